@@ -1,0 +1,43 @@
+"""figeval: the evaluation harness for figurative language.
+
+What a plugin author imports is here. Everything is loaded on first use, so that `import figeval` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_EXPORTS = {
+    "hookimpl": "figeval.hookspecs",
+    "task": "figeval.taskdef",
+    "TaskSpec": "figeval.taskdef",
+    "SuiteSpec": "figeval.taskdef",
+    "ChoiceExample": "figeval.types",
+    "RankingExample": "figeval.types",
+    "PairExample": "figeval.types",
+    "Prediction": "figeval.types",
+    "Score": "figeval.types",
+    "Continuation": "figeval.types",
+    "Cloze": "figeval.types",
+    "Prompt": "figeval.types",
+    "Text": "figeval.types",
+    "TextPair": "figeval.types",
+    "PairLabel": "figeval.types",
+    "Outputs": "figeval.backends.capabilities",
+    "Statistic": "figeval.metrics",
+    "DataContext": "figeval.data",
+    "FigevalError": "figeval.errors",
+    "RunConfig": "figeval.config",
+}
+__all__ = sorted(_EXPORTS)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'figeval' has no attribute {name!r}")
+    return getattr(importlib.import_module(_EXPORTS[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

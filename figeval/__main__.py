@@ -1,0 +1,5 @@
+"""`python -m figeval`."""
+
+from figeval.cli.main import main
+
+main()

@@ -1,0 +1,106 @@
+"""From `--model` and `--model_args` to a backend object."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from figeval.backends.capabilities import capabilities
+from figeval.errors import ModelError, UnknownName, near
+from figeval.plugins import Host
+from figeval.registry import Registry, fill, plain
+
+Factory = Callable[..., Any]
+
+
+class Backends:
+    """The registered factories and a line about each."""
+
+    def __init__(self, host: Host) -> None:
+        self.registry: Registry[Factory] = Registry("model", "figeval ls models")
+        self.summaries: dict[str, str] = {}
+        self._host = host
+        fill(host, "register_backends", self._add, plain)
+
+    def _add(self, name: str, factory: Factory | str, summary: str = "", *, owner: str) -> None:
+        self.registry.add(name, factory, owner)
+        self.summaries[name] = summary
+
+    def locate(self, model: str, options: Mapping[str, Any]) -> tuple[str, str]:
+        """(backend, what it should load) for `backend`, `backend:model`, or a folder or hub id that a plugin knows.
+
+        Raises:
+            UnknownName: no backend is called so, and no plugin recognises it.
+        """
+        name, colon, rest = model.partition(":")
+        if name in self.registry:
+            return name, rest
+        resolved = self._host.first("resolve_backend", model=model, options=dict(options))
+        if resolved is not None:
+            return str(resolved), model
+        wanted = name if colon else model
+        raise UnknownName("model", wanted, [entry.name for entry in self.registry], see="figeval ls models")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A backend object with the name under which it was asked for."""
+
+    name: str  # as given with --model
+    backend_name: str
+    backend: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """Its capabilities."""
+        return capabilities(self.backend)
+
+    def fit(self, examples: Any) -> bool:
+        """Let a model that learns from a task's texts or labels do so; False if this one does not."""
+        fit = getattr(self.backend, "fit", None)
+        if fit is None:
+            return False
+        fit(examples)
+        return True
+
+    def fingerprint(self) -> str:
+        """What changes with the weights; empty for a backend that cannot tell."""
+        return str(self.backend.fingerprint()) if hasattr(self.backend, "fingerprint") else ""
+
+    def description(self) -> dict[str, Any]:
+        """What the backend says of itself."""
+        return dict(self.backend.describe()) if hasattr(self.backend, "describe") else {}
+
+    def close(self) -> None:
+        """Free its memory."""
+        if hasattr(self.backend, "close"):
+            self.backend.close()
+
+
+def open_model(
+    backends: Backends, model: str, options: Mapping[str, Any], common: Mapping[str, Any] | None = None
+) -> Model:
+    """The backend that `--model` names, made with `--model_args` (`options`).
+
+    `common` (device, batch size, seed) goes to the factories that know such a thing. lm-eval's spelling
+    `--model hf --model_args pretrained=gpt2` is understood.
+
+    Raises:
+        UnknownName: nobody knows the model.
+        ModelError: the factory has no such option; whatever the factory raises for a model it cannot use.
+    """
+    options = dict(options)
+    if "pretrained" in options and ":" not in model:
+        model = f"{model}:{options.pop('pretrained')}"
+    name, wanted = backends.locate(model, options)
+    factory = backends.registry.get(name)
+    known = inspect.signature(factory).parameters
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+    for option in options:
+        if option not in known and not open_ended:
+            raise ModelError(f"model {name!r} has no option {option!r}{near(option, set(known) - {'model'})}")
+    shared = {key: value for key, value in (common or {}).items() if key in known and value is not None}
+    return Model(model, name, factory(wanted, **{**shared, **options}), options)

@@ -1,0 +1,129 @@
+"""The root command: finds the others on demand, and turns errors into one line and an exit code.
+
+0 all is well · 1 a task failed, the others are done · 2 something the user can mend · 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from figeval.errors import FigevalError, near
+
+# name → (where the command is, its line in --help); imported when it is used
+COMMANDS = {
+    "run": ("figeval.cli.run:run", "Run tasks with a model."),
+    "ls": ("figeval.cli.ls:ls", "List tasks, suites, models, plugins or metrics."),
+    "show": ("figeval.cli.show:show", "Show a task, or the table of a run."),
+    "preview": ("figeval.cli.preview:preview", "Show what a model would really see."),
+    "data": ("figeval.cli.data:data", "List, fetch and verify benchmark data."),
+    "validate": ("figeval.cli.validate:validate", "Check task files: load, render, compare gold with options."),
+    "new": ("figeval.cli.new:new", "Begin a task or a plugin."),
+    "doctor": ("figeval.cli.doctor:doctor", "Report versions, devices, caches and plugins."),
+    "export": ("figeval.cli.export:export", "Turn runs into CSV, LaTeX, Markdown or JSON."),
+    "compare": ("figeval.cli.compare:compare", "Compare two runs example by example."),
+}
+
+
+def underscores(name: str) -> str:
+    """lm-eval writes --num_fewshot, others --num-fewshot: both are understood."""
+    return name.replace("-", "_")
+
+
+class Figeval(click.Group):
+    """Commands found on demand: the table above, `build`, and what plugins add."""
+
+    _extended = False
+
+    def extend(self) -> None:
+        """Let plugins add their commands, once."""
+        if not self._extended:
+            self._extended = True
+            from figeval import plugins
+
+            plugins.host().each("register_commands", lambda _: {"cli": self})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of the table, plugins' own last."""
+        self.extend()
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command itself, imported now."""
+        if cmd_name in COMMANDS:
+            module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+            command: click.Command = getattr(importlib.import_module(module), attribute)
+            return command
+        self.extend()
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Like click's, with near names for a command that is not there."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            names = self.list_commands(ctx)
+            raise click.UsageError(f"there is no command {name!r}{near(name, names)}; it knows {', '.join(names)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """The list in --help, without importing the commands."""
+        self.extend()
+        lines = [(name, text) for name, (_, text) in COMMANDS.items()]
+        lines += [(name, command.get_short_help_str()) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)
+
+
+@click.group(
+    cls=Figeval,
+    context_settings={
+        "token_normalize_func": underscores,
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 120,
+    },
+)
+@click.version_option(package_name="figeval", message="figeval %(version)s")
+def cli() -> None:
+    """Evaluate models on figurative language: proverbs, morals, idioms, metaphors.
+
+    figeval run --tasks epic_mcq,impli --model roberta-large
+    """
+
+
+@cli.group()
+def build() -> None:
+    """Build the derived data of a benchmark."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The console script. What a user can mend is one line on stderr; a bug shows its traceback."""
+    try:
+        code = cli.main(args=None if arguments is None else list(arguments), prog_name="figeval", standalone_mode=False)
+    except FigevalError as error:
+        fail(str(error))
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "figeval"
+        fail(f"{error.format_message()} (see `{path} --help`)")
+    except click.ClickException as error:
+        fail(error.format_message())
+    except (click.Abort, KeyboardInterrupt):
+        print("figeval: interrupted; what was computed is kept: the same command goes on", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()  # `figeval ls tasks | head`: the reader has enough
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def fail(message: str) -> None:
+    """One line on stderr, exit code 2."""
+    print(f"figeval: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""`figeval run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from figeval.cli.options import listed, settings
+
+
+@click.command()
+@click.option("--tasks", "-t", multiple=True, required=True, callback=listed, help="Tasks and suites: a,b,c.")
+@click.option("--model", "-m", "-M", required=True, help="A name from `ls models`, a folder or a hub id.")
+@click.option("--model_args", "-a", callback=settings, help="key=value,… or a JSON object.")
+@click.option("--limit", "-L", type=click.IntRange(min=1), help="Only the first so many examples of each task.")
+@click.option("--num_fewshot", "-f", type=click.IntRange(min=0), default=0, help="Solved examples before each.")
+@click.option("--batch_size", "-b", default="auto", help="Rows in a batch, or auto: as many as memory allows.")
+@click.option("--device", help="cpu, cuda, cuda:1, mps; by default the fastest there is.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of everything that draws.")
+@click.option("--output_path", "-o", type=click.Path(path_type=Path), help="The folder of the run, exactly.")
+@click.option("--log_samples", "-s", is_flag=True, help="Keep texts and all scores beside the predictions.")
+@click.option("--by", multiple=True, callback=listed, help="Also scores per idiom, proverb, corpus …")
+@click.option("--route", multiple=True, callback=listed, help="protocol=route, e.g. choice=by_cosine.")
+@click.option("--threshold", type=float, help="Similarity from which a pair counts as the first label.")
+@click.option(
+    "--include_path",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder with further task files.",
+)
+@click.option("--no_baselines", is_flag=True, help="Leave out the trivial baselines.")
+@click.option("--fresh", is_flag=True, help="Begin a new run instead of going on with an earlier one.")
+def run(**flags: Any) -> int:
+    """Run tasks with a model; the same command again goes on where it stopped.
+
+    \b
+    figeval run --tasks epic_mcq,impli --model minilm
+    figeval run --tasks mini --model tfidf --by proverb
+    figeval run --tasks impli --model roberta-large-mnli --output_path results/nli
+    """
+    from rich.console import Console
+
+    from figeval.pipeline import Harness
+    from figeval.pipeline import run as run_pipeline
+    from figeval.report.progress import progress_on
+    from figeval.report.table import show, show_breakdowns
+
+    config = configured(flags)
+    progress = progress_on(Console(stderr=True))
+    with progress.live():
+        record, folder = run_pipeline(config, Harness(include=config.include_path), progress)
+    console = Console(width=None if Console().is_terminal else 160)
+    show(record, console)
+    show_breakdowns(record, console)
+    console.print(f"\n  {folder}/run.json", style="dim", markup=False, highlight=False)
+    return 0 if record.status == "complete" else 1
+
+
+def configured(flags: dict[str, Any]) -> Any:
+    """The flags as a value."""
+    from figeval.config import RunConfig
+
+    batch = str(flags.pop("batch_size"))
+    if batch != "auto" and not (batch.isdigit() and int(batch) > 0):
+        raise click.BadParameter(f"--batch_size is a whole number from 1 or auto, not {batch!r}")
+    routes = {}
+    for part in flags.pop("route"):
+        protocol, equals, name = part.partition("=")
+        if not equals:
+            raise click.BadParameter(f"--route {part!r} is not protocol=route")
+        routes[protocol] = name
+    return RunConfig(
+        routes=routes,
+        baselines=not flags.pop("no_baselines"),
+        batch_size="auto" if batch == "auto" else int(batch),
+        **flags,
+    )

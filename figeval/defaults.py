@@ -1,0 +1,58 @@
+"""What the core itself brings, registered through the hooks that every plugin uses. A table, so nothing is imported."""
+
+from __future__ import annotations
+
+from figeval.hookspecs import hookimpl
+from figeval.registry import MetricRegister, RouteRegister, SourceRegister
+
+CHOICE = "figeval.protocols.choice"
+PAIRS = "figeval.protocols.pairs"
+ROUTES = (  # protocol, needs, start; best first
+    ("choice", {"score_pairs"}, f"{CHOICE}:by_pair_score"),
+    ("choice", {"loglikelihood"}, f"{CHOICE}:by_loglikelihood"),
+    ("choice", {"embed"}, f"{CHOICE}:by_cosine"),
+    ("ranking", {"embed"}, f"{CHOICE}:by_cosine"),
+    ("ranking", {"score_pairs"}, f"{CHOICE}:by_pair_score"),
+    ("ranking", {"loglikelihood"}, f"{CHOICE}:by_loglikelihood"),
+    ("pairs", {"label_pairs"}, f"{PAIRS}:by_head"),
+    ("pairs", {"fill"}, f"{PAIRS}:by_cloze"),
+    ("pairs", {"loglikelihood"}, f"{PAIRS}:by_verbalizer"),
+    ("pairs", {"score_pairs"}, f"{PAIRS}:by_threshold"),
+    ("pairs", {"embed"}, f"{PAIRS}:by_cosine_threshold"),
+)
+FORMATS = ("jsonl", "json", "csv", "tsv")
+CLASSES = "figeval.metrics.classes"
+RANKING = "figeval.metrics.ranking"
+METRICS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (  # name, function, protocols, routes
+    ("acc", f"{CLASSES}:accuracy", ("choice", "ranking", "pairs"), ()),
+    ("acc_norm", f"{CLASSES}:acc_norm", ("choice",), ("by_loglikelihood",)),
+    ("macro_f1", f"{CLASSES}:macro_f1", ("pairs",), ()),
+    ("balanced_acc", f"{CLASSES}:balanced_accuracy", ("pairs",), ()),
+    ("mrr", f"{RANKING}:mrr", ("ranking",), ()),
+    ("recall@1", f"{RANKING}:recall_at_1", ("ranking",), ()),
+    ("recall@5", f"{RANKING}:recall_at_5", ("ranking",), ()),
+    ("recall@10", f"{RANKING}:recall_at_10", ("ranking",), ()),
+    ("acc_all", f"{RANKING}:acc_all", ("ranking",), ()),
+    ("mrr_all", f"{RANKING}:mrr_all", ("ranking",), ()),
+)
+
+
+@hookimpl
+def register_routes(register: RouteRegister) -> None:
+    """Routes of the built-in protocols."""
+    for protocol, needs, start in ROUTES:
+        register(protocol, needs, start)
+
+
+@hookimpl
+def register_sources(register: SourceRegister) -> None:
+    """Readers of plain files."""
+    for name in FORMATS:
+        register(name, f"figeval.data.formats:open_{name}")
+
+
+@hookimpl
+def register_metrics(register: MetricRegister) -> None:
+    """Metrics of the built-in protocols."""
+    for name, function, protocols, routes in METRICS:
+        register(name, function, True, protocols, routes)

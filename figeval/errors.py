@@ -1,0 +1,47 @@
+"""What a user can mend is a `FigevalError`: one line on stderr with the cure, exit code 2. All else is a bug."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class FigevalError(Exception):
+    """Something the user can mend; the message is one line and says how."""
+
+
+class UnknownName(FigevalError):
+    """A task, model, metric … that nobody registered."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, see: str) -> None:
+        super().__init__(f"unknown {kind} {name!r}{near(name, known)}; see `{see}`")
+
+
+class DuplicateName(FigevalError):
+    """Two owners claim one name; the message names both."""
+
+
+class DataError(FigevalError):
+    """A data file, row or field is not what the task says it is."""
+
+
+class TaskError(FigevalError):
+    """A task definition or template is wrong."""
+
+
+class ModelError(FigevalError):
+    """A model cannot be found, loaded or used for what was asked."""
+
+
+class CapabilityError(FigevalError):
+    """No route leads from what the task asks to what the model can do."""
+
+
+class RecordError(FigevalError):
+    """A run folder cannot be written, read or continued."""
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'a' or 'b'?` for the up to three nearest names, empty when none is near."""
+    matches = get_close_matches(name.lower(), [str(k) for k in known], n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(repr(m) for m in matches)}?" if matches else ""

@@ -1,0 +1,66 @@
+"""Everything that plugins brought, each registry filled when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+from figeval import plugins
+from figeval.backends.models import Backends
+from figeval.data import DataContext
+from figeval.data.readers import load_readers, read
+from figeval.data.rows import Opener
+from figeval.metrics.catalogue import Metric, load_metrics
+from figeval.protocols.routes import Route, load_routes
+from figeval.registry import Registry
+from figeval.taskdef import TaskSpec
+from figeval.taskdef.examples import build_examples
+from figeval.taskdef.loader import Catalogue, load_catalogue
+from figeval.types import Example
+
+
+class Harness:
+    """The registries of one set of plugins; `include` are further folders with task files."""
+
+    def __init__(self, host: plugins.Host | None = None, include: tuple[Any, ...] = ()) -> None:
+        self.host = host or plugins.host()
+        self.include = include
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """Tasks and suites."""
+        return load_catalogue(self.host, self.include)
+
+    @cached_property
+    def readers(self) -> Registry[Opener]:
+        """Readers of raw files."""
+        return load_readers(self.host)
+
+    @cached_property
+    def routes(self) -> list[Route]:
+        """Routes, best first."""
+        return load_routes(self.host)
+
+    @cached_property
+    def metrics(self) -> Registry[Metric]:
+        """Metrics."""
+        return load_metrics(self.host)
+
+    @cached_property
+    def backends(self) -> Backends:
+        """Models."""
+        return Backends(self.host)
+
+    def rows(self, task: TaskSpec, split: str) -> Iterator[Any]:
+        """The raw rows of a split."""
+        from figeval.data.cache import fetch
+
+        folder = task.folder or files("figeval")
+        return read(task.data[split], DataContext(folder, fetch), self.readers)
+
+    def examples(self, task: TaskSpec, split: str = "test") -> Iterator[Example]:
+        """The examples of a split, made as they are asked for."""
+        rows = iter(()) if task.examples is not None else self.rows(task, split)
+        return build_examples(task, rows, split)

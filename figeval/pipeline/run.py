@@ -1,0 +1,245 @@
+"""Puts one task after the other to the model; whatever has been computed stays on disk."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any, Protocol
+
+from figeval.backends.memo import Memo
+from figeval.backends.models import Model
+from figeval.config import RunConfig
+from figeval.errors import FigevalError, ModelError, RecordError
+from figeval.pipeline.harness import Harness
+from figeval.pipeline.plan import Plan, prepare
+from figeval.pipeline.scoring import Interview, Measures, baselines, breakdown, fit
+from figeval.records import provenance
+from figeval.records.folder import RunFolder
+from figeval.records.schema import MacroRecord, ModelRecord, RunRecord, TaskRecord
+
+RUNS = Path("results/runs")
+
+
+class Observer(Protocol):
+    """Hears how a run goes on: a progress bar, plain lines, or nothing."""
+
+    def task_started(self, task: str, n: int, done: int) -> None: ...  # noqa: D102
+    def advanced(self, rows: int) -> None: ...  # noqa: D102
+    def scoring(self, what: str) -> None: ...  # noqa: D102
+    def task_ended(self, task: TaskRecord) -> None: ...  # noqa: D102
+
+
+def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRecord, Path]:
+    """Run all tasks, or go on with a run that was cut short; the record and its folder.
+
+    Raises:
+        FigevalError: something the user can mend, before any task was begun or (no room, unusable weights) later.
+    """
+    model, plans = prepare(config, harness)
+    folder = RunFolder(config.output_path or _default_folder(config))
+    with folder.locked():
+        record = _begin(folder, config, model, plans)
+        harness.host.each("run_started", lambda _: {"run": record.model_dump()})
+        session = _Session(config, harness, observer, folder, model, record)
+        for plan in plans:
+            session.do(plan)
+        _end(record, config, harness)
+        folder.write(record)
+        harness.host.each("run_finished", lambda _: {"run": record.model_dump()})
+    model.close()
+    return record, folder.path
+
+
+def _default_folder(config: RunConfig) -> Path:
+    """`results/runs/<UTC>-<model>-<identity>`: that of the same command before, unless it is to begin anew."""
+    plain = "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in config.model)
+    ending = f"{plain.strip('-')[-60:]}-{config.identity()}"
+    earlier = sorted(RUNS.glob(f"*-{ending}/run.json"))
+    if earlier and not config.fresh:
+        return earlier[-1].parent
+    return RUNS / f"{provenance.now().replace('-', '').replace(':', '')}-{ending}"
+
+
+def _begin(folder: RunFolder, config: RunConfig, model: Model, plans: list[Plan]) -> RunRecord:
+    """The record to go on with: a new one, or the stored one of the same run."""
+    fresh = RunRecord(
+        identity=config.identity(),
+        status="running",
+        started=provenance.now(),
+        command=sys.argv[1:],
+        config=config.record(),
+        model=ModelRecord(
+            name=model.name,
+            backend=model.backend_name,
+            options=dict(model.options),
+            capabilities=sorted(model.offers),
+            fingerprint=model.fingerprint(),
+        ),
+        provenance=provenance.collect(),
+    )
+    stored = folder.read()
+    if stored is None:
+        fresh.tasks = [_task_record(plan, config) for plan in plans]
+        folder.write(fresh)
+        return fresh
+    if config.fresh:
+        raise RecordError(f"{folder.path} holds a run and --fresh deletes nothing; choose another --output_path")
+    _check_same(folder.path, stored, fresh)
+    fresh.started = stored.started
+    known = {task.task: task for task in stored.tasks}
+    fresh.tasks = [_resumed(folder.path, known.get(plan.task.name), _task_record(plan, config)) for plan in plans]
+    return fresh
+
+
+def _check_same(path: Path, stored: RunRecord, fresh: RunRecord) -> None:
+    if stored.identity != fresh.identity:
+        before = f"{stored.config.get('model')} on {','.join(stored.config.get('tasks', []))}"
+        raise RecordError(f"{path} holds another run ({before}); choose another --output_path")
+    if stored.model.fingerprint != fresh.model.fingerprint:
+        raise RecordError(f"{path}: the weights of {fresh.model.name} changed since; choose another --output_path")
+
+
+def _task_record(plan: Plan, config: RunConfig) -> TaskRecord:
+    return TaskRecord(
+        task=plan.task.name,
+        version=plan.task.version,
+        protocol=plan.task.protocol,
+        route=plan.route.name,
+        status="running",
+        n=plan.n,
+        available=plan.available.n,
+        examples_sha256=plan.available.sha256,
+        template=plan.template.name if plan.template else None,
+        template_sha256=plan.template.sha256 if plan.template else None,
+        settings=plan.settings(config),
+        predictions=f"predictions/{plan.task.name}.jsonl",
+        warnings=_warnings(plan, config),
+    )
+
+
+def _warnings(plan: Plan, config: RunConfig) -> list[str]:
+    """What a reader of the number has to know."""
+    last = config.model.rstrip("/").rpartition("/")[2].rpartition(":")[2]
+    found = []
+    if last in plan.task.built_with:
+        others = ", ".join(plan.task.built_with)
+        found.append(f"the wrong options were picked with {others}: {last} is punished by construction")
+    if plan.n < plan.available.n:
+        found.append(f"--limit: the first {plan.n} of {plan.available.n} examples, not a random sample")
+    return found
+
+
+SAME = ("version", "route", "n", "examples_sha256", "template_sha256", "settings")
+
+
+def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRecord:
+    """The stored record of a task, provided that it asked the same question."""
+    if stored is None:
+        return fresh
+    changed = [key for key in SAME if getattr(stored, key) != getattr(fresh, key)]
+    if changed:
+        what = " and ".join(key.removesuffix("_sha256") for key in changed)
+        raise RecordError(f"{path}: {what} of {fresh.task} changed since this run began; choose another --output_path")
+    return stored.model_copy(update={"warnings": fresh.warnings, "error": None})
+
+
+class _Session:
+    """What the tasks of a run share."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        harness: Harness,
+        observer: Observer,
+        folder: RunFolder,
+        model: Model,
+        record: RunRecord,
+    ) -> None:
+        self.config = config
+        self.harness = harness
+        self.observer = observer
+        self.folder = folder
+        self.model = model
+        self.record = record
+        self.memo = Memo()
+
+    def do(self, plan: Plan) -> None:
+        """One task, from where it was left; a failure is written down and does not stop the others."""
+        place = next(i for i, task in enumerate(self.record.tasks) if task.task == plan.task.name)
+        task = self.record.tasks[place]
+        try:
+            self._predict(plan, task)
+            self._score(plan, task)
+            task.status = "done"
+        except (RecordError, ModelError):
+            raise  # no room left, or weights that cannot be used: it would be the same for every task
+        except FigevalError as error:
+            task.status, task.error = "failed", str(error)
+        except Exception:  # somebody's bug must not cost the other tasks
+            task.status, task.error = "failed", traceback.format_exc()
+        self.record.model.description = self.model.description()
+        task.peak_memory_mb = provenance.peak_memory_mb()
+        self.folder.write(self.record)
+        self.observer.task_ended(task)
+        if task.status == "done":
+            name = plan.task.name
+            self.harness.host.each("task_finished", lambda _: {"task": name, "rows": self.folder.rows(name)})
+
+    def _predict(self, plan: Plan, task: TaskRecord) -> None:
+        """Compute the predictions that are not there yet."""
+        began = time.monotonic()
+        name = plan.task.name
+        answered = {row["id"] for row in self.folder.rows(name)}
+        self.observer.task_started(name, plan.n, len(answered))
+        if len(answered) < plan.n:
+            fit(plan, self.model, self.memo)
+            missing = (example for example in plan.examples() if example.id not in answered)
+            measures = Measures(plan.metrics, plan.task.labels)
+            interview = Interview(plan, self.model, plan.route, measures, self.memo, self.config.log_samples)
+            with self.folder.appending(name) as writer:
+                for row in interview.rows(missing):
+                    writer.write(row)
+                    self.observer.advanced(1)
+            task.seconds += round(time.monotonic() - began, 3)
+
+    def _score(self, plan: Plan, task: TaskRecord) -> None:
+        """Sum up the stored rows, and compute baselines once."""
+        self.observer.scoring("scores")
+        measures = Measures(plan.metrics, plan.task.labels)
+        card = measures.scorecard(strict=plan.task.group is not None)
+        for row in self.folder.rows(plan.task.name):
+            card.add(row)
+        task.scores = card.scores(self.config.seed)
+        task.counts = {key: count for key, count in sorted(card.counts.items()) if count}
+        keys = [key for key in self.config.by if key in plan.available.meta_keys]
+        task.breakdowns = [breakdown(key, self.folder.rows(plan.task.name), measures, self.config.seed) for key in keys]
+        if self.config.baselines and not task.baselines:
+            self.observer.scoring("baselines")
+            began = time.monotonic()
+            task.baselines = baselines(plan, self.harness, self.config.seed)
+            task.baseline_seconds = round(time.monotonic() - began, 3)
+
+
+def _end(record: RunRecord, config: RunConfig, harness: Harness) -> None:
+    done = all(task.status == "done" for task in record.tasks)
+    record.status = "complete" if done else "incomplete"
+    record.finished = provenance.now()
+    record.macro = [macro for name in config.tasks for macro in _macro(name, record, harness)]
+
+
+def _macro(suite: str, record: RunRecord, harness: Harness) -> list[MacroRecord]:
+    """Macro means of a suite, for the metrics that all of its tasks have."""
+    if suite not in harness.catalogue.suites:
+        return []
+    names = {task.name for task in harness.catalogue.expand([suite])}
+    tasks = [task for task in record.tasks if task.task in names]
+    columns: list[dict[str, Any]] = [{score.metric: score.value for score in task.scores} for task in tasks]
+    shared = [metric for metric in (columns[0] if columns else ()) if all(metric in column for column in columns)]
+    means = []
+    for metric in shared:
+        values = [column[metric] for column in columns]
+        mean = None if None in values else sum(values) / len(values)
+        means.append(MacroRecord(suite=suite, metric=metric, value=mean, tasks=len(values)))
+    return means

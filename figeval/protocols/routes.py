@@ -1,0 +1,98 @@
+"""Routes: generators that yield requests, receive their outputs and return a prediction.
+
+    logprobs = yield [Continuation(context, option) for option in example.options]
+
+A route may yield more than once (a second round after the first outputs), and never sees batches, windows or
+devices. Which route a model takes follows from its capabilities: no ladder over model or task types.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from figeval.errors import CapabilityError, near
+from figeval.plugins import Host
+from figeval.registry import fill, load_target, plain, target_name
+from figeval.types import Example, Prediction, Request
+
+Dialogue: TypeAlias = Generator[Sequence[Request], Sequence[Any], Prediction]
+
+
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """What a route may know of its task beside the example.
+
+    `render(block, example, **extra)` is the prompt: one block of the task's template, `context` with the few-shot
+    examples before it.
+    """
+
+    render: Callable[..., str]
+    labels: tuple[str, ...] = ()
+    threshold: float = 0.5
+    verbalizer: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def words(self, label: str) -> tuple[str, ...]:
+        """The words that express a label: those of the task's verbalizer, else the label itself."""
+        return self.verbalizer.get(label, (label,))
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A way from an example to a prediction, and the capabilities it needs."""
+
+    name: str
+    protocol: str
+    needs: frozenset[str]
+    target: Callable[[Any, Briefing], Dialogue] | str
+    owner: str
+
+    def start(self, example: Example, briefing: Briefing) -> Dialogue:
+        """Begin the dialogue about one example."""
+        target = load_target(self.target) if isinstance(self.target, str) else self.target
+        return target(example, briefing)
+
+
+def load_routes(host: Host) -> list[Route]:
+    """Every route of every plugin, in order of preference."""
+    routes: list[Route] = []
+
+    def add(protocol: str, needs: Iterable[str], start: Any, *, owner: str) -> None:
+        routes.append(Route(target_name(start), protocol, frozenset(needs), start, owner))
+
+    fill(host, "register_routes", add, plain)
+    return routes
+
+
+def choose(protocol: str, offered: frozenset[str], routes: Sequence[Route], wanted: str | None = None) -> Route:
+    """The first route of the protocol that the capabilities cover, or the `wanted` one.
+
+    Raises:
+        CapabilityError: the model cannot answer such tasks; the message lists what would be needed.
+    """
+    mine = [route for route in routes if route.protocol == protocol]
+    names = [route.name for route in mine]
+    if wanted is not None and wanted not in names:
+        raise CapabilityError(f"{protocol} has no route {wanted!r}{near(wanted, names)}; it has {', '.join(names)}")
+    for route in mine:
+        if route.needs <= offered and wanted in (None, route.name):
+            return route
+    ways = "; ".join(f"{r.name} needs {' and '.join(sorted(r.needs))}" for r in mine if wanted in (None, r.name))
+    has = ", ".join(sorted(offered)) or "nothing"
+    raise CapabilityError(f"this model offers {has}, which is not enough for a {protocol} task: {ways}")
+
+
+def decide(example_id: str, scores: Iterable[float], among: int | None = None) -> Prediction:
+    """The prediction that scores amount to, in float64; `among` limits the choice to the first so many.
+
+    NaN anywhere gives status `nan` and no value: a broken model must not look like one that always picks the first
+    option. Of several best scores the first is the value, and `tied` counts them; metrics score by expectation.
+    """
+    values = tuple(float(score) for score in scores)
+    if any(math.isnan(value) for value in values):
+        return Prediction(example_id=example_id, value=None, scores=values, status="nan")
+    domain = values[:among]
+    best = max(domain)
+    return Prediction(example_id=example_id, value=domain.index(best), scores=values, tied=domain.count(best))

@@ -1,0 +1,20 @@
+"""Cosines in float64, whatever precision the vectors came in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def cosines(query: Any, others: Sequence[Any]) -> NDArray[np.float64]:
+    """result[i] = cos(query, others[i]); vectors of shape (d,), result (n,).
+
+    NaN where a vector is zero or not a number: an angle to nothing is unknown, not 0.
+    """
+    matrix = np.asarray(others, dtype=np.float64)  # (n, d)
+    vector = np.asarray(query, dtype=np.float64)  # (d,)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray((matrix @ vector) / (np.linalg.norm(matrix, axis=1) * np.linalg.norm(vector)))

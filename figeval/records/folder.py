@@ -1,0 +1,165 @@
+"""The folder of a run: `run.json` and `predictions/<task>.jsonl`, written so that a kill at any moment loses nothing.
+
+Predictions are appended a line at a time and flushed; `run.json` is replaced atomically. A line cut short by a kill
+is dropped when the run goes on.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from figeval.errors import RecordError
+from figeval.records.schema import SCHEMA_VERSION, RunRecord
+from figeval.types import JSON
+
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class RunFolder:
+    """Reads and writes one run's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run_file = path / "run.json"
+
+    def predictions_file(self, task: str) -> Path:
+        """Where the predictions of a task lie."""
+        return self.path / "predictions" / f"{task}.jsonl"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder and keep it for this process alone.
+
+        Raises:
+            RecordError: the folder cannot be written, or another process writes it.
+        """
+        with cure(self.path):
+            self.predictions_file("x").parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / ".lock")
+            try:
+                lock.acquire(timeout=0)
+            except Timeout as error:
+                raise RecordError(f"{self.path}: another figeval run is writing here; wait for it") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def read(self) -> RunRecord | None:
+        """The record, None if there is none yet. Raises `RecordError` for a file that is no record of ours."""
+        if not self.run_file.exists():
+            return None
+        return read_record(self.run_file)
+
+    def write(self, record: RunRecord) -> None:
+        """Replace `run.json` atomically."""
+        draft = self.run_file.with_suffix(".json.part")
+        with cure(self.run_file):
+            draft.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            draft.replace(self.run_file)
+
+    def rows(self, task: str) -> Iterator[JSON]:
+        """The stored predictions of a task, one at a time; a last line cut short is left out."""
+        file = self.predictions_file(task)
+        if not file.exists():
+            return
+        with file.open(encoding="utf-8") as lines:
+            for line in lines:
+                if line.endswith("\n"):
+                    yield json.loads(line)
+
+    def forget(self, task: str) -> None:
+        """Delete the predictions of a task: it is to be computed anew."""
+        self.predictions_file(task).unlink(missing_ok=True)
+
+    @contextmanager
+    def appending(self, task: str) -> Iterator[PredictionWriter]:
+        """A writer that goes on after the last whole line.
+
+        Raises:
+            RecordError: no room or no permission; what was written stays.
+        """
+        file = self.predictions_file(task)
+        with cure(file):
+            drop_torn_line(file)
+            stream = file.open("ab", buffering=0)
+        with stream:
+            yield PredictionWriter(stream, file)
+
+
+class PredictionWriter:
+    """Appends prediction rows, each handed to the operating system at once."""
+
+    def __init__(self, stream: IO[bytes], file: Path) -> None:
+        self._stream = stream
+        self._file = file
+
+    def write(self, row: JSON) -> None:
+        """Append one row. Raises `RecordError` when there is no room; a half-written line is dropped on resume."""
+        line = (json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+        with cure(self._file):
+            while line:  # an unbuffered write may take only a part
+                line = line[self._stream.write(line) :]
+
+
+def drop_torn_line(file: Path) -> None:
+    """Cut a file back to its last line feed."""
+    if not file.exists():
+        return
+    with file.open("rb+") as stream:
+        size = end = stream.seek(0, 2)
+        while end > 0:
+            begin = max(0, end - 65536)
+            stream.seek(begin)
+            position = stream.read(end - begin).rfind(b"\n")
+            if position >= 0:
+                end = begin + position + 1
+                break
+            end = begin
+        if end < size:
+            stream.truncate(end)
+
+
+@contextmanager
+def cure(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusals into one line with a cure."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            message = f"no room left for {path}; what was written is kept: free some space and run the same command"
+        else:
+            message = f"cannot write {path} ({error.strerror or error}); choose another folder with --output_path"
+        raise RecordError(message) from error
+
+
+def read_record(file: Path) -> RunRecord:
+    """A `run.json`. Raises `RecordError` when it is missing, of another version, or no record."""
+    try:
+        content: Any = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecordError(f"cannot read {file} ({error.strerror}); give the folder of a run") from error
+    except ValueError as error:
+        raise RecordError(f"{file} is no JSON ({error}); it was not written by figeval") from error
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if str(version).partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
+        raise RecordError(f"{file} has schema version {version}, this figeval reads {SCHEMA_VERSION}")
+    try:
+        return RunRecord.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RecordError(f"{file}: {place}: {first['msg']}; it was not written by this version of figeval") from error
+
+
+def find_record(path: Path) -> Path:
+    """The `run.json` that a path means: the file itself or the folder that holds it."""
+    return path / "run.json" if path.is_dir() else path

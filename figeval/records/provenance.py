@@ -1,0 +1,87 @@
+"""With what a run was made: versions, hardware, the state of the code. No paths and no environment: runs are shared."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+PACKAGES = (
+    "figeval",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "tokenizers",
+    "lm-eval",
+    "scikit-learn",
+    "numpy",
+    "scipy",
+)
+
+
+def now() -> str:
+    """UTC, to the second: 2026-01-31T23:59:59Z."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of what can change a number."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def git_state() -> dict[str, Any] | None:
+    """Commit of figeval's own checkout and whether it was changed; None for an installed package.
+
+    It is the code's repository that counts, not the current directory's.
+    """
+    root = Path(str(files("figeval"))).parent
+    if not (root / ".git").exists():
+        return None
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(("git", "-C", str(root), *arguments), capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    return {"commit": git("rev-parse", "HEAD") or None, "dirty": bool(git("status", "--porcelain", "--", "."))}
+
+
+def hardware() -> dict[str, Any]:
+    """Processor, cores and memory."""
+    import psutil
+
+    return {
+        "machine": platform.machine(),
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+    }
+
+
+def collect() -> dict[str, Any]:
+    """All of it, for `run.json`."""
+    return {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.release()}",
+        "packages": versions(),
+        "git": git_state(),
+        "hardware": hardware(),
+    }
+
+
+def peak_memory_mb() -> float:
+    """Highest resident memory of this process so far, MiB."""
+    import resource  # not on Windows
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**20 if platform.system() == "Darwin" else 2**10), 1)

@@ -1,0 +1,68 @@
+"""One line of `predictions/<task>.jsonl`: named fields, typed numbers, no text of the benchmark.
+
+The texts stay out because most licences do not allow passing them on; `--log_samples` adds them for one's own eyes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from figeval.types import JSON, ChoiceExample, Example, PairExample, Prediction, RankingExample
+
+TOP = 10
+
+
+def _choice(example: ChoiceExample, prediction: Prediction) -> JSON:
+    return {"gold": example.gold, "scores": _finite(prediction.scores)}
+
+
+def _ranking(example: RankingExample, prediction: Prediction) -> JSON:
+    best = heapq.nlargest(TOP, range(len(prediction.scores)), key=prediction.scores.__getitem__)
+    return {
+        "gold": sorted(example.relevant),
+        "top": [[index, *_finite([prediction.scores[index]])] for index in best],
+        "relevant_scores": _finite([prediction.scores[index] for index in sorted(example.relevant)]),
+    }
+
+
+def _pair(example: PairExample, prediction: Prediction) -> JSON:
+    return {"gold": example.label, "scores": _finite(prediction.scores)}
+
+
+SPECIFIC: dict[type, Callable[[Any, Prediction], JSON]] = {
+    ChoiceExample: _choice,
+    RankingExample: _ranking,
+    PairExample: _pair,
+}
+
+
+def _finite(scores: Sequence[float]) -> list[float | str | None]:
+    """Scores as JSON knows them: NaN is null, infinities are the strings "inf" and "-inf"."""
+    return [score if math.isfinite(score) else None if math.isnan(score) else str(score) for score in scores]
+
+
+def prediction_row(
+    example: Example, prediction: Prediction, metrics: Mapping[str, Sequence[float]], *, samples: bool
+) -> JSON:
+    """The row of one example. `metrics` holds each metric's features, from which scores are summed up later."""
+    row: JSON = {
+        "id": example.id,
+        "status": prediction.status,
+        "pred": prediction.value,
+        **SPECIFIC[type(example)](example, prediction),
+        "tied": prediction.tied,
+        "truncated": prediction.truncated,
+        "metrics": {name: list(features) for name, features in metrics.items()},
+        "cluster": example.cluster,
+        "group": example.group,
+        "meta": dict(example.meta),
+    }
+    if prediction.raw is not None:
+        row["raw"] = prediction.raw
+    if samples:
+        row["texts"] = list(example.texts) if len(example.texts) <= 16 else [example.texts[0]]
+        row["all_scores"] = _finite(prediction.scores)
+    return row

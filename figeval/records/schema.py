@@ -1,0 +1,116 @@
+"""`run.json`, field by field. The published JSON Schema (results/schema/run.schema.json) is made from these models.
+
+A file of another major version is refused with a message, never guessed at.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = "1.0"
+
+
+class Stored(BaseModel):
+    """A part of the record. Unknown keys are refused, so that a typo never passes for a fact."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ScoreRecord(Stored):
+    """One number with its uncertainty."""
+
+    metric: str
+    value: float | None = Field(description="null where nothing could be scored")
+    low: float | None = Field(description="lower end of the 95 % interval, null where no honest one exists")
+    high: float | None = Field(description="upper end of the 95 % interval")
+    stderr: float | None = Field(description="standard error, clustered where examples are")
+    n: int = Field(description="examples that were scored")
+    clusters: int = Field(description="independent groups among them")
+    interval: str = Field(description="the method behind the interval, or why there is none")
+    higher_is_better: bool = True
+
+
+class BaselineRecord(Stored):
+    """A trivial model on the same examples."""
+
+    baseline: str
+    scores: list[ScoreRecord]
+
+
+class GroupRecord(Stored):
+    """The examples that share one value of a breakdown."""
+
+    value: str
+    scores: list[ScoreRecord]
+
+
+class BreakdownRecord(Stored):
+    """Scores per value of a meta column (`--by idiom`)."""
+
+    by: str
+    groups: list[GroupRecord]
+
+
+class TaskRecord(Stored):
+    """One task: how it was put to the model and what came of it."""
+
+    task: str
+    version: int
+    protocol: str
+    route: str = Field(description="how the question was put: by_cosine, by_loglikelihood, by_head …")
+    status: Literal["running", "done", "failed"]
+    n: int = Field(description="examples, after --limit")
+    available: int = Field(description="examples of the task without --limit")
+    scores: list[ScoreRecord] = []
+    baselines: list[BaselineRecord] = []
+    breakdowns: list[BreakdownRecord] = []
+    counts: dict[str, int] = Field(default={}, description="answers by status, beside ties and truncated inputs")
+    warnings: list[str] = []
+    error: str | None = Field(default=None, description="traceback of a failed task")
+    examples_sha256: str = Field(description="over ids, texts and labels of all examples")
+    template: str | None = None
+    template_sha256: str | None = None
+    settings: dict[str, Any] = Field(default={}, description="labels, threshold, verbalizer, few-shot examples")
+    predictions: str = Field(description="file with one line per example, relative to run.json")
+    seconds: float = Field(default=0.0, description="wall time of the model and its scoring, over all sessions")
+    baseline_seconds: float = 0.0
+    peak_memory_mb: float = Field(default=0.0, description="resident memory of the process at its highest, MiB")
+
+
+class ModelRecord(Stored):
+    """The model and how it was loaded."""
+
+    name: str
+    backend: str
+    options: dict[str, Any] = {}
+    capabilities: list[str] = []
+    fingerprint: str = Field(default="", description="changes with the weights")
+    description: dict[str, Any] = Field(default={}, description="device, dtype, maximum length … as the backend says")
+
+
+class MacroRecord(Stored):
+    """The unweighted mean over the tasks of a suite. Never a pool of rows with opposite labels."""
+
+    suite: str
+    metric: str
+    value: float | None
+    tasks: int
+
+
+class RunRecord(Stored):
+    """One run of one model over some tasks."""
+
+    schema_version: str = SCHEMA_VERSION
+    identity: str = Field(description="eight hex digits; the same question put again has the same identity")
+    status: Literal["running", "complete", "incomplete"]
+    started: str
+    finished: str | None = None
+    command: list[str]
+    config: dict[str, Any]
+    model: ModelRecord
+    tasks: list[TaskRecord] = []
+    macro: list[MacroRecord] = []
+    provenance: dict[str, Any]
+    warnings: list[str] = []

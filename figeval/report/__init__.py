@@ -1,0 +1,1 @@
+"""Files → tables and progress for people."""

@@ -1,0 +1,31 @@
+"""Files that travel inside the package, found through `importlib.resources` and never beside `__file__`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+TEMPLATES = "figeval.builtin.templates"
+
+
+def template_folders(folder: Traversable | None) -> Iterator[Traversable]:
+    """Where a task's templates may lie: in or beside its own folder, then among the built-in ones."""
+    if folder is not None:
+        yield folder / "templates"
+        parent = getattr(folder, "parent", None)  # a Traversable inside a zip has one too
+        if parent is not None:
+            yield parent / "templates"
+        yield folder
+    yield files(TEMPLATES)
+
+
+def read_template(name: str, folder: Traversable | None) -> str | None:
+    """The source of a template, None if no folder holds it."""
+    if ".." in name.split("/") or name.startswith("/"):
+        return None
+    for place in template_folders(folder):
+        file = place.joinpath(*name.split("/"))
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    return None

@@ -1,0 +1,141 @@
+"""One row → one example, with every mistake named by file, row and field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from figeval.errors import DataError, near
+from figeval.sandbox import Expression, expression
+from figeval.taskdef.spec import FieldSource, TaskSpec
+from figeval.types import ChoiceExample, Example, PairExample, RankingExample
+
+Values = Mapping[str, Any]
+
+
+def build_examples(task: TaskSpec, rows: Iterable[Values], split: str = "test") -> Iterator[Example]:
+    """The examples of a task, one per row, made as they are asked for.
+
+    Raises:
+        DataError: a column is missing, a gold index is out of range, there are no options … naming row and field.
+        TaskError: a field is no Jinja expression or wants more than the sandbox allows.
+    """
+    if task.examples is not None:
+        yield from task.examples()
+        return
+    fields = {name: _compile(source, f"{task.origin}, field {name!r}") for name, source in task.fields.items()}
+    group = expression(task.group, f"{task.origin}, group") if task.group else None
+    build = BUILDERS[task.protocol]
+    source = task.data[split]
+    for number, row in enumerate(rows, start=1):
+        where = f"{task.name}: row {number} of {source!r}"
+        values = {name: _evaluate(field, row, f"{where}, field {name!r}") for name, field in fields.items()}
+        common = _common(task, values, where)
+        if group is not None:
+            common["group"] = str(_evaluate(group, row, f"{where}, group"))
+        yield build(task, values, common, where)
+
+
+def _compile(source: FieldSource, where: str) -> Expression:
+    """A field of a task file as a function of the row: strings are Jinja, lists and mappings hold Jinja."""
+    if isinstance(source, str):
+        return expression(source, where)
+    if isinstance(source, list):
+        parts = [_compile(part, where) for part in source]
+        return lambda variables: [part(variables) for part in parts]
+    if isinstance(source, dict):
+        named = {key: _compile(part, f"{where}, key {key!r}") for key, part in source.items()}
+        return lambda variables: {key: part(variables) for key, part in named.items()}
+    return lambda _variables: source
+
+
+def _evaluate(field: Expression, row: Values, where: str) -> Any:
+    try:
+        return field({"row": row})
+    except LookupError as error:
+        raise DataError(f"{where}: {error}; the row has {_keys(row)}{_near_column(error, row)}") from error
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise DataError(f"{where}: {type(error).__name__}: {error}") from error
+
+
+def _keys(row: Values) -> str:
+    return ", ".join(sorted(map(str, row))) or "no columns"
+
+
+def _near_column(error: Exception, row: Values) -> str:
+    wanted = str(error).rpartition("attribute ")[2].strip("'\" ")
+    return near(wanted, row)
+
+
+def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:
+    """id, meta and cluster, which every protocol has."""
+    identity = values["id"]
+    if not isinstance(identity, str | int) or identity == "":
+        raise DataError(f"{where}, field 'id': {identity!r} is no id; give a string or a whole number")
+    meta = {key: str(value) for key, value in (values.get("meta") or {}).items()}
+    cluster = meta.get(task.cluster) if task.cluster else None
+    if task.cluster and cluster is None:
+        raise DataError(f"{where}: cluster {task.cluster!r} is not among meta ({', '.join(meta) or 'empty'})")
+    return {"id": str(identity), "meta": meta, "cluster": cluster}
+
+
+def _text(value: Any, field: str, where: str) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"{where}, field {field!r}: {value!r} is no text; write `… | string` if it should become one")
+    return value
+
+
+def _texts(value: Any, field: str, where: str) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise DataError(f"{where}, field {field!r}: expected a list of texts, found {value!r:.80}")
+    for text in value:
+        _text(text, field, where)
+    return tuple(value)  # the same object when it is a tuple already: candidates are stored once
+
+
+def _index(value: Any, field: str, options: int, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise DataError(f"{where}, field {field!r}: {value!r} is no index; write `… | int` if it should become one")
+    if not 0 <= value < options:
+        raise DataError(f"{where}, field {field!r}: {value} is out of range for {options} options (0 to {options - 1})")
+    return value
+
+
+def _choice(_task: TaskSpec, values: Values, common: dict[str, Any], where: str) -> Example:
+    options = _texts(values["options"], "options", where)
+    if not options or not all(option.strip() for option in options):
+        raise DataError(f"{where}, field 'options': {'an option is empty' if options else 'there are no options'}")
+    gold = None if values["gold"] is None else _index(values["gold"], "gold", len(options), where)
+    return ChoiceExample(query=_text(values["query"], "query", where), options=options, gold=gold, **common)
+
+
+def _ranking(_task: TaskSpec, values: Values, common: dict[str, Any], where: str) -> Example:
+    candidates = _texts(values["candidates"], "candidates", where)
+    if not candidates:
+        raise DataError(f"{where}, field 'candidates': there are no candidates")
+    given = values["relevant"]
+    relevant = [given] if isinstance(given, int) else list(given)
+    if not relevant:
+        raise DataError(f"{where}, field 'relevant': no candidate is relevant")
+    return RankingExample(
+        query=_text(values["query"], "query", where),
+        candidates=candidates,
+        relevant=frozenset(_index(index, "relevant", len(candidates), where) for index in relevant),
+        background=_texts(values.get("background", ()), "background", where),
+        **common,
+    )
+
+
+def _pair(task: TaskSpec, values: Values, common: dict[str, Any], where: str) -> Example:
+    label = values["label"]
+    if label is not None and label not in task.labels:
+        raise DataError(f"{where}, field 'label': {label!r} is not among the labels {', '.join(task.labels)}")
+    left, right = (_text(values[side], side, where) for side in ("left", "right"))
+    return PairExample(left=left, right=right, label=label, **common)
+
+
+BUILDERS: dict[str, Callable[[TaskSpec, Values, dict[str, Any], str], Example]] = {
+    "choice": _choice,
+    "ranking": _ranking,
+    "pairs": _pair,
+}

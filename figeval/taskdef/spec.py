@@ -1,0 +1,105 @@
+"""A task and a suite as values. The same models read YAML files and carry tasks written in Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from importlib.resources.abc import Traversable
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from figeval.types import Example
+
+FieldSource = str | int | float | list[Any] | dict[str, str]
+ProtocolName = Literal["choice", "ranking", "pairs"]
+NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+
+# What one row is made into, per protocol: (required fields, optional fields).
+PROTOCOL_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    "choice": (frozenset({"id", "query", "options", "gold"}), frozenset({"meta"})),
+    "ranking": (frozenset({"id", "query", "candidates", "relevant"}), frozenset({"background", "meta"})),
+    "pairs": (frozenset({"id", "left", "right", "label"}), frozenset({"meta"})),
+}
+
+
+def _words(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+
+
+class Named(BaseModel):
+    """What tasks and suites share. Unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    name: str
+    description: str = ""
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, name: str) -> str:
+        if not NAME.fullmatch(name):
+            raise ValueError("a name is lower-case letters, digits and underscores")
+        return name
+
+
+class TaskSpec(Named):
+    """One task: data, how a row becomes an example, how it is asked and how it is scored."""
+
+    protocol: ProtocolName
+    version: int = 1
+    language: str = "en"
+    data: Mapping[str, str] = Field(default_factory=dict)  # split → "scheme:path"; `test` is what is scored
+    fields: Mapping[str, FieldSource] = Field(default_factory=dict)
+    template: str | None = None
+    labels: tuple[str, ...] = ()  # pairs: in order; the first is the positive one
+    verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
+    threshold: float = 0.5  # pairs by similarity: at or above is the first label
+    metrics: tuple[str, ...] = ("acc",)
+    cluster: str | None = None  # meta key (or "id"): examples that share it are not independent
+    group: str | None = None  # Jinja expression: minimal pairs
+    baselines: tuple[str, ...] = ("chance",)
+    built_with: tuple[str, ...] = ()  # models that picked the wrong options: they are punished, and warned about
+    citation: str = ""
+
+    # Filled in by whoever loads the task, never written in YAML.
+    folder: Traversable | None = Field(default=None, exclude=True, repr=False)
+    examples: Callable[[], Iterator[Example]] | None = Field(default=None, exclude=True, repr=False)
+    owner: str = Field(default="", exclude=True)
+    origin: str = Field(default="", exclude=True)  # file name, for messages
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TaskSpec:
+        if self.examples is None:
+            self._check_fields()
+        if self.protocol == "pairs" and len(self.labels) < 2:
+            raise ValueError("a pairs task lists its labels, e.g. labels: [entailment, non-entailment]")
+        strange = set(self.verbalizer) - set(self.labels)
+        if strange:
+            raise ValueError(f"verbalizer has words for {sorted(strange)}, which are not among labels {self.labels}")
+        return self
+
+    def _check_fields(self) -> None:
+        required, optional = PROTOCOL_FIELDS[self.protocol]
+        given = set(self.fields)
+        if "test" not in self.data:
+            raise ValueError('data has no test split; write data: {test: "jsonl:FILE"}')
+        if missing := required - given:
+            raise ValueError(f"a {self.protocol} task needs the fields {sorted(missing)}")
+        if unknown := given - required - optional:
+            raise ValueError(f"a {self.protocol} task has no fields {sorted(unknown)}")
+
+    def split(self, *names: str) -> str | None:
+        """The first of these splits that the task has."""
+        return next((name for name in names if name in self.data), None)
+
+
+class SuiteSpec(Named):
+    """A name for several tasks (or suites). It prints one row per task, and at most a macro mean beside them."""
+
+    tasks: tuple[str, ...]
+    owner: str = Field(default="", exclude=True)
+    origin: str = Field(default="", exclude=True)

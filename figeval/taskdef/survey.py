@@ -1,0 +1,92 @@
+"""One pass over a task's examples before any model is loaded: how many there are, what they are, whether ids repeat."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+from figeval.errors import DataError
+from figeval.types import Example
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What the first pass found."""
+
+    n: int
+    sha256: str  # over ids, texts and labels in order
+    meta_keys: tuple[str, ...]
+
+
+def survey(task: str, examples: Callable[[], Iterable[Example]]) -> Survey:
+    """Count and fingerprint the examples; memory stays flat (eight bytes an example).
+
+    Raises:
+        DataError: two examples share an id, or there are none.
+    """
+    digest = hashlib.sha256()
+    seen = array("Q")
+    canonical = _Canonical()
+    meta_keys: dict[str, None] = {}
+    for example in examples():
+        digest.update(canonical(example))
+        seen.append(_short(example.id))
+        meta_keys.update(dict.fromkeys(example.meta))
+    if not seen:
+        raise DataError(f"{task}: there are no examples")
+    _refuse_duplicates(task, seen, examples)
+    return Survey(len(seen), digest.hexdigest(), tuple(meta_keys))
+
+
+def _short(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+
+
+def _refuse_duplicates(task: str, seen: array[int], examples: Callable[[], Iterable[Example]]) -> None:
+    suspects = {left for left, right in pairwise(sorted(seen)) if left == right}
+    if not suspects:
+        return
+    found: dict[str, int] = {}
+    for number, example in enumerate(examples(), start=1):
+        if _short(example.id) in suspects:
+            if example.id in found:
+                raise DataError(f"{task}: rows {found[example.id]} and {number} have the same id {example.id!r}")
+            found[example.id] = number
+
+
+class _Canonical:
+    """Examples as bytes. A candidate tuple that examples share is digested once."""
+
+    def __init__(self) -> None:
+        self._tuples: dict[int, tuple[Any, str]] = {}
+
+    def __call__(self, example: Example) -> bytes:
+        values = {field.name: self._value(getattr(example, field.name)) for field in fields(example)}
+        return json.dumps(values, sort_keys=True, ensure_ascii=True).encode()
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, tuple) and len(value) > 16:
+            return self._shared(value)
+        return sorted(value) if isinstance(value, frozenset) else value
+
+    def _shared(self, value: tuple[Any, ...]) -> str:
+        known = self._tuples.get(id(value))
+        if known is None:
+            text = json.dumps(value, ensure_ascii=True)
+            known = (value, hashlib.sha256(text.encode()).hexdigest())  # keeping the tuple keeps its id taken
+            if len(self._tuples) < 64:
+                self._tuples[id(value)] = known
+        return known[1]
+
+
+def first(examples: Iterable[Example], limit: int | None) -> Iterator[Example]:
+    """The first `limit` examples (lm-eval's meaning of --limit), all without one."""
+    for index, example in enumerate(examples):
+        if limit is not None and index >= limit:
+            return
+        yield example

@@ -1,0 +1,1 @@
+"""Benchmarks: each folder is one plugin, registered through the hooks that a third party uses."""

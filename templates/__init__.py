@@ -1,0 +1,1 @@
+"""Prompts: `<benchmark>/<task>.<language>.jinja`."""
