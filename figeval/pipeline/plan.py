@@ -46,6 +46,13 @@ class Plan:
         """The examples to be scored."""
         return first(self.all_examples(), self.limit)
 
+    def source(self, splits: tuple[str, ...]) -> tuple[str, ...]:
+        """What tells the examples of a split from those of another task: where they come from and how they are made."""
+        if self.task.examples is not None:
+            return (self.task.name,)
+        split = self.task.split(*splits) or "test"
+        return (self.task.owner, self.task.data[split], repr(self.task.fields), *self.task.labels)
+
     def settings(self, config: RunConfig) -> dict[str, Any]:
         """What the record says of how the task was put."""
         briefing = self.briefing

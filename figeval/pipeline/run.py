@@ -8,13 +8,12 @@ import traceback
 from pathlib import Path
 from typing import Any, Protocol
 
-from figeval.backends.memo import Memo
 from figeval.backends.models import Model
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, ModelError, RecordError
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.plan import Plan, prepare
-from figeval.pipeline.scoring import Interview, Measures, baselines, breakdown, fit
+from figeval.pipeline.scoring import Baselines, Interview, Measures, Respondent, breakdown
 from figeval.records import provenance
 from figeval.records.folder import RunFolder
 from figeval.records.schema import MacroRecord, ModelRecord, RunRecord, TaskRecord
@@ -161,9 +160,9 @@ class _Session:
         self.harness = harness
         self.observer = observer
         self.folder = folder
-        self.model = model
+        self.respondent = Respondent(model)
         self.record = record
-        self.memo = Memo()
+        self.baselines = Baselines(harness, config.seed)
 
     def do(self, plan: Plan) -> None:
         """One task, from where it was left; a failure is written down and does not stop the others."""
@@ -179,7 +178,7 @@ class _Session:
             task.status, task.error = "failed", str(error)
         except Exception:  # somebody's bug must not cost the other tasks
             task.status, task.error = "failed", traceback.format_exc()
-        self.record.model.description = self.model.description()
+        self.record.model.description = self.respondent.model.description()
         task.peak_memory_mb = provenance.peak_memory_mb()
         self.folder.write(self.record)
         self.observer.task_ended(task)
@@ -194,10 +193,10 @@ class _Session:
         answered = {row["id"] for row in self.folder.rows(name)}
         self.observer.task_started(name, plan.n, len(answered))
         if len(answered) < plan.n:
-            fit(plan, self.model, self.memo)
+            self.respondent.learn(plan)
             missing = (example for example in plan.examples() if example.id not in answered)
             measures = Measures(plan.metrics, plan.task.labels)
-            interview = Interview(plan, self.model, plan.route, measures, self.memo, self.config.log_samples)
+            interview = Interview(plan, self.respondent, plan.route, measures, self.config.log_samples)
             with self.folder.appending(name) as writer:
                 for row in interview.rows(missing):
                     writer.write(row)
@@ -218,7 +217,7 @@ class _Session:
         if self.config.baselines and not task.baselines:
             self.observer.scoring("baselines")
             began = time.monotonic()
-            task.baselines = baselines(plan, self.harness, self.config.seed)
+            task.baselines = self.baselines.of(plan)
             task.baseline_seconds = round(time.monotonic() - began, 3)
 
 

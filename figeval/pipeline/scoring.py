@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -29,13 +29,13 @@ class Measures:
         self.metrics = metrics
         self.statistics: dict[str, Statistic] = {metric.name: metric.statistic(labels) for metric in metrics}
 
-    def features(self, example: Example, prediction: Prediction) -> dict[str, Sequence[float]]:
-        """Per metric the numbers of one example that scores are summed up from."""
-        found = {}
+    def features(self, example: Example, prediction: Prediction) -> dict[str, float | list[float]]:
+        """Per metric what scores are summed up from: the value of a mean, the features of another statistic."""
+        found: dict[str, float | list[float]] = {}
         for name, statistic in self.statistics.items():
             features = statistic.features(example, prediction)
             if features is not None:
-                found[name] = features
+                found[name] = features[0] if statistic.is_mean else list(features)
         return found
 
     def scorecard(self, *, strict: bool) -> Scorecard:
@@ -60,11 +60,12 @@ class Scorecard:
         self.counts[row["status"]] += 1
         self.counts["ties"] += row["tied"] > 1
         self.counts["truncated_inputs"] += row["truncated"]
-        for name, features in row["metrics"].items():
+        for name, stored in row["metrics"].items():
             if name in self.tallies:
-                self.tallies[name].add(row["cluster"], features)
+                self.tallies[name].add(row["cluster"], _features(stored))
         if self.strict is not None and row["group"] is not None:
-            self.strict.add(row["group"], row["cluster"], row["metrics"].get("acc"))
+            accuracy = row["metrics"].get("acc")
+            self.strict.add(row["group"], row["cluster"], None if accuracy is None else _features(accuracy))
 
     def scores(self, seed: int) -> list[ScoreRecord]:
         """The scores so far."""
@@ -74,51 +75,73 @@ class Scorecard:
         return [ScoreRecord(**asdict(score)) for score in scores]
 
 
+def _features(stored: float | list[float]) -> Sequence[float]:
+    """What `Measures.features` made of them, undone: a mean adds (value, 1)."""
+    return stored if isinstance(stored, list) else (stored, 1.0)
+
+
+@dataclass(slots=True)
+class Respondent:
+    """A model with what it remembers: its answers, and what it was last fitted on."""
+
+    model: Model
+    memo: Memo = field(default_factory=Memo)
+    learned: tuple[str, ...] | None = None
+
+    def learn(self, plan: Plan) -> None:
+        """Let a model that learns word weights or label frequencies from the task do so, on the whole task even
+        under --limit: an answer must not depend on how many others are asked for.
+        """
+        splits = getattr(self.model.backend, "fit_splits", ("prior", "train", "test"))
+        source = plan.source(splits)
+        if source != self.learned and self.model.fit(plan.fit_examples(splits)):
+            self.memo.clear()
+        self.learned = source
+
+
 @dataclass(frozen=True, slots=True)
 class Interview:
-    """One task put to one model along one route."""
+    """One task put to one respondent along one route."""
 
     plan: Plan
-    model: Model
+    respondent: Respondent
     route: Route
     measures: Measures
-    memo: Memo
     samples: bool = False  # keep texts and all scores in the rows
 
     def rows(self, examples: Iterable[Example]) -> Iterator[JSON]:
         """A row for each example, in order."""
         start = partial(self.route.start, briefing=self.plan.briefing)
-        for example, prediction in Conversation(self.model.backend, start, self.memo).predictions(examples):
+        conversation = Conversation(self.respondent.model.backend, start, self.respondent.memo)
+        for example, prediction in conversation.predictions(examples):
             features = self.measures.features(example, prediction)
             yield prediction_row(example, prediction, features, samples=self.samples)
 
 
-def fit(plan: Plan, model: Model, memo: Memo) -> None:
-    """Let a model that learns word weights or label frequencies from the task do so, on the whole task even under
-    --limit: an answer must not depend on how many others are asked for.
-    """
-    splits = getattr(model.backend, "fit_splits", ("prior", "train", "test"))
-    if model.fit(plan.fit_examples(splits)):
-        memo.clear()
+class Baselines:
+    """The trivial models of a run; each is opened once and serves every task that declares it."""
 
+    def __init__(self, harness: Harness, seed: int) -> None:
+        self.harness = harness
+        self.seed = seed
+        self._opened: dict[str, Respondent] = {}
 
-def baselines(plan: Plan, harness: Harness, seed: int) -> list[BaselineRecord]:
-    """The task's trivial models on the same examples."""
-    return [BaselineRecord(baseline=name, scores=_baseline(name, plan, harness, seed)) for name in plan.task.baselines]
+    def of(self, plan: Plan) -> list[BaselineRecord]:
+        """The task's baselines on the task's examples."""
+        return [BaselineRecord(baseline=name, scores=self._scores(name, plan)) for name in plan.task.baselines]
 
-
-def _baseline(name: str, plan: Plan, harness: Harness, seed: int) -> list[ScoreRecord]:
-    model = open_model(harness.backends, name, {}, {"seed": seed})
-    route = choose(plan.task.protocol, model.offers, harness.routes)
-    metrics = applicable(harness.metrics, plan.task.metrics, plan.task.protocol, route.name)
-    measures = Measures(metrics, plan.task.labels)
-    memo = Memo()
-    fit(plan, model, memo)
-    card = measures.scorecard(strict=plan.task.group is not None)
-    for row in Interview(plan, model, route, measures, memo).rows(plan.examples()):
-        card.add(row)
-    model.close()
-    return card.scores(seed)
+    def _scores(self, name: str, plan: Plan) -> list[ScoreRecord]:
+        if name not in self._opened:
+            self._opened[name] = Respondent(open_model(self.harness.backends, name, {}, {"seed": self.seed}))
+        respondent = self._opened[name]
+        route = choose(plan.task.protocol, respondent.model.offers, self.harness.routes)
+        metrics = applicable(self.harness.metrics, plan.task.metrics, plan.task.protocol, route.name)
+        measures = Measures(metrics, plan.task.labels)
+        respondent.learn(plan)
+        card = measures.scorecard(strict=plan.task.group is not None)
+        for row in Interview(plan, respondent, route, measures).rows(plan.examples()):
+            card.add(row)
+        return card.scores(self.seed)
 
 
 def breakdown(key: str, rows: Iterable[JSON], measures: Measures, seed: int) -> BreakdownRecord:

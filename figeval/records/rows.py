@@ -45,9 +45,9 @@ def _finite(scores: Sequence[float]) -> list[float | str | None]:
 
 
 def prediction_row(
-    example: Example, prediction: Prediction, metrics: Mapping[str, Sequence[float]], *, samples: bool
+    example: Example, prediction: Prediction, metrics: Mapping[str, float | list[float]], *, samples: bool
 ) -> JSON:
-    """The row of one example. `metrics` holds each metric's features, from which scores are summed up later."""
+    """The row of one example. `metrics` holds per metric what scores are summed up from later."""
     row: JSON = {
         "id": example.id,
         "status": prediction.status,
@@ -55,7 +55,7 @@ def prediction_row(
         **SPECIFIC[type(example)](example, prediction),
         "tied": prediction.tied,
         "truncated": prediction.truncated,
-        "metrics": {name: list(features) for name, features in metrics.items()},
+        "metrics": dict(metrics),
         "cluster": example.cluster,
         "group": example.group,
         "meta": dict(example.meta),

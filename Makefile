@@ -1,0 +1,62 @@
+# `make demo` and `make test` work on a machine that has Python 3.11 or newer and a package index, nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+NEXT := $(BIN)/figeval run --tasks epic,impli --model minilm
+
+# Benchmark files beside the checkout are used before any download.
+ifneq ($(wildcard ../shared/data),)
+export FIGEVAL_DATA_MIRROR ?= $(abspath ../shared/data)
+endif
+
+.PHONY: help demo test lint types unit bench schema clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/.demo  ## score MiniLM on ePiC proverbs and IMPLI pairs
+	@if $(BIN)/figeval data fetch epic impli; then \
+		$(BIN)/figeval run --tasks epic_mcq,impli --model minilm --limit 200 --output_path results/runs/demo; \
+	else \
+		printf '\n%s\n%s\n\n' '*** ePiC and IMPLI are neither cached, nor mirrored, nor reachable upstream. ***' \
+			'*** Falling back to the small embedded sample: these numbers are for nobody'"'"'s paper. ***'; \
+		$(BIN)/figeval run --tasks mini --model minilm --output_path results/runs/demo-mini; \
+	fi
+	@printf '\nNext: all examples of all tasks:\n  %s\n' '$(NEXT)'
+
+test: lint types unit  ## ruff, mypy and pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: $(VENV)/.dev  ## speed and memory beside the peers
+	$(BIN)/python bench/memory.py
+	$(BIN)/python bench/embed.py
+
+schema: $(VENV)/.dev  ## rewrite the published JSON Schema from the models
+	$(BIN)/python -m figeval.records.schema
+
+# torch first and alone: with it in place, no looser range elsewhere replaces a CPU build.
+$(VENV)/.demo: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) --editable '.[offline]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+clean:  ## forget the environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

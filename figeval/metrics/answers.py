@@ -1,0 +1,47 @@
+"""Was there an answer, and which answers share the best score?
+
+A tie is scored by expectation, as if it were broken by a fair draw: a model that gives 250 candidates one score gets
+1/250, not the luck of the first place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from figeval.types import Prediction
+
+ANSWERED = frozenset({"ok", "truncated"})
+
+
+def answered(prediction: Prediction) -> bool:
+    """Whether the prediction can be right or wrong; what could not be parsed or was NaN is neither."""
+    return prediction.status in ANSWERED
+
+
+def best(scores: Sequence[float]) -> list[int]:
+    """The indexes that share the highest score, compared exactly.
+
+    Raises:
+        ValueError: a score is NaN; such a prediction has the status `nan` and should not get here.
+    """
+    if any(map(math.isnan, scores)):
+        raise ValueError("a prediction that claims an answer has NaN among its scores")
+    top = max(scores)
+    return [index for index, score in enumerate(scores) if score == top]
+
+
+def given(prediction: Prediction) -> frozenset[int | str]:
+    """The answers among which the model did not decide: one, or several with the same best score.
+
+    Labels where the prediction names them (pairs), option indexes otherwise.
+
+    Raises:
+        ValueError: the prediction claims a tie without the scores that show it.
+    """
+    if prediction.tied <= 1 and prediction.value is not None:
+        return frozenset({prediction.value})
+    if not prediction.scores:
+        raise ValueError(f"prediction {prediction.example_id!r} has neither one answer nor scores that tie")
+    names: Sequence[int | str] = prediction.labels or range(len(prediction.scores))
+    return frozenset(names[index] for index in best(prediction.scores))

@@ -1,0 +1,73 @@
+"""What a metric is: numbers per example that add up, and a function of their sums.
+
+Accuracy adds (1 if right, 1) and divides; macro-F1 adds true positives, predictions and golds of every label.
+Because only sums count, a metric streams, its memory does not grow with the data, and a resample of clusters is
+one matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+
+    from figeval.types import Prediction
+
+PerExample: TypeAlias = Callable[[Any, "Prediction"], "float | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """A score made of per-example numbers.
+
+    `features(example, prediction)` are k numbers, None where the metric does not apply (no answer, hidden gold).
+    `combine(sums)` maps their sums, shape (..., k), to values, shape (...), vectorised, NaN where undefined.
+    `is_mean` promises that the features are (value, 1.0) and the score is the mean value: then closed-form
+    intervals hold. All other statistics are bootstrapped.
+    """
+
+    features: Callable[[Any, Prediction], Sequence[float] | None]
+    combine: Callable[[Floats], Floats]
+    is_mean: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PerLabel:
+    """A statistic whose features depend on the task's labels: `build(labels)` makes it."""
+
+    build: Callable[[tuple[str, ...]], Statistic]
+
+
+def mean_of(function: PerExample) -> Statistic:
+    """The mean of a per-example number over the examples for which it is not None."""
+
+    def features(example: Any, prediction: Prediction) -> Sequence[float] | None:
+        value = function(example, prediction)
+        return None if value is None else (value, 1.0)
+
+    return Statistic(features, ratio, is_mean=True)
+
+
+def ratio(sums: Floats) -> Floats:
+    """sums[..., 0] / sums[..., 1], NaN where the denominator is 0."""
+    import numpy as np
+
+    total, count = sums[..., 0], sums[..., 1]
+    return np.asarray(np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count != 0))
+
+
+def as_statistic(target: Statistic | PerLabel | PerExample, labels: tuple[str, ...] = ()) -> Statistic:
+    """What a registered metric amounts to for a task with these labels."""
+    match target:
+        case Statistic():
+            return target
+        case PerLabel():
+            return target.build(labels)
+        case _:
+            return mean_of(target)

@@ -1,0 +1,209 @@
+"""Streaming sums of a metric and the score they end in; memory grows with the clusters, not with the rows.
+
+tally = Tally("accuracy", mean_of(accuracy))
+for example, prediction in answers:
+    tally.update(example, prediction)
+score = tally.score(seed=0)
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from figeval.errors import DataError
+from figeval.metrics.bootstrap import FEWEST, interval_of_statistic, resample
+from figeval.metrics.intervals import Bounds, Interval, Spread, interval_of_mean
+from figeval.metrics.statistic import Statistic
+from figeval.types import Example, Prediction, Score
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class ClusterSums:
+    """Per cluster the number of its rows and the sum of their features, in two flat arrays."""
+
+    places: dict[str, int] = field(default_factory=dict)
+    rows: array[int] = field(default_factory=lambda: array("q"))
+    sums: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, cluster: str, features: Sequence[float]) -> None:
+        """Add one row."""
+        place = self.places.setdefault(cluster, len(self.places))
+        if place == len(self.rows):
+            self.rows.append(0)
+            self.sums.extend(0.0 for _ in features)
+        self.rows[place] += 1
+        for offset, value in enumerate(features, place * len(features)):
+            self.sums[offset] += value
+
+    def matrix(self, k: int) -> Floats:
+        """The sums, shape (G, k)."""
+        return np.array(self.sums, dtype=np.float64).reshape(-1, k)
+
+
+@dataclass(slots=True)
+class Moments:
+    """Count, sum and squared deviations of rows that stand alone (Welford 1962)."""
+
+    n: int = 0
+    total: float = 0.0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float) -> None:
+        """Add one row."""
+        self.n += 1
+        self.total += value
+        step = value - self.mean
+        self.mean += step / self.n
+        self.squares += step * (value - self.mean)
+
+    def squares_about(self, centre: float) -> float:
+        """Σ (value − centre)²."""
+        return self.squares + self.n * (self.mean - centre) ** 2
+
+
+class Tally:
+    """Sums of one metric, per cluster where rows have one.
+
+    A row without a cluster is independent of all others. For means such rows leave only their moments; for other
+    statistics each distinct vector of features is kept once with its count (a confusion has few).
+    `bounds` are what the interval of a mean is clipped to, unless a row's value lies outside.
+    """
+
+    def __init__(
+        self, name: str, statistic: Statistic, higher_is_better: bool = True, bounds: Bounds = (0.0, 1.0)
+    ) -> None:
+        self.name = name
+        self.statistic = statistic
+        self.higher_is_better = higher_is_better
+        self.bounds = bounds
+        self.n = 0
+        self._k = 0
+        self._binary = True
+        self._clusters = ClusterSums()
+        self._moments = Moments()
+        self._vectors: Counter[tuple[float, ...]] = Counter()
+
+    def update(self, example: Example, prediction: Prediction) -> None:
+        """Add one example, unless the metric does not apply to it."""
+        features = self.statistic.features(example, prediction)
+        if features is not None:
+            self.add(example.cluster, features)
+
+    def add(self, cluster: str | None, features: Sequence[float]) -> None:
+        """Add the features of one row, shape (k,).
+
+        Raises:
+            ValueError: a feature is NaN or infinite (a metric that does not apply returns None), or k changes.
+        """
+        values = tuple(map(float, features))
+        if not all(map(math.isfinite, values)):
+            raise ValueError(f"metric {self.name!r} gave {values}; return None where it does not apply")
+        if self.n and len(values) != self._k:
+            raise ValueError(f"metric {self.name!r} gave {len(values)} features after {self._k}")
+        self.n += 1
+        self._k = len(values)
+        self._binary = self._binary and values[0] in (0.0, 1.0)
+        if self.statistic.is_mean and self.bounds and not self.bounds[0] <= values[0] <= self.bounds[1]:
+            self.bounds = None  # a metric that leaves its supposed bounds has none
+        if cluster is not None:
+            self._clusters.add(cluster, values)
+        elif self.statistic.is_mean:
+            self._moments.add(values[0])
+        else:
+            self._vectors[values] += 1
+
+    @property
+    def clusters(self) -> int:
+        """How many independent groups the rows form."""
+        return len(self._clusters.rows) + self._moments.n + self._vectors.total()
+
+    def score(self, seed: int = 0) -> Score:
+        """The value and its 95 % interval; `seed` matters to bootstrapped statistics only."""
+        value = math.nan
+        if self.n:
+            clusters = self._clusters.matrix(self._k)
+            of_kind = self._mean if self.statistic.is_mean else self._bootstrapped
+            value, interval = of_kind(clusters, seed)
+        if math.isnan(value):
+            interval = Interval("none: undefined" if self.n else "none: no examples")
+        return Score(
+            metric=self.name,
+            value=None if math.isnan(value) else value,
+            low=interval.low,
+            high=interval.high,
+            stderr=interval.stderr,
+            n=self.n,
+            clusters=self.clusters,
+            interval=interval.method,
+            higher_is_better=self.higher_is_better,
+        )
+
+    def _mean(self, clusters: Floats, _seed: int) -> tuple[float, Interval]:
+        total = math.fsum((*clusters[:, 0], self._moments.total))
+        mean = total / self.n
+        residuals = clusters[:, 0] - clusters[:, 1] * mean
+        squares = float(residuals @ residuals) + self._moments.squares_about(mean)
+        spread = Spread(mean, self.n, self.clusters, squares, self._binary)
+        return mean, interval_of_mean(spread, self.bounds)
+
+    def _bootstrapped(self, clusters: Floats, seed: int) -> tuple[float, Interval]:
+        vectors = np.array(list(self._vectors), dtype=np.float64).reshape(-1, self._k)
+        sums = np.concatenate((clusters, vectors))
+        repeats = np.array([1] * len(clusters) + list(self._vectors.values()), dtype=np.float64)
+        value = float(self.statistic.combine(repeats @ sums))
+        method, unit = ("bootstrap", "rows") if self.n == self.clusters else ("cluster bootstrap", "clusters")
+        if math.isnan(value) or self.clusters < FEWEST:
+            return value, Interval(f"none: fewer than {FEWEST} {unit}")
+        values = resample(sums, self.statistic.combine, seed, repeats)
+        return value, interval_of_statistic(values, method)
+
+
+class StrictTally:
+    """Minimal pairs: the share of groups with all members right, named `<metric>_strict`.
+
+    A member that is right with probability 1/t (a tie) counts with that probability, so a group has the product over
+    its members. A group with a member without an answer is left out: it is not known to be right or wrong.
+    """
+
+    def __init__(self, name: str, statistic: Statistic) -> None:
+        self.name = f"{name}_strict"
+        self.statistic = statistic
+        self._groups: dict[str, tuple[str | None, float | None]] = {}
+
+    def update(self, example: Example, prediction: Prediction) -> None:
+        """Add one example; those without a group are passed over. Raises as `add` does."""
+        if example.group is not None:
+            self.add(example.group, example.cluster, self.statistic.features(example, prediction))
+
+    def add(self, group: str, cluster: str | None, features: Sequence[float] | None) -> None:
+        """Add one member of a group; its features are None when it has no answer.
+
+        Raises:
+            DataError: the group's members belong to several clusters.
+        """
+        value = None if features is None else float(features[0])
+        known, product = self._groups.get(group, (cluster, 1.0))
+        if known != cluster:
+            raise DataError(
+                f"group {group!r} has members in clusters {known!r} and {cluster!r}; "
+                "let the task's `cluster` be the same for all members of a group"
+            )
+        self._groups[group] = (cluster, None if value is None or product is None else value * product)
+
+    def score(self, seed: int = 0) -> Score:
+        """The share of complete groups, with the interval of a mean over groups."""
+        tally = Tally(self.name, self.statistic)
+        for cluster, product in self._groups.values():
+            if product is not None:
+                tally.add(cluster, (product, 1.0))
+        return tally.score(seed)

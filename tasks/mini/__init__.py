@@ -1,0 +1,20 @@
+"""mini: figeval's own small sample, written for this project. See README.md beside this file."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from figeval.hookspecs import hookimpl
+from figeval.registry import SourceRegister, TaskRegister
+
+
+@hookimpl
+def register_tasks(register: TaskRegister) -> None:
+    """The YAML files of this folder."""
+    register.folder(files(__name__))
+
+
+@hookimpl
+def register_sources(register: SourceRegister) -> None:
+    """`mini:<name>`; the names are listed in rows.py."""
+    register("mini", f"{__name__}.rows:open")

@@ -1,0 +1,30 @@
+"""What every test stands on: a data home of its own, and the real data where there is any."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BESIDE = ROOT.parent / "shared" / "data"
+MIRROR = os.environ.get("FIGEVAL_DATA_MIRROR") or (str(BESIDE) if BESIDE.is_dir() else None)
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and no mirror unless the test asks for `real_data`."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("FIGEVAL_HOME", str(home))
+    monkeypatch.delenv("FIGEVAL_DATA_MIRROR", raising=False)
+    return home
+
+
+@pytest.fixture
+def real_data(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The mirror with the benchmarks' real files, set for this test and the processes it starts; skips without one."""
+    if MIRROR is None:
+        pytest.skip("no real data: set FIGEVAL_DATA_MIRROR to a folder or address laid out <benchmark>/<path>")
+    monkeypatch.setenv("FIGEVAL_DATA_MIRROR", MIRROR)
+    return MIRROR

@@ -1,0 +1,266 @@
+"""The embedded sample keeps what its README promises: balance, no give-away words, resolvable ids, no repetition."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from fractions import Fraction
+from importlib.resources import files
+from itertools import combinations
+from statistics import mean, median
+from typing import Any
+
+import pytest
+
+Rows = list[dict[str, Any]]
+MINI = files("figeval.builtin.tasks.mini")
+FILES = ("proverbs", "narratives", "pairs", "fables")
+FIELDS = {
+    "proverbs": ["id", "proverb"],
+    "narratives": ["id", "proverb_id", "narrative", "options", "gold"],
+    "pairs": ["id", "premise", "hypothesis", "label", "figure", "expression", "pair"],
+    "fables": ["id", "fable", "moral", "options", "gold"],
+}
+
+LEAKED_WORDS = 0  # content words that a narrative may share with its proverb, or a fable with its moral
+
+# Sharing one of these tells nothing about the answer.
+FUNCTION_WORDS = """
+    a all an and are as at be before but by can can't could did do does don't for from had has have he her him his
+    how i if in into is isn't it it's its me more most my no not of off on one only or other out over own put she
+    should shouldn't so some such than that the their them then there they this those to too until up us very was
+    wasn't we were what when where which while who whom whose will with would you your
+"""
+IRREGULAR = {
+    "bitten": "bite", "built": "build", "caught": "catch", "cried": "cry", "crying": "cry", "fallen": "fall",
+    "fed": "feed", "fell": "fall", "grew": "grow", "grown": "grow", "lain": "lie", "leapt": "leap", "life": "live",
+    "lying": "lie", "made": "make", "mice": "mouse", "slept": "sleep", "speech": "speak", "spilt": "spill",
+    "spoke": "speak", "spoken": "speak", "struck": "strike", "taught": "teach", "threw": "throw", "thrown": "throw",
+}  # fmt: skip
+
+# Proverbs that would both fit: never offered against each other.
+NEAR_SYNONYMS = [("P01", "P04"), ("P01", "P08"), ("P04", "P08"), ("P05", "P25"), ("P03", "P15"), ("P09", "P15")]
+
+
+def read(name: str) -> Rows:
+    text = MINI.joinpath(f"{name}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+PROVERBS, NARRATIVES, PAIRS, FABLES = map(read, FILES)
+PROVERB = {row["id"]: row["proverb"] for row in PROVERBS}
+MORAL = {row["id"]: row["moral"] for row in FABLES}
+CHOICES = [*((row, "narrative", PROVERB) for row in NARRATIVES), *((row, "fable", MORAL) for row in FABLES)]
+MINIMAL = {(a["pair"]): (a, b) for a, b in combinations(PAIRS, 2) if a["pair"] == b["pair"]}
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", text.lower().replace("’", "'"))
+
+
+STOP = frozenset(words(FUNCTION_WORDS))
+
+
+def stem(word: str) -> str:
+    """A crude stem: enough to see feed in feeding and bite in bitten."""
+    word = word.removesuffix("'s")
+    word = IRREGULAR.get(word, word)
+    for suffix in ("ings", "ing", "ers", "ed", "er", "est", "es", "s", "ly", "en"):
+        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
+            word = word.removesuffix(suffix)
+            break
+    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+
+
+def content(text: str) -> set[str]:
+    return {stem(word) for word in words(text) if word not in STOP}
+
+
+def begun(text: str, short: str) -> set[str]:
+    """Words of `text` that a content word of `short` begins (hand → handover), from four letters up."""
+    heads = [word for word in words(short) if word not in STOP and len(word) >= 4]
+    return {word for word in words(text) if any(word.startswith(head) for head in heads)}
+
+
+def overlap(left: str, right: str) -> Fraction:
+    a, b = set(words(left)), set(words(right))
+    return Fraction(len(a & b), len(a | b))
+
+
+def sentences(text: str) -> list[str]:
+    return [" ".join(words(part)) for part in re.split(r"(?<=[.!?])['’]?\s+", text)]
+
+
+def count(text: str) -> int:
+    return len(text.split())
+
+
+# ---- shape ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_row_has_exactly_its_fields_and_no_stray_blanks(name: str) -> None:
+    for row in read(name):
+        assert list(row) == FIELDS[name]
+        for value in row.values():
+            assert not isinstance(value, str) or (value and value == " ".join(value.split()))
+
+
+def test_counts_and_unique_ids() -> None:
+    assert [len(rows) for rows in (PROVERBS, NARRATIVES, PAIRS, FABLES)] == [30, 60, 60, 20]
+    ids = [row["id"] for rows in (PROVERBS, NARRATIVES, PAIRS, FABLES) for row in rows]
+    assert len(set(ids)) == len(ids)
+
+
+def test_ids_resolve_and_gold_is_the_answer() -> None:
+    for row, answer, known in [
+        *((row, row["proverb_id"], PROVERB) for row in NARRATIVES),
+        *((row, row["id"], MORAL) for row in FABLES),
+    ]:
+        assert len(set(row["options"])) == 5
+        assert set(row["options"]) <= set(known)
+        assert type(row["gold"]) is int
+        assert row["gold"] in range(5)
+        assert row["options"][row["gold"]] == answer
+
+
+def test_lengths() -> None:
+    assert all(40 <= count(row["narrative"]) <= 80 for row in NARRATIVES)
+    assert all(60 <= count(row["fable"]) <= 110 for row in FABLES)
+    assert all(count(row["moral"]) <= 20 and len(sentences(row["moral"])) == 1 for row in FABLES)
+
+
+# ---- balance -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rows", "each"), [(NARRATIVES, 12), (FABLES, 4)], ids=["narratives", "fables"])
+def test_gold_stands_equally_often_at_every_position(rows: Rows, each: int) -> None:
+    assert Counter(row["gold"] for row in rows) == dict.fromkeys(range(5), each)
+
+
+@pytest.mark.parametrize(("rows", "each"), [(NARRATIVES, 10), (FABLES, 5)], ids=["narratives", "fables"])
+def test_every_option_is_offered_equally_often(rows: Rows, each: int) -> None:
+    """Otherwise the options without the query would tell the answer."""
+    assert set(Counter(option for row in rows for option in row["options"]).values()) == {each}
+
+
+def test_two_narratives_for_every_proverb() -> None:
+    assert Counter(row["proverb_id"] for row in NARRATIVES) == dict.fromkeys(PROVERB, 2)
+
+
+def test_pairs_are_balanced_over_label_and_figure() -> None:
+    cells = Counter((row["figure"], row["label"]) for row in PAIRS)
+    assert cells == {(f, label): 15 for f in ("idiom", "metaphor") for label in ("entailment", "non-entailment")}
+
+
+def test_minimal_pairs() -> None:
+    assert len(MINIMAL) == 30
+    assert Counter(row["pair"] for row in PAIRS) == dict.fromkeys(MINIMAL, 2)
+    for first, second in MINIMAL.values():
+        assert {first["label"], second["label"]} == {"entailment", "non-entailment"}
+        assert all(first[key] == second[key] for key in ("premise", "expression", "figure"))
+
+
+def test_a_hypothesis_is_the_premise_with_its_expression_replaced() -> None:
+    for row in PAIRS:
+        assert row["premise"].count(row["expression"]) == 1
+        before, after = row["premise"].split(row["expression"])
+        assert row["hypothesis"].startswith(before)
+        assert row["hypothesis"].endswith(after)
+        assert row["hypothesis"] != row["premise"]
+
+
+# ---- no give-away --------------------------------------------------------------------------------------------------
+
+
+def test_the_leak_check_sees_inflected_words() -> None:
+    assert content("The mice slept, biting") == content("A mouse sleeps; bitten")
+    assert begun("She took the handover", "Many hands, hand") == {"handover"}
+
+
+@pytest.mark.parametrize(("row", "field", "known"), CHOICES, ids=[row["id"] for row, _, _ in CHOICES])
+def test_the_answers_words_are_not_in_the_text(row: dict[str, Any], field: str, known: dict[str, str]) -> None:
+    text, answer = row[field], known[row["options"][row["gold"]]]
+    assert len((content(text) & content(answer)) | begun(text, answer)) <= LEAKED_WORDS
+
+
+def test_no_offered_proverb_shares_content_words_with_its_narrative() -> None:
+    for row in NARRATIVES:
+        assert not any(content(row["narrative"]) & content(PROVERB[option]) for option in row["options"]), row["id"]
+
+
+def test_near_synonyms_are_not_offered_against_the_answer() -> None:
+    for row in NARRATIVES:
+        for pair in NEAR_SYNONYMS:
+            assert row["proverb_id"] not in pair or not set(pair) <= set(row["options"]), row["id"]
+
+
+@pytest.mark.parametrize(("field", "stated"), [("narrative", "16.0 %"), ("fable", "15.0 %")])
+def test_word_overlap_is_as_good_as_the_readme_says(field: str, stated: str) -> None:
+    """Ties count by expectation, so an option that shares nothing is not a lucky first."""
+    chances = []
+    for row, name, known in CHOICES:
+        if name == field:
+            scores = [overlap(row[field], known[option]) for option in row["options"]]
+            best = [i for i, score in enumerate(scores) if score == max(scores)]
+            chances.append((row["gold"] in best) / len(best))
+    assert f"{mean(chances):.1%}".replace("%", " %") == stated
+    assert stated in MINI.joinpath("README.md").read_text(encoding="utf-8")
+    assert mean(chances) <= 0.25
+
+
+def test_overlap_does_not_tell_the_labels_of_a_minimal_pair_apart() -> None:
+    gaps = [
+        overlap(a["premise"], a["hypothesis"]) - overlap(b["premise"], b["hypothesis"]) for a, b in MINIMAL.values()
+    ]
+    assert sum(gap == 0 for gap in gaps) >= 29
+    assert all(abs(gap) <= 0.03 for gap in gaps)
+
+
+# ---- no repetition -------------------------------------------------------------------------------------------------
+
+
+def test_no_sentence_is_shared_between_items() -> None:
+    """The premise of a minimal pair is one sentence, counted once."""
+    owners: dict[str, set[str]] = defaultdict(set)
+    texts = [
+        *((row["id"], row["proverb"]) for row in PROVERBS),
+        *((row["id"], row["narrative"]) for row in NARRATIVES),
+        *((row["id"], row[part]) for row in FABLES for part in ("fable", "moral")),
+        *((row["id"], row["hypothesis"]) for row in PAIRS),
+        *((row["pair"], row["premise"]) for row in PAIRS),
+    ]
+    for owner, text in texts:
+        for sentence in sentences(text):
+            owners[sentence].add(owner)
+    assert [sentence for sentence, shared in owners.items() if len(shared) > 1] == []
+
+
+def test_no_item_occurs_twice() -> None:
+    texts = [
+        row[key] for rows, key in ((PROVERBS, "proverb"), (NARRATIVES, "narrative"), (FABLES, "fable")) for row in rows
+    ]
+    texts += [f"{row['premise']} {row['hypothesis']}" for row in PAIRS]
+    assert len({tuple(words(text)) for text in texts}) == len(texts)
+
+
+# ---- the README's numbers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "texts"),
+    [
+        ("proverbs", list(PROVERB.values())),
+        ("narratives", [row["narrative"] for row in NARRATIVES]),
+        ("premises", [first["premise"] for first, _ in MINIMAL.values()]),
+        ("hypotheses, entailment", [row["hypothesis"] for row in PAIRS if row["label"] == "entailment"]),
+        ("hypotheses, non-entailment", [row["hypothesis"] for row in PAIRS if row["label"] != "entailment"]),
+        ("fables", [row["fable"] for row in FABLES]),
+        ("morals", list(MORAL.values())),
+    ],
+)
+def test_the_readme_states_measured_lengths(what: str, texts: list[str]) -> None:
+    lengths = [count(text) for text in texts]
+    line = f"| {what} | {len(lengths)} | {min(lengths)} | {median(lengths):.1f} | {max(lengths)} |"
+    assert line in MINI.joinpath("README.md").read_text(encoding="utf-8").splitlines()
