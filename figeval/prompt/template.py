@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from jinja2 import FunctionLoader, Template, TemplateError
+from jinja2 import Environment, FunctionLoader, Template, TemplateError
 from jinja2.exceptions import SecurityError, TemplateNotFound
+from jinja2.meta import find_referenced_templates
 
 from figeval.errors import TaskError, near
 from figeval.resources import read_template
@@ -56,19 +57,23 @@ def load_template(name: str, folder: Traversable | None = None) -> PromptTemplat
     Raises:
         TaskError: there is no such file, or it is no Jinja template.
     """
-    read: dict[str, str] = {}
-
-    def source(wanted: str) -> str | None:
-        text = read_template(wanted, folder)
-        if text is not None:
-            read[wanted] = text
-        return text
-
+    jinja = environment(FunctionLoader(lambda wanted: read_template(wanted, folder)))
     try:
-        compiled = environment(FunctionLoader(source)).get_template(name)
+        digest = hashlib.sha256("\0".join(_sources(name, jinja, {})).encode()).hexdigest()
+        compiled = jinja.get_template(name)
     except TemplateNotFound as error:
         raise TaskError(f"template {str(error)!r} is neither beside its task nor built in") from error
     except TemplateError as error:
         raise TaskError(f"template {name}: {error}") from error
-    digest = hashlib.sha256("\0".join(read[key] for key in sorted(read)).encode()).hexdigest()
     return PromptTemplate(name, digest, compiled)
+
+
+def _sources(name: str, jinja: Environment, found: dict[str, str]) -> Iterable[str]:
+    """The text of a template and of all that it includes or imports: a change in any of them is a change."""
+    if name not in found:
+        assert jinja.loader is not None
+        found[name] = jinja.loader.get_source(jinja, name)[0]
+        for other in find_referenced_templates(jinja.parse(found[name])):
+            if other is not None:  # a name computed at run time
+                _sources(other, jinja, found)
+    return found.values()

@@ -1,0 +1,115 @@
+"""YAML files → tasks and suites; broken ones are named and do not hide the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from figeval import plugins, task
+from figeval.errors import DuplicateName, TaskError, UnknownName
+from figeval.hookspecs import hookimpl
+from figeval.taskdef import SuiteSpec, TaskSpec
+from figeval.taskdef.loader import Catalogue, load_catalogue, read_item
+from figeval.types import PairExample
+
+YAML = """
+name: t
+protocol: pairs
+labels: [yes_, no_]
+data: {test: "jsonl:x.jsonl"}
+fields: {id: row.id, left: row.a, right: row.b, label: row.label}
+"""
+
+
+def write(folder, name, text):
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_a_task_file(tmp_path):
+    read = read_item(write(tmp_path, "t.task.yaml", YAML), tmp_path)
+    assert isinstance(read, TaskSpec)
+    assert (read.name, read.labels, read.folder, read.origin) == ("t", ("yes_", "no_"), tmp_path, "t.task.yaml")
+
+
+def test_include_is_read_first_and_own_keys_win(tmp_path):
+    write(tmp_path, "_base.yaml", YAML.replace("name: t", "description: base\nthreshold: 0.9"))
+    read = read_item(write(tmp_path, "t.task.yaml", "include: _base.yaml\nname: t2\nthreshold: 0.1"), tmp_path)
+    assert (read.name, read.threshold, read.description) == ("t2", 0.1, "base")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (YAML + "metrisc: [acc]", r"t.task.yaml: unknown key 'metrisc'; did you mean 'metrics'"),
+        (YAML.replace("name: t", "name: My Task"), "name: a name is lower-case letters"),
+        (YAML.replace("pairs", "pears"), "protocol: Input should be 'choice'"),
+        (YAML.replace("labels: [yes_, no_]", ""), "lists its labels"),
+        (YAML.replace("left: row.a, ", ""), r"a pairs task needs the fields \['left'\]"),
+        (YAML.replace("id: row.id", "id: row.id, query: row.q"), r"has no fields \['query'\]"),
+        (YAML.replace("test:", "train:"), "data has no test split"),
+        (YAML + "verbalizer: {perhaps: x}", "which are not among labels"),
+        ("just text", "a task file is a mapping"),
+        ("a: [", "not valid YAML"),
+        ("include: nowhere.yaml\nname: t", "nowhere.yaml: cannot be read"),
+    ],
+)
+def test_mistakes_in_a_task_file(tmp_path, text, message):
+    with pytest.raises(TaskError, match=message):
+        read_item(write(tmp_path, "t.task.yaml", text), tmp_path)
+
+
+def host_with(folder):
+    class Plugin:
+        @hookimpl
+        def register_tasks(self, register):
+            register.folder(folder)
+
+    host = plugins.load(modules=())
+    host.load("p", "test", Plugin)
+    return host
+
+
+def test_a_broken_file_is_a_problem_of_its_plugin_and_hides_nothing(tmp_path, capsys):
+    write(tmp_path, "a.task.yaml", YAML + "zzzzzz: 1")
+    write(tmp_path, "b.task.yaml", YAML)
+    host = host_with(tmp_path)
+    catalogue = load_catalogue(host)
+    assert [entry.name for entry in catalogue.tasks] == ["t"]
+    assert host.plugins["p"].problems == ["a.task.yaml: unknown key 'zzzzzz'"]
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_suites_expand_in_order_and_once(tmp_path):
+    for name in "abc":
+        write(tmp_path, f"{name}.task.yaml", YAML.replace("name: t", f"name: {name}"))
+    write(tmp_path, "s.suite.yaml", "name: s\ntasks: [c, a]")
+    write(tmp_path, "r.suite.yaml", "name: r\ntasks: [s, b]")
+    catalogue = load_catalogue(host_with(tmp_path))
+    assert [task.name for task in catalogue.expand(["a", "r"])] == ["a", "c", "b"]
+    with pytest.raises(UnknownName, match="unknown task 'rr'; did you mean 'r'"):
+        catalogue.expand(["rr"])
+
+
+def test_tasks_and_suites_share_one_space_of_names():
+    catalogue = Catalogue()
+    catalogue.add(TaskSpec(name="x", protocol="pairs", labels=("a", "b"), examples=lambda: iter(())), "first")
+    with pytest.raises(DuplicateName, match="of second is already registered by first"):
+        catalogue.add(SuiteSpec(name="x", tasks=("x",)), "second")
+
+
+def test_included_folders_are_strict(tmp_path):
+    write(tmp_path, "a.task.yaml", YAML + "zzzzzz: 1")
+    with pytest.raises(TaskError, match="unknown key 'zzzzzz'"):
+        load_catalogue(plugins.load(modules=()), (tmp_path,))
+
+
+def test_a_task_in_python():
+    @task(name="py", protocol="pairs", labels=("a", "b"))
+    def made():
+        """Pairs made on the spot."""
+        yield PairExample(id="1", left="x", right="y", label="a")
+
+    assert isinstance(made, TaskSpec)
+    assert (made.name, made.description, made.metrics) == ("py", "Pairs made on the spot.", ("acc",))
+    assert [e.id for e in made.examples()] == ["1"]
