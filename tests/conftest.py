@@ -6,10 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 BESIDE = ROOT.parent / "shared" / "data"
 MIRROR = os.environ.get("FIGEVAL_DATA_MIRROR") or (str(BESIDE) if BESIDE.is_dir() else None)
+
+
+settings.register_profile("no deadline", deadline=None)  # the first example pays for imports
+settings.load_profile("no deadline")
 
 
 @pytest.fixture(autouse=True)

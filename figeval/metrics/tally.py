@@ -129,13 +129,7 @@ class Tally:
 
     def score(self, seed: int = 0) -> Score:
         """The value and its 95 % interval; `seed` matters to bootstrapped statistics only."""
-        value = math.nan
-        if self.n:
-            clusters = self._clusters.matrix(self._k)
-            of_kind = self._mean if self.statistic.is_mean else self._bootstrapped
-            value, interval = of_kind(clusters, seed)
-        if math.isnan(value):
-            interval = Interval("none: undefined" if self.n else "none: no examples")
+        value, interval = self._scored(seed)
         return Score(
             metric=self.name,
             value=None if math.isnan(value) else value,
@@ -148,7 +142,13 @@ class Tally:
             higher_is_better=self.higher_is_better,
         )
 
-    def _mean(self, clusters: Floats, _seed: int) -> tuple[float, Interval]:
+    def _scored(self, seed: int) -> tuple[float, Interval]:
+        if not self.n:
+            return math.nan, Interval("none: no examples")
+        clusters = self._clusters.matrix(self._k)
+        return self._mean(clusters) if self.statistic.is_mean else self._bootstrapped(clusters, seed)
+
+    def _mean(self, clusters: Floats) -> tuple[float, Interval]:
         total = math.fsum((*clusters[:, 0], self._moments.total))
         mean = total / self.n
         residuals = clusters[:, 0] - clusters[:, 1] * mean
@@ -162,7 +162,9 @@ class Tally:
         repeats = np.array([1] * len(clusters) + list(self._vectors.values()), dtype=np.float64)
         value = float(self.statistic.combine(repeats @ sums))
         method, unit = ("bootstrap", "rows") if self.n == self.clusters else ("cluster bootstrap", "clusters")
-        if math.isnan(value) or self.clusters < FEWEST:
+        if math.isnan(value):
+            return value, Interval("none: undefined")
+        if self.clusters < FEWEST:
             return value, Interval(f"none: fewer than {FEWEST} {unit}")
         values = resample(sums, self.statistic.combine, seed, repeats)
         return value, interval_of_statistic(values, method)

@@ -75,13 +75,14 @@ def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan]]:
     tasks = harness.catalogue.expand(config.tasks)
     common = {"device": config.device, "batch_size": config.batch_size, "seed": config.seed}
     model = open_model(harness.backends, config.model, config.model_args, common)
-    routes = [_route(task, model, harness, config) for task in tasks]
+    routes = [route_of(task, model, harness, config) for task in tasks]
     plans = [_plan(task, route, harness, config) for task, route in zip(tasks, routes, strict=True)]
     _check_breakdowns(config, plans)
     return model, plans
 
 
-def _route(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) -> Route:
+def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) -> Route:
+    """The route that a model takes on a task. Raises `CapabilityError` where there is none."""
     try:
         route = choose(task.protocol, model.offers, harness.routes, config.routes.get(task.protocol))
     except CapabilityError as error:
@@ -92,10 +93,10 @@ def _route(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) ->
 
 
 def _plan(task: TaskSpec, route: Route, harness: Harness, config: RunConfig) -> Plan:
-    template = _template(task, route)
+    template = template_of(task, route)
     all_examples = partial(harness.examples, task)
     available = survey(task.name, all_examples)
-    briefing = _briefing(task, template, _shots(task, harness, config), config)
+    briefing = briefing_of(task, template, shots_of(task, harness, config), config)
     next(route.start(next(all_examples()), briefing))  # a template that does not render fails here, not after loading
     return Plan(
         task=task,
@@ -110,12 +111,22 @@ def _plan(task: TaskSpec, route: Route, harness: Harness, config: RunConfig) -> 
     )
 
 
-def _template(task: TaskSpec, route: Route) -> PromptTemplate | None:
+def blocks_of(route: Route) -> frozenset[str]:
+    """The template blocks that a route cannot do without."""
+    return frozenset(BLOCK_OF[capability] for capability in route.needs & set(BLOCK_OF))
+
+
+def template_file(task: TaskSpec) -> PromptTemplate:
+    """The template that a task names, else that of its protocol. Raises `TaskError` if it is missing or broken."""
+    return load_template(task.template or f"_default/{task.protocol}.jinja", task.folder)
+
+
+def template_of(task: TaskSpec, route: Route) -> PromptTemplate | None:
     """The template of a task, on a route that uses one; it must have the blocks that the route renders."""
-    blocks = {BLOCK_OF[capability] for capability in route.needs & set(BLOCK_OF)}
+    blocks = blocks_of(route)
     if not blocks:
         return None
-    template = load_template(task.template or f"_default/{task.protocol}.jinja", task.folder)
+    template = template_file(task)
     for block in sorted(blocks - template.blocks):
         raise TaskError(f"{task.name} goes {route.name}, but template {template.name} has no block {block!r}")
     return template
@@ -126,7 +137,7 @@ def _fit_examples(harness: Harness, task: TaskSpec, splits: tuple[str, ...]) -> 
     return harness.examples(task, task.split(*splits) or "test")
 
 
-def _shots(task: TaskSpec, harness: Harness, config: RunConfig) -> Shots:
+def shots_of(task: TaskSpec, harness: Harness, config: RunConfig) -> Shots:
     """The few-shot pool of a task: its training split."""
     if not config.num_fewshot:
         return Shots((), 0, config.seed)
@@ -140,7 +151,8 @@ def variables(example: Example) -> dict[str, Any]:
     return {field.name: getattr(example, field.name) for field in fields(example)}
 
 
-def _briefing(task: TaskSpec, template: PromptTemplate | None, shots: Shots, config: RunConfig) -> Briefing:
+def briefing_of(task: TaskSpec, template: PromptTemplate | None, shots: Shots, config: RunConfig) -> Briefing:
+    """What a route may know of the task, with the prompt put together."""
     threshold = task.threshold if config.threshold is None else config.threshold
 
     def bare(block: str, example: Example, **extra: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -34,8 +35,11 @@ class Measures:
         found: dict[str, float | list[float]] = {}
         for name, statistic in self.statistics.items():
             features = statistic.features(example, prediction)
-            if features is not None:
-                found[name] = features[0] if statistic.is_mean else list(features)
+            if features is None:
+                continue
+            if not all(map(math.isfinite, features)):  # before it is stored, where a mended metric could not undo it
+                raise ValueError(f"metric {name!r} gave {features} for example {example.id!r}; return None instead")
+            found[name] = features[0] if statistic.is_mean else list(features)
         return found
 
     def scorecard(self, *, strict: bool) -> Scorecard:
@@ -145,11 +149,15 @@ class Baselines:
 
 
 def breakdown(key: str, rows: Iterable[JSON], measures: Measures, seed: int) -> BreakdownRecord:
-    """Scores per value of a meta column, the most frequent value first."""
+    """Scores per value of a meta column, the most frequent value first.
+
+    Within one value of the cluster column (one idiom) rows are independent: their cluster is what is held fixed.
+    """
     cards: dict[str, Scorecard] = {}
     for row in rows:
         value: Any = row["meta"].get(key)
         if value is not None:
+            row = {**row, "cluster": None} if row["cluster"] == value else row
             cards.setdefault(value, measures.scorecard(strict=False)).add(row)
     groups = [GroupRecord(value=value, scores=card.scores(seed)) for value, card in cards.items()]
     groups.sort(key=lambda group: (-group.scores[0].n, group.value))

@@ -13,8 +13,10 @@ def cosines(query: Any, others: Sequence[Any]) -> NDArray[np.float64]:
     """result[i] = cos(query, others[i]); vectors of shape (d,), result (n,).
 
     NaN where a vector is zero or not a number: an angle to nothing is unknown, not 0.
+    Row by row and not as one matrix product, whose blocked sums can tell equal vectors apart by an ulp and so
+    break a tie.
     """
     matrix = np.asarray(others, dtype=np.float64)  # (n, d)
     vector = np.asarray(query, dtype=np.float64)  # (d,)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray((matrix @ vector) / (np.linalg.norm(matrix, axis=1) * np.linalg.norm(vector)))
+        return np.asarray((matrix * vector).sum(axis=1) / (np.linalg.norm(matrix, axis=1) * np.linalg.norm(vector)))

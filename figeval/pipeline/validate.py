@@ -1,0 +1,206 @@
+"""Checks a task from end to end without a model: its definition, every row of every split, every prompt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from figeval.backends.models import open_model
+from figeval.config import RunConfig
+from figeval.errors import DataError, FigevalError, TaskError
+from figeval.metrics.catalogue import applicable
+from figeval.pipeline.harness import Harness
+from figeval.pipeline.plan import blocks_of, briefing_of, template_file
+from figeval.prompt import Shots
+from figeval.protocols.routes import Briefing, Route, choose
+from figeval.taskdef import TaskSpec
+from figeval.taskdef.examples import row_builder
+from figeval.types import Example
+
+MOST_ERRORS = 20  # wrong rows of one split, then it is given up
+MOST_ALIKE = 3  # warnings of one kind that are spelled out
+
+Ways = dict[Route, Briefing]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong (`error`) or odd (`warning`) with a task."""
+
+    level: Literal["error", "warning"]
+    message: str
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found out about one task; `facts` is what is not wrong but worth a look."""
+
+    task: str
+    findings: list[Finding] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+
+    @property
+    def errors(self) -> int:
+        """How many of the findings are errors."""
+        return sum(finding.level == "error" for finding in self.findings)
+
+    def error(self, message: object) -> None:
+        """Note an error."""
+        self.findings.append(Finding("error", str(message)))
+
+    def warn(self, message: str) -> None:
+        """Note a warning."""
+        self.findings.append(Finding("warning", message))
+
+
+def validate(task: TaskSpec, harness: Harness) -> Verdict:
+    """Check one task. Everything that is wrong with it becomes a finding; nothing is raised for it."""
+    verdict = Verdict(task.name)
+    for problem in definition_problems(task, harness):
+        verdict.error(problem)
+    ways = prompted(task, harness, verdict)
+    for split in task.data or ("test",):
+        survey_split(task, split, harness, ways if split == "test" else {}, verdict)
+    return verdict
+
+
+def definition_problems(task: TaskSpec, harness: Harness) -> Iterator[FigevalError]:
+    """What is wrong with the names in a task file: metrics, baselines, words of labels."""
+    for name in task.metrics:
+        try:
+            limits = harness.metrics.get(name).routes
+            applicable(harness.metrics, [name], task.protocol, min(limits, default=""))
+        except FigevalError as error:
+            yield error
+    for name in task.baselines:
+        try:
+            choose(task.protocol, open_model(harness.backends, name, {}).offers, harness.routes)
+        except FigevalError as error:
+            yield TaskError(f"baseline {name!r}: {error}")
+    words = Counter(word for label in task.labels for word in task.verbalizer.get(label, (label,)))
+    for word, count in words.items():
+        if count > 1:
+            yield TaskError(f"verbalizer: {word!r} stands for {count} labels, so no answer could tell them apart")
+
+
+def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> Ways:
+    """The routes that show a prompt, ready to begin; a template without a block of one of them is worth a warning."""
+    routes = [route for route in harness.routes if route.protocol == task.protocol and blocks_of(route)]
+    try:
+        template = template_file(task)
+    except TaskError as error:
+        verdict.error(f"{task.name}: {error}")
+        return {}
+    briefing = briefing_of(task, template, Shots((), 0, 0), RunConfig(tasks=(task.name,), model=""))
+    for route in routes:
+        for block in sorted(blocks_of(route) - template.blocks):
+            needs = " and ".join(sorted(route.needs))
+            verdict.warn(
+                f"template {template.name} has no block {block!r}: {route.name} is closed to models with {needs}"
+            )
+    return {route: briefing for route in routes if blocks_of(route) <= template.blocks}
+
+
+@dataclass(slots=True)
+class Census:
+    """What one split holds."""
+
+    n: int = 0
+    ids: dict[str, int] = field(default_factory=dict)  # id → row
+    answers: Counter[str] = field(default_factory=Counter)
+    clusters: set[str] = field(default_factory=set)
+    groups: Counter[str] = field(default_factory=Counter)
+
+    def count(self, example: Example) -> None:
+        """Count one example in."""
+        self.n += 1
+        self.answers.update(answer(example))
+        if example.cluster is not None:
+            self.clusters.add(example.cluster)
+        if example.group is not None:
+            self.groups[example.group] += 1
+
+    def describe(self, split: str) -> str:
+        """`test: 60 examples, 30 clusters; gold entailment ×30, non-entailment ×30`."""
+        answers = sorted(self.answers.items(), key=lambda item: (len(item[0]), item[0]))  # option 2 before option 10
+        shares = ", ".join(f"{value} ×{count}" for value, count in answers)
+        clusters = f", {len(self.clusters)} clusters" if self.clusters else ""
+        groups = f", {len(self.groups)} minimal groups" if self.groups else ""
+        return f"{split}: {self.n} examples{clusters}{groups}" + (f"; gold {shares}" if shares else "")
+
+
+def survey_split(task: TaskSpec, split: str, harness: Harness, ways: Ways, verdict: Verdict) -> None:
+    """Build, check and render every example of a split, and describe what it holds."""
+    census = Census()
+    odd: Counter[str] = Counter()
+    ways = dict(ways)
+    for number, example in built(task, split, harness, verdict):
+        census.count(example)
+        twin = census.ids.setdefault(example.id, number)
+        if twin != number:
+            verdict.error(f"{task.name}, {split}: rows {twin} and {number} have the same id {example.id!r}")
+        for oddity, place in oddities(example):
+            odd[oddity] += 1
+            if odd[oddity] <= MOST_ALIKE:
+                verdict.warn(f"{task.name}, {split}: row {number}, id {example.id!r}: {place} {oddity}")
+        render(task, number, example, ways, verdict)
+    for oddity, count in odd.items():
+        if count > MOST_ALIKE:
+            verdict.warn(f"{task.name}, {split}: … {count} rows in all where a text {oddity}")
+    if not census.n and not verdict.errors:
+        verdict.error(f"{task.name}, {split}: there are no examples")
+    if census.groups and max(census.groups.values()) == 1:
+        verdict.warn(f"{task.name}, {split}: no two examples share a group, so there are no minimal pairs")
+    verdict.facts.append(census.describe(split))
+
+
+def built(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Iterator[tuple[int, Example]]:
+    """(row number, example) for every sound row; a wrong row is noted and passed over, a wrong file ends it."""
+    wrong = 0
+    try:
+        if task.examples is not None:
+            yield from enumerate(task.examples(), start=1)
+            return
+        build = row_builder(task, split)
+        for number, row in enumerate(harness.rows(task, split), start=1):
+            try:
+                yield number, build(number, row)
+            except DataError as error:
+                verdict.error(error)
+                wrong += 1
+                if wrong == MOST_ERRORS:
+                    verdict.error(f"{task.name}, {split}: {wrong} rows are wrong up to row {number}; gave up here")
+                    return
+    except FigevalError as error:
+        verdict.error(error)
+
+
+def render(task: TaskSpec, number: int, example: Example, ways: Ways, verdict: Verdict) -> None:
+    """Make the first requests of every prompted route; one that fails is noted once and left out from then on."""
+    for route, briefing in list(ways.items()):
+        try:
+            next(route.start(example, briefing))
+        except TaskError as error:
+            verdict.error(f"{task.name}: row {number}, id {example.id!r}, route {route.name}: {error}")
+            del ways[route]
+
+
+def answer(example: Any) -> Iterable[str]:
+    """The right answer, for its distribution: a label, or the place of the right option."""
+    found = [getattr(example, name) for name in ("label", "gold") if hasattr(example, name)]
+    return ["hidden" if value is None else str(value) for value in found]
+
+
+def oddities(example: Any) -> Iterator[tuple[str, str]]:
+    """(what is odd, with which text) of an example that can be scored all the same."""
+    for name in ("query", "left", "right"):
+        if not getattr(example, name, "text").strip():
+            yield "is empty", name
+    seen: dict[str, int] = {}
+    options: tuple[str, ...] = getattr(example, "options", ()) or getattr(example, "candidates", ())
+    for index, option in enumerate(options):
+        first = seen.setdefault(option.strip().casefold(), index)
+        if first != index:
+            yield "repeats another one", f"option {index} ({option!r:.60}, as option {first})"

@@ -1,0 +1,111 @@
+"""Golden cases: worked by hand or printed in the literature; each says why it is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from figeval.metrics import classes, compare, intervals, ranking
+from figeval.metrics.statistic import as_statistic, mean_of
+from figeval.metrics.tally import StrictTally, Tally
+from figeval.types import ChoiceExample, Example, PairExample, Prediction, RankingExample
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "metrics"
+RANKING = ("accuracy", "acc_all", "mrr", "mrr_all", "recall_at_1", "recall_at_5", "recall_at_10")
+ANY = Prediction(example_id="e", value=0)
+
+
+def clustered(**given: Any) -> dict[str, float]:
+    mean, stderr, (low, high) = intervals.clustered(**given)
+    return {"mean": mean, "stderr": stderr, "low": low, "high": high}
+
+
+def tally(rows: list[tuple[str | None, float]]) -> dict[str, Any]:
+    total = Tally("accuracy", mean_of(lambda _example, _prediction: None))
+    for cluster, value in rows:
+        total.add(cluster, (value, 1.0))
+    return asdict(total.score())
+
+
+def strict(rows: list[tuple[str, float | None]]) -> dict[str, Any]:
+    total = StrictTally("accuracy", mean_of(lambda example, _prediction: example.meta["value"]))
+    for group, value in rows:
+        total.update(Example(id="e", group=group, meta={"value": value}), ANY)
+    return asdict(total.score())
+
+
+def rank(scores: list[float], relevant: list[int], background: int = 0) -> dict[str, float | None]:
+    names = tuple(map(str, range(len(scores))))
+    closed = len(scores) - background
+    example = RankingExample(
+        id="e", query="q", candidates=names[:closed], relevant=frozenset(relevant), background=names[closed:]
+    )
+    prediction = Prediction(example_id="e", value=int(np.argmax(scores[:closed])), scores=tuple(scores))
+    metrics = [getattr(ranking, name) for name in RANKING]
+    return {metric.__name__: metric(example, prediction) for metric in metrics}
+
+
+def rank_tied(candidates: int) -> dict[str, float | None]:
+    return rank([0.0] * candidates, [candidates // 3])
+
+
+def choice(options: list[str], gold: int | None, scores: list[float]) -> dict[str, float | None]:
+    example = ChoiceExample(id="e", query="q", options=tuple(options), gold=gold)
+    value, tied = int(np.argmax(scores)), scores.count(max(scores))
+    prediction = Prediction(example_id="e", value=value, scores=tuple(scores), tied=tied)
+    return {metric.__name__: metric(example, prediction) for metric in (classes.accuracy, classes.acc_norm)}
+
+
+def pairs(labels: list[str], rows: list[tuple[str, str]]) -> dict[str, float | None]:
+    targets = {name: getattr(classes, name) for name in ("accuracy", "macro_f1", "balanced_accuracy")}
+    tallies = [Tally(name, as_statistic(target, tuple(labels))) for name, target in targets.items()]
+    for gold, answer in rows:
+        example = PairExample(id="e", left="l", right="r", label=gold)
+        names = answer.split("|")
+        scores = tuple(float(label in names) for label in labels)
+        prediction = Prediction(example_id="e", value=names[0], scores=scores, labels=tuple(labels), tied=len(names))
+        for total in tallies:
+            total.update(example, prediction)
+    return {total.name: total.score().value for total in tallies}
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "wilson": lambda **given: list(intervals.wilson(**given)),
+    "clustered": clustered,
+    "tally": tally,
+    "strict": strict,
+    "ranking": rank,
+    "ranking_tied": rank_tied,
+    "choice": choice,
+    "pairs": pairs,
+    "mcnemar": compare.mcnemar,
+    "sign_flip": lambda sums: compare.sign_flip(np.array(sums, dtype=float)),
+    "holm": compare.holm,
+    "paired": lambda **given: asdict(compare.paired(**given)),
+}
+CASES = [(path.stem, case) for path in sorted(GOLDEN.glob("*.json")) for case in json.loads(path.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize(("file", "case"), CASES, ids=[f"{file}-{case['call']}" for file, case in CASES])
+def test_golden(file: str, case: dict[str, Any]) -> None:
+    result = CALLS[case["call"]](**case["input"])
+    tolerance = case.get("tolerance", 0.0)
+    expected = case["expected"]
+    if isinstance(expected, dict):
+        result = {key: result[key] for key in expected}
+        for key, value in expected.items():
+            number = isinstance(value, float)
+            assert result[key] == (pytest.approx(value, abs=tolerance, rel=0) if number else value), (key, case["why"])
+    else:
+        assert result == pytest.approx(expected, abs=tolerance, rel=0), case["why"]
+
+
+def test_every_case_says_why() -> None:
+    assert all(len(case["why"]) > 20 for _, case in CASES)
+    assert {"intervals", "ranking", "classes", "compare"} <= {file for file, _ in CASES}

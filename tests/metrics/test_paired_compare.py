@@ -1,0 +1,128 @@
+"""Paired comparisons against scipy and brute force."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from figeval.metrics.compare import holm, mcnemar, paired, sign_flip
+
+BITS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)
+NUMBERS = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=20)
+
+
+@given(st.integers(0, 300), st.integers(0, 300))
+def test_mcnemar_is_the_binomial_test(a_only: int, b_only: int) -> None:
+    expected = stats.binomtest(a_only, a_only + b_only).pvalue if a_only + b_only else 1.0
+    assert mcnemar(a_only, b_only) == pytest.approx(expected, rel=1e-9)
+    assert 0 < mcnemar(a_only, b_only, mid=True) <= mcnemar(a_only, b_only)
+
+
+@given(NUMBERS)
+def test_independent_numbers_get_scipys_paired_t(rows: list[tuple[float, float]]) -> None:
+    a, b = zip(*rows, strict=True)
+    result = paired(a, b)
+    assume(result.test == "paired t" and result.stderr is not None and result.stderr > 1e-6)
+    expected = stats.ttest_rel(a, b)
+    assert result.p == pytest.approx(expected.pvalue, rel=1e-6)
+    limits = np.clip(expected.confidence_interval(), -1, 1)
+    assert (result.low, result.high) == pytest.approx(tuple(limits), abs=1e-9)
+
+
+def test_equal_clusters_get_the_t_test_of_their_means() -> None:
+    generator = np.random.default_rng(2)
+    a, b = (generator.random((12, 5)) < 0.6).astype(float), (generator.random((12, 5)) < 0.4).astype(float)
+    names = [f"c{i // 5}" for i in range(60)]
+    result = paired(a.ravel().tolist(), b.ravel().tolist(), names)
+    expected = stats.ttest_1samp((a - b).mean(axis=1), 0)
+    assert (result.test, result.clusters) == ("paired clustered t", 12)
+    assert result.p == pytest.approx(expected.pvalue, rel=1e-9)
+    assert (result.low, result.high) == pytest.approx(tuple(expected.confidence_interval()), abs=1e-9)
+
+
+@given(BITS)
+def test_swapping_the_runs_mirrors_the_result(rows: list[tuple[int, int]]) -> None:
+    a, b = zip(*rows, strict=True)
+    one, other = paired(a, b), paired(b, a)
+    assert one.p == other.p
+    assert one.difference == pytest.approx(-(other.difference or 0.0))
+    assert (one.a_only, one.b_only) == (other.b_only, other.a_only)
+    if one.low is not None and other.high is not None:
+        assert one.low == pytest.approx(-other.high)
+
+
+@given(BITS, st.booleans())
+def test_p_is_never_0_and_there_is_no_interval_of_width_0(rows: list[tuple[int, int]], cluster: bool) -> None:
+    a, b = zip(*rows, strict=True)
+    result = paired(a, b, [f"c{i // 2}" for i in range(len(rows))] if cluster else None)
+    for p in (result.p, result.p_sign_flip):
+        assert p is None or 0 < p <= 1
+    assert (result.low is None) == (result.stderr is None)
+    if result.low is not None and result.high is not None:
+        assert result.low < result.high
+
+
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=8))
+def test_sign_flip_is_exact_for_few_clusters(sums: list[int]) -> None:
+    patterns = [
+        abs(sum(s * d for s, d in zip(signs, sums, strict=True))) for signs in product((-1, 1), repeat=len(sums))
+    ]
+    expected = sum(value >= abs(sum(sums)) for value in patterns) / len(patterns)
+    assert sign_flip(np.array(sums, dtype=float)) == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 1000))
+def test_drawn_signs_agree_with_the_binomial_test(seed: int) -> None:
+    """With sums of ±1 the sign flip is McNemar's test, drawn instead of computed."""
+    a_only, b_only = 30, 17
+    drawn = sign_flip(np.array([1.0] * a_only + [-1.0] * b_only), seed)
+    assert drawn == pytest.approx(mcnemar(a_only, b_only), abs=0.015)
+
+
+def test_drawn_p_cannot_be_0() -> None:
+    assert sign_flip(np.ones(500), draws=999) == 1 / 1000
+
+
+def test_a_tiny_t_test_p_does_not_underflow_to_0() -> None:
+    a = [1.0 + 1e-9 * (i % 7) for i in range(5000)]
+    result = paired(a, [0.0] * 5000)
+    assert result.p is not None
+    assert result.p > 0
+
+
+def test_few_clusters_are_said() -> None:
+    rows = ([1.0, 1.0, 0.0] * 5, [0.0, 0.0, 1.0, 0.0, 1.0] * 3)
+    five = paired(*rows, [f"c{i // 3}" for i in range(15)])
+    assert five.note == "with 5 clusters a sign-flip p cannot fall below 0.0625"
+    one = paired(*rows, ["c"] * 15)
+    assert (one.low, one.p, one.note) == (None, None, "no interval: one cluster")
+
+
+def test_identical_runs() -> None:
+    result = paired([1, 0, 1, 1, 0, 1], [1, 0, 1, 1, 0, 1])
+    assert (result.difference, result.p, result.low, result.note) == (0.0, 1.0, None, "no interval: no row differs")
+
+
+def test_lengths_must_agree() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        paired([1, 0], [1])
+
+
+@given(st.lists(st.floats(1e-9, 1), min_size=1, max_size=8))
+def test_holm_steps_down(pvalues: list[float]) -> None:
+    """Rejects at every level what the step-down procedure rejects."""
+    adjusted = holm(pvalues)
+    for level in (0.001, 0.01, 0.05, 0.2):
+        order = sorted(range(len(pvalues)), key=pvalues.__getitem__)
+        rejected = set()
+        for place, index in enumerate(order):
+            if (len(order) - place) * pvalues[index] > level:
+                break
+            rejected.add(index)
+        assert rejected == {index for index, p in enumerate(adjusted) if p <= level}

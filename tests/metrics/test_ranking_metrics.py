@@ -1,0 +1,98 @@
+"""Ranking metrics against brute force over every order of tied candidates."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise, permutations
+from statistics import fmean
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from figeval.metrics import ranking
+from figeval.types import Prediction, RankingExample
+
+SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=6)
+
+
+def example(n: int, relevant: frozenset[int], background: int = 0) -> RankingExample:
+    names = tuple(map(str, range(n)))
+    return RankingExample(
+        id="e", query="q", candidates=names[: n - background], relevant=relevant, background=names[n - background :]
+    )
+
+
+def prediction(scores: list[float], **given: object) -> Prediction:
+    return Prediction(example_id="e", value=0, scores=tuple(scores), **given)
+
+
+def brute_force(scores: list[float], relevant: frozenset[int], k: int) -> tuple[float, float, float]:
+    """Accuracy, reciprocal rank and recall@k, each averaged over all orders that respect the scores."""
+    rows = []
+    for order in permutations(range(len(scores))):
+        if all(scores[a] >= scores[b] for a, b in pairwise(order)):
+            first = next(place for place, item in enumerate(order, 1) if item in relevant)
+            hits = sum(item in relevant for item in order[:k])
+            rows.append((float(order[0] in relevant), 1 / first, hits / len(relevant)))
+    accuracy, mrr, recall = (fmean(column) for column in zip(*rows, strict=True))
+    return accuracy, mrr, recall
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data(), SCORES, st.integers(1, 4))
+def test_expectation_over_ties_is_the_mean_over_all_orders(data: st.DataObject, scores: list[float], k: int) -> None:
+    relevant = data.draw(st.frozensets(st.integers(0, len(scores) - 1), min_size=1))
+    task, answer = example(len(scores), relevant), prediction(scores)
+    expected = brute_force(scores, relevant, k)
+    metrics = (ranking.accuracy, ranking.mrr, ranking.recall_at(k))
+    assert [metric(task, answer) for metric in metrics] == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.data(), SCORES)
+def test_order_and_scale_of_candidates_do_not_matter(data: st.DataObject, scores: list[float]) -> None:
+    gold = data.draw(st.integers(0, len(scores) - 1))
+    order = data.draw(st.permutations(range(len(scores))))
+    shuffled = [1e6 * scores[index] - 3.0 for index in order]
+    for metric in (ranking.accuracy, ranking.mrr, ranking.recall_at_5):
+        before = metric(example(len(scores), frozenset({gold})), prediction(scores))
+        after = metric(example(len(scores), frozenset({order.index(gold)})), prediction(shuffled))
+        assert after == pytest.approx(before, abs=1e-12)
+
+
+@given(SCORES, st.integers(0, 3))
+def test_background_can_only_push_back(scores: list[float], background: int) -> None:
+    task = example(len(scores) + background, frozenset({1}), background)
+    answer = prediction([*scores, *[0.5] * background])
+    for closed, everything in ((ranking.accuracy, ranking.acc_all), (ranking.mrr, ranking.mrr_all)):
+        inside, against_all = closed(task, answer), everything(task, answer)
+        assert inside is not None
+        assert against_all is not None
+        assert against_all <= inside + 1e-12
+
+
+@pytest.mark.parametrize("status", ["nan", "error", "unparseable", "refusal", "empty", "ambiguous"])
+def test_without_an_answer_there_is_no_value(status: str) -> None:
+    assert ranking.mrr(example(2, frozenset({0})), prediction([0.5, 0.1], status=status)) is None
+
+
+def test_a_truncated_input_still_has_a_rank() -> None:
+    assert ranking.mrr(example(2, frozenset({0})), prediction([0.5, 0.1], status="truncated")) == 1.0
+
+
+def test_scores_that_do_not_fit_are_a_bug_and_not_a_rank() -> None:
+    with pytest.raises(ValueError, match="3 scores for 2 candidates"):
+        ranking.mrr(example(2, frozenset({0})), prediction([0.1, 0.2, 0.3]))
+    with pytest.raises(ValueError, match="NaN"):
+        ranking.mrr(example(2, frozenset({0})), prediction([0.1, float("nan")]))
+
+
+def test_2500_narratives_against_250_proverbs_take_well_under_a_second() -> None:
+    task = example(250, frozenset({3}))
+    scores = np.random.default_rng(0).normal(size=(2500, 250)).tolist()
+    answers = [prediction(row) for row in scores]
+    started = time.process_time()
+    values = [ranking.mrr(task, answer) for answer in answers]
+    assert time.process_time() - started < 1.0
+    assert fmean(value for value in values if value is not None) == pytest.approx(0.0244, abs=0.006)

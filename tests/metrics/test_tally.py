@@ -1,0 +1,181 @@
+"""Tallies: streaming is batch, order does not matter, memory is flat, and nothing is silently counted as zero."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterable
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from figeval.errors import DataError
+from figeval.metrics.classes import accuracy, macro_f1
+from figeval.metrics.intervals import clustered
+from figeval.metrics.statistic import Statistic, as_statistic, mean_of, ratio
+from figeval.metrics.tally import StrictTally, Tally
+from figeval.types import ChoiceExample, Example, Prediction
+
+MEAN = mean_of(lambda example, _prediction: example.meta.get("value"))
+TOTALS = Statistic(MEAN.features, ratio)  # the same numbers, but not known to be a mean: bootstrapped
+ROWS = st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.floats(0, 1)), min_size=1, max_size=25)
+ANY = Prediction(example_id="e", value=0)
+Rows = Iterable[tuple[str | None, float]]
+
+
+def tally(rows: Rows, statistic: Statistic = MEAN) -> Tally:
+    total = Tally("accuracy", statistic)
+    for cluster, value in rows:
+        total.add(cluster, (value, 1.0))
+    return total
+
+
+def batch(rows: Rows) -> tuple[list[float], list[int]]:
+    """Sums and sizes of the clusters; a row without one is a cluster of its own."""
+    clusters: dict[object, list[float]] = {}
+    for place, (cluster, value) in enumerate(rows):
+        clusters.setdefault(cluster if cluster is not None else place, []).append(value)
+    return [sum(values) for values in clusters.values()], [len(values) for values in clusters.values()]
+
+
+@given(ROWS)
+def test_streaming_is_batch(rows: list[tuple[str | None, float]]) -> None:
+    score = tally(rows).score()
+    sums, sizes = batch(rows)
+    assert (score.n, score.clusters) == (len(rows), len(sizes))
+    assert score.value == pytest.approx(np.mean([value for _, value in rows]), abs=1e-12)
+    if score.interval in ("t", "clustered t"):
+        mean, stderr, interval = clustered(sums, sizes, (0.0, 1.0))
+        assert (score.value, score.stderr) == pytest.approx((mean, stderr), abs=1e-9)
+        assert (score.low, score.high) == pytest.approx(interval, abs=1e-9)
+
+
+@given(ROWS, st.randoms())
+def test_order_of_rows_does_not_matter(rows: list[tuple[str | None, float]], random: Random) -> None:
+    shuffled = list(rows)
+    random.shuffle(shuffled)
+    before, after = tally(rows).score(), tally(shuffled).score()
+    assert (before.n, before.clusters, before.interval) == (after.n, after.clusters, after.interval)
+    for field in ("value", "low", "high"):
+        assert getattr(after, field) == pytest.approx(getattr(before, field), abs=1e-9)
+
+
+@given(ROWS)
+def test_the_interval_holds_the_value(rows: list[tuple[str | None, float]]) -> None:
+    score = tally(rows).score()
+    assert score.value is not None
+    if score.low is None or score.high is None:
+        assert score.interval == "none: one cluster" if score.n > 1 else score.interval == "none: one row"
+    else:
+        assert 0 <= score.low <= score.value + 1e-9
+        assert score.value - 1e-9 <= score.high <= 1
+        assert score.high - score.low > 1e-9
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_bootstrapped_mean_is_near_the_closed_form(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    rows = [(f"c{c}", float(v)) for c in range(60) for v in generator.random(5) < generator.random()]
+    closed, drawn = tally(rows).score(), tally(rows, TOTALS).score(seed)
+    assert drawn.interval == "cluster bootstrap"
+    assert drawn.value == pytest.approx(closed.value)
+    assert (drawn.low, drawn.high) == pytest.approx((closed.low, closed.high), abs=0.02)
+    assert drawn.stderr == pytest.approx(closed.stderr, rel=0.1)
+
+
+def test_bootstrap_of_rows_without_clusters_keeps_only_distinct_vectors() -> None:
+    rows = [(None, float(i % 3 == 0)) for i in range(999)]
+    alone = tally(rows, TOTALS)
+    named = tally(((str(i), value) for i, (_, value) in enumerate(rows)), TOTALS)
+    assert alone.score(7) == named.score(7)
+    assert alone.score(7).interval == "bootstrap"
+
+
+def test_too_few_clusters_for_a_bootstrap() -> None:
+    score = tally(((f"c{i % 39}", float(i % 2)) for i in range(390)), TOTALS).score()
+    assert score.value == 0.5
+    assert (score.low, score.stderr, score.interval) == (None, None, "none: fewer than 40 clusters")
+
+
+def test_a_perfect_macro_f1_claims_no_certainty() -> None:
+    total = Tally("macro_f1", as_statistic(macro_f1, ("a", "b")))
+    for i in range(100):
+        total.add(f"c{i}", (1.0, 0.0, 1.0, 0.0, 1.0, 0.0) if i % 2 else (0.0, 1.0, 0.0, 1.0, 0.0, 1.0))
+    score = total.score()
+    assert (score.value, score.low, score.interval) == (1.0, None, "none: every resample gives the same value")
+
+
+def test_an_undefined_statistic_has_no_value() -> None:
+    total = Tally("x", TOTALS)
+    total.add(None, (0.0, 0.0))
+    assert (total.score().value, total.score().interval) == (None, "none: undefined")
+
+
+def test_update_passes_over_what_does_not_apply() -> None:
+    total = Tally("accuracy", mean_of(accuracy))
+    example = ChoiceExample(id="e", query="q", options=("a", "b"), gold=0, cluster="c")
+    total.update(example, Prediction(example_id="e", value=0))
+    total.update(example, Prediction(example_id="e", value=None, status="nan"))
+    assert (total.score().value, total.score().n, total.score().clusters) == (1.0, 1, 1)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_metric_that_gives_no_number_is_a_bug(value: float) -> None:
+    with pytest.raises(ValueError, match="return None where it does not apply"):
+        tally([(None, value)])
+
+
+def test_a_changing_number_of_features_is_a_bug() -> None:
+    total = tally([("a", 1.0)])
+    with pytest.raises(ValueError, match="gave 3 features after 2"):
+        total.add("b", (1.0, 2.0, 3.0))
+
+
+def test_memory_is_flat_in_rows() -> None:
+    def peak(rows: int) -> int:
+        tracemalloc.start()
+        total = Tally("accuracy", MEAN)
+        for i in range(rows):
+            total.add(f"c{i % 50}" if i % 2 else None, (i / rows, 1.0))
+        total.score()
+        high = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return high
+
+    peak(10)
+    assert peak(20_000) < 1.15 * peak(2_000) + 2_000
+
+
+def test_mean_is_exact_for_counts() -> None:
+    """A third is the nearest float to a third, however many rows were added."""
+    assert tally([(None, float(i % 3 == 0)) for i in range(30_000)]).score().value == 1 / 3
+
+
+# ---- minimal pairs -------------------------------------------------------------------------------------------------
+
+
+def strict(rows: Iterable[tuple[str | None, str | None, float | None]]) -> StrictTally:
+    total = StrictTally("accuracy", MEAN)
+    for group, cluster, value in rows:
+        meta = {} if value is None else {"value": value}
+        total.update(Example(id="e", group=group, cluster=cluster, meta=meta), ANY)
+    return total
+
+
+def test_groups_inherit_the_cluster_of_their_members() -> None:
+    rows = [(f"g{i // 2}", f"c{i // 6}", float(i % 5 != 0)) for i in range(30)]
+    score = strict(rows).score()
+    assert (score.metric, score.n, score.clusters, score.interval) == ("accuracy_strict", 15, 5, "clustered t")
+    assert score.value == pytest.approx(9 / 15)
+
+
+def test_examples_without_group_are_passed_over() -> None:
+    assert strict([(None, None, 1.0)]).score().value is None
+
+
+def test_a_group_across_clusters_is_refused() -> None:
+    with pytest.raises(DataError, match="group 'g' has members in clusters 'a' and 'b'"):
+        strict([("g", "a", 1.0), ("g", "b", 1.0)])
