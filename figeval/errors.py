@@ -21,6 +21,10 @@ class DuplicateName(FigevalError):
     """Two owners claim one name; the message names both."""
 
 
+class PluginError(FigevalError):
+    """A plugin does not keep to the hooks, or names something that cannot be imported."""
+
+
 class DataError(FigevalError):
     """A data file, row or field is not what the task says it is."""
 

@@ -8,6 +8,7 @@ Three kinds, in this order: the core's own tables (`figeval.defaults`), everythi
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import pkgutil
 import sys
@@ -20,10 +21,11 @@ from typing import Any
 import pluggy
 
 from figeval import hookspecs
-from figeval.errors import FigevalError, near
+from figeval.errors import FigevalError, PluginError, near
 
 GROUP = "figeval"
 HOOKS = frozenset(name for name, value in vars(hookspecs).items() if hasattr(value, "figeval_spec"))
+BROKEN = (Exception, SystemExit)  # whatever somebody else's code may raise; a script may even try to leave
 
 
 @dataclass(slots=True)
@@ -45,27 +47,34 @@ class Host:
 
     def load(self, name: str, origin: str, imported: Callable[[], Any]) -> None:
         """Import one plugin and register it; whatever goes wrong becomes a problem of its row."""
-        row = self.plugins.setdefault(name, Plugin(name, origin))
+        if name in self.plugins:  # two distributions chose one name
+            name = f"{name} of {origin}"
+        self.plugins[name] = Plugin(name, origin)
         try:
             plugin = imported()
-            for problem in misspelt_hooks(plugin):
-                self.problem(name, problem)
+            check_hooks(plugin)
             self.manager.register(plugin, name)
-        except Exception as error:  # any exception at all: it is somebody else's code
+        except BROKEN as error:
             self.problem(name, f"not loaded: {describe(error)}")
             return
-        self.plugins[name] = row
+        for problem in misspelt_hooks(plugin):
+            self.problem(name, problem)
 
     def problem(self, name: str, message: str) -> None:
         """Note a problem of a plugin and warn once, in one line on stderr."""
         problems = self.plugins.setdefault(name, Plugin(name, "unknown")).problems
+        message = " ".join(message.split())
         if message not in problems:
             problems.append(message)
             print(f"figeval: warning: plugin {name!r}: {message}", file=sys.stderr)
 
     def implementations(self, hook: str) -> Iterator[tuple[str, Callable[..., Any]]]:
-        """(plugin name, function taking the hook's arguments by keyword) in order of loading."""
-        for implementation in getattr(self.manager.hook, hook).get_hookimpls():
+        """(plugin name, function taking the hook's arguments by keyword) in order of loading.
+
+        `@hookimpl(tryfirst=True)` comes before all others, `trylast=True` after them.
+        """
+        found = getattr(self.manager.hook, hook).get_hookimpls()
+        for implementation in sorted(found, key=lambda one: one.trylast - one.tryfirst):
             yield implementation.plugin_name, _accepting(implementation)
 
     def each(self, hook: str, arguments: Callable[[str], dict[str, Any]]) -> None:
@@ -73,7 +82,7 @@ class Host:
         for name, function in self.implementations(hook):
             try:
                 function(**arguments(name))
-            except Exception as error:  # see load
+            except BROKEN as error:
                 self.problem(name, f"{hook}: {describe(error)}")
 
     def first(self, hook: str, **arguments: Any) -> Any:
@@ -83,7 +92,7 @@ class Host:
                 answer = function(**arguments)
             except FigevalError:
                 raise
-            except Exception as error:  # see load
+            except BROKEN as error:
                 self.problem(name, f"{hook}: {describe(error)}")
                 continue
             if answer is not None:
@@ -96,10 +105,36 @@ def _accepting(implementation: pluggy.HookImpl) -> Callable[..., Any]:
     return lambda **given: implementation.function(*(given[name] for name in implementation.argnames))
 
 
+def marked(plugin: Any) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
+    """(hook it is meant for, function, options of its mark) of everything in a plugin that carries `@hookimpl`."""
+    for name in dir(plugin):
+        function = getattr(plugin, name, None)
+        options = getattr(function, "figeval_impl", None)
+        if options is not None and inspect.isroutine(function):
+            yield options["specname"] or name, function, options
+
+
 def misspelt_hooks(plugin: Any) -> list[str]:
     """Functions marked as hooks that no hook is named after, with the nearest real name."""
-    marked = [name for name in dir(plugin) if hasattr(getattr(plugin, name, None), "figeval_impl")]
-    return [f"there is no hook {name!r}{near(name, HOOKS)}" for name in marked if name not in HOOKS]
+    return [f"there is no hook {name!r}{near(name, HOOKS)}" for name, _, _ in marked(plugin) if name not in HOOKS]
+
+
+def check_hooks(plugin: Any) -> None:
+    """Raise `PluginError` for a hook that could not be called, naming the arguments that it may have.
+
+    pluggy finds the same, but only says what is wrong, not what would be right; and a wrapper, which pluggy allows,
+    would never be run here.
+    """
+    for name, function, options in marked(plugin):
+        if name not in HOOKS:
+            continue
+        if options["wrapper"] or options["hookwrapper"]:
+            raise PluginError(f"hook {name!r} is a wrapper, which figeval does not call; write a plain function")
+        known = inspect.signature(getattr(hookspecs, name)).parameters
+        for argument, details in inspect.signature(function).parameters.items():
+            if argument not in known and details.default is details.empty:
+                takes = ", ".join(known)
+                raise PluginError(f"hook {name!r} takes {takes}, not {argument!r}{near(argument, known)}")
 
 
 def describe(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from figeval.errors import DuplicateName, UnknownName
+from figeval.errors import DuplicateName, PluginError, UnknownName, near
 from figeval.plugins import Host
 
 T = TypeVar("T")
@@ -67,9 +67,15 @@ class Registry(Generic[T]):
 
 
 def load_target(target: str) -> Any:
-    """Import `"module:attribute"`."""
+    """Import `"module:attribute"`. Raises `PluginError` if there is no such module or attribute."""
     module, _, attribute = target.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    try:
+        found = importlib.import_module(module)
+    except ImportError as error:
+        raise PluginError(f"{target!r} cannot be imported ({error}); install what is missing") from error
+    if not hasattr(found, attribute):
+        raise PluginError(f"module {module!r} has no {attribute!r}{near(attribute, dir(found))}")
+    return getattr(found, attribute)
 
 
 def target_name(target: Any) -> str:

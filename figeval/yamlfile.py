@@ -32,8 +32,8 @@ def read_yaml(file: Traversable, model: type[M], failure: type[FigevalError]) ->
 
 
 def first_problem(error: ValidationError, model: type[BaseModel]) -> str:
-    """The first of pydantic's complaints in one line."""
-    problem = error.errors()[0]
+    """The most telling of pydantic's complaints in one line: a misspelt key before the key that is missing for it."""
+    problem = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
     place = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         return f"unknown key {place!r}{near(str(problem['loc'][-1]), set(known_keys(model)))}"

@@ -12,8 +12,9 @@
 | `find_spans` | `SpanQuery` | tuple of `Span` |
 
 Optional methods: `fit(examples)` is called once per task before its first request, with every example of the task's
-`prior` split (its train or test split where there is none); `fingerprint()` returns a string that changes with the
-weights; `describe()` returns a JSON object for the record (device, dtype, maximum length …); `close()` frees memory.
+`prior` split (its train or test split where there is none; an attribute `fit_splits` names others);
+`fingerprint()` returns a string that changes with the weights; `describe()` returns a JSON object for the record
+(device, dtype, maximum length …); `close()` frees memory.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -43,3 +44,13 @@ def scalar(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+model_args = click.option("--model_args", "-a", callback=settings, help="key=value,… or a JSON object.")
+seed = click.option("--seed", type=int, default=0, show_default=True, help="Of everything that draws.")
+include_path = click.option(
+    "--include_path",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder with further task files.",
+)

@@ -38,6 +38,7 @@ class Verdict:
     """What was found out about one task; `facts` is what is not wrong but worth a look."""
 
     task: str
+    origin: str = ""  # its file
     findings: list[Finding] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
 
@@ -57,7 +58,7 @@ class Verdict:
 
 def validate(task: TaskSpec, harness: Harness) -> Verdict:
     """Check one task. Everything that is wrong with it becomes a finding; nothing is raised for it."""
-    verdict = Verdict(task.name)
+    verdict = Verdict(task.name, task.origin)
     for problem in definition_problems(task, harness):
         verdict.error(problem)
     ways = prompted(task, harness, verdict)

@@ -67,14 +67,18 @@ class RunFolder:
             draft.replace(self.run_file)
 
     def rows(self, task: str) -> Iterator[JSON]:
-        """The stored predictions of a task, one at a time; a last line cut short is left out."""
+        """The stored predictions of a task, one at a time; a last line cut short is left out.
+
+        Raises:
+            RecordError: a whole line is no JSON object.
+        """
         file = self.predictions_file(task)
         if not file.exists():
             return
-        with file.open(encoding="utf-8") as lines:
-            for line in lines:
-                if line.endswith("\n"):
-                    yield json.loads(line)
+        with file.open("rb") as lines:  # bytes: a cut may go through a character
+            for number, line in enumerate(lines, start=1):
+                if line.endswith(b"\n"):
+                    yield parsed(line, file, number)
 
     def forget(self, task: str) -> None:
         """Delete the predictions of a task: it is to be computed anew."""
@@ -104,10 +108,22 @@ class PredictionWriter:
 
     def write(self, row: JSON) -> None:
         """Append one row. Raises `RecordError` when there is no room; a half-written line is dropped on resume."""
-        line = (json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+        text = json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
+        line = text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes JSON's own \ud800
         with cure(self._file):
             while line:  # an unbuffered write may take only a part
                 line = line[self._stream.write(line) :]
+
+
+def parsed(line: bytes, file: Path, number: int) -> JSON:
+    """One line of a predictions file."""
+    try:
+        row = json.loads(line)
+    except ValueError as error:  # neither UTF-8 nor JSON
+        raise RecordError(f"{file}, line {number}, is damaged ({error}); delete the file and run again") from error
+    if not isinstance(row, dict) or "id" not in row:
+        raise RecordError(f"{file}, line {number}, is no prediction; delete the file and run again")
+    return row
 
 
 def drop_torn_line(file: Path) -> None:

@@ -40,20 +40,25 @@ def versions() -> dict[str, str]:
     return found
 
 
-def git_state() -> dict[str, Any] | None:
-    """Commit of figeval's own checkout and whether it was changed; None for an installed package.
+def git_state(root: Path | None = None) -> dict[str, Any] | None:
+    """Commit of figeval's own checkout and whether it was changed; None for an installed package, or without git.
 
     It is the code's repository that counts, not the current directory's.
     """
-    root = Path(str(files("figeval"))).parent
+    root = root or Path(str(files("figeval"))).parent
     if not (root / ".git").exists():
         return None
+    commit, changes = git(root, "rev-parse", "HEAD"), git(root, "status", "--porcelain", "--", ".")
+    return None if commit is None or changes is None else {"commit": commit, "dirty": bool(changes)}
 
-    def git(*arguments: str) -> str:
-        done = subprocess.run(("git", "-C", str(root), *arguments), capture_output=True, text=True, check=False)
-        return done.stdout.strip()
 
-    return {"commit": git("rev-parse", "HEAD") or None, "dirty": bool(git("status", "--porcelain", "--", "."))}
+def git(root: Path, *arguments: str) -> str | None:
+    """What git prints, None if it cannot be asked."""
+    try:
+        done = subprocess.run(("git", "-C", str(root), *arguments), capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):  # no git, no commit yet, or a repository of somebody else
+        return None
+    return done.stdout.strip()
 
 
 def hardware() -> dict[str, Any]:

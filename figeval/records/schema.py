@@ -1,19 +1,24 @@
-"""`run.json`, field by field. The published JSON Schema (results/schema/run.schema.json) is made from these models.
+"""`run.json` and a line of `predictions/<task>.jsonl`, field by field.
 
-A file of another major version is refused with a message, never guessed at.
+A file of another major version is refused with a message, never guessed at. The published JSON Schemas in
+`results/schema` are made from these models: `python -m figeval.records.schema` in a checkout writes them anew.
 """
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from figeval.types import Status
 
 SCHEMA_VERSION = "1.0"
 
 
 class Stored(BaseModel):
-    """A part of the record. Unknown keys are refused, so that a typo never passes for a fact."""
+    """A part of what is stored. Unknown keys are refused, so that a typo never passes for a fact."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -114,3 +119,49 @@ class RunRecord(Stored):
     macro: list[MacroRecord] = []
     provenance: dict[str, Any]
     warnings: list[str] = []
+
+
+StoredScore = float | Literal["inf", "-inf"] | None  # NaN is null, JSON knows no infinity
+
+
+class PredictionRow(Stored):
+    """One line of `predictions/<task>.jsonl`: what the model answered to one example."""
+
+    id: str
+    status: Status
+    pred: int | str | None = Field(description="index of an option or candidate, a label, null without an answer")
+    gold: int | str | list[int] | None = Field(description="the right answer; ranking: all right candidates")
+    scores: list[StoredScore] = Field(default=[], description="choice: per option; pairs: per label")
+    top: list[tuple[int, StoredScore]] = Field(default=[], description="ranking: the best ten candidates, best first")
+    relevant_scores: list[StoredScore] = Field(default=[], description="ranking: scores of the right candidates")
+    tied: int = Field(description="answers that share the best score")
+    truncated: bool = Field(description="the model did not see the whole input")
+    metrics: dict[str, float | list[float]] = Field(description="per metric its value, or the counts it is made of")
+    cluster: str | None = Field(description="examples that share it are not independent")
+    group: str | None = Field(description="examples that share it are a minimal pair")
+    meta: dict[str, str]
+    raw: str | None = Field(default=None, description="the text that a model wrote")
+    texts: list[str] = Field(default=[], description="only with --log_samples")
+    all_scores: list[StoredScore] = Field(default=[], description="only with --log_samples")
+
+
+def json_schemas() -> dict[str, dict[str, Any]]:
+    """File name → JSON Schema (draft 2020-12) of what this version stores.
+
+    `run.json` has all its fields, a line of predictions only those of its protocol.
+    """
+    made = {
+        "run.schema.json": RunRecord.model_json_schema(mode="serialization"),
+        "predictions.schema.json": PredictionRow.model_json_schema(mode="validation"),
+    }
+    return {name: {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema} for name, schema in made.items()}
+
+
+def publish(folder: Path) -> None:
+    """Write the JSON Schemas into a folder."""
+    for name, schema in json_schemas().items():
+        (folder / name).write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    publish(Path("results/schema"))

@@ -23,17 +23,28 @@ def build_examples(task: TaskSpec, rows: Iterable[Values], split: str = "test") 
     if task.examples is not None:
         yield from task.examples()
         return
+    build = row_builder(task, split)
+    for number, row in enumerate(rows, start=1):
+        yield build(number, row)
+
+
+def row_builder(task: TaskSpec, split: str) -> Callable[[int, Values], Example]:
+    """A function of row number and row that makes the example; it raises as `build_examples` does."""
     fields = {name: _compile(source, f"{task.origin}, field {name!r}") for name, source in task.fields.items()}
     group = expression(task.group, f"{task.origin}, group") if task.group else None
-    build = BUILDERS[task.protocol]
+    make = BUILDERS[task.protocol]
     source = task.data[split]
-    for number, row in enumerate(rows, start=1):
+
+    def build(number: int, row: Values) -> Example:
         where = f"{task.name}: row {number} of {source!r}"
         values = {name: _evaluate(field, row, f"{where}, field {name!r}") for name, field in fields.items()}
         common = _common(task, values, where)
         if group is not None:
-            common["group"] = str(_evaluate(group, row, f"{where}, group"))
-        yield build(task, values, common, where)
+            pair = _evaluate(group, row, f"{where}, group")
+            common["group"] = None if pair is None else str(pair)
+        return make(task, values, common, where)
+
+    return build
 
 
 def _compile(source: FieldSource, where: str) -> Expression:
@@ -72,7 +83,10 @@ def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:
     identity = values["id"]
     if not isinstance(identity, str | int) or identity == "":
         raise DataError(f"{where}, field 'id': {identity!r} is no id; give a string or a whole number")
-    meta = {key: str(value) for key, value in (values.get("meta") or {}).items()}
+    columns = values.get("meta", {})
+    if not isinstance(columns, Mapping):
+        raise DataError(f"{where}, field 'meta': expected a mapping of names to values, found {columns!r:.80}")
+    meta = {key: str(value) for key, value in columns.items() if value is not None}  # null is unknown, not "None"
     cluster = meta.get(task.cluster) if task.cluster else None
     if task.cluster and cluster is None:
         raise DataError(f"{where}: cluster {task.cluster!r} is not among meta ({', '.join(meta) or 'empty'})")
@@ -114,7 +128,7 @@ def _ranking(_task: TaskSpec, values: Values, common: dict[str, Any], where: str
     if not candidates:
         raise DataError(f"{where}, field 'candidates': there are no candidates")
     given = values["relevant"]
-    relevant = [given] if isinstance(given, int) else list(given)
+    relevant = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     if not relevant:
         raise DataError(f"{where}, field 'relevant': no candidate is relevant")
     return RankingExample(

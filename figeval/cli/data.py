@@ -1,0 +1,120 @@
+"""`figeval data`: where the upstream files are, get them, check them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from figeval.data.cache import Status
+    from figeval.types import JSON
+
+benchmarks_argument = click.argument("benchmarks", metavar="[BENCH]...", nargs=-1)
+
+
+@click.group()
+def data() -> None:
+    """List, fetch and verify benchmark data.
+
+    A file is looked for in the cache (FIGEVAL_HOME), then in the mirrors (FIGEVAL_DATA_MIRROR: folders or addresses
+    laid out <benchmark>/<file>), then upstream; its sha256 is checked wherever it comes from.
+    """
+
+
+@data.command("ls")
+@benchmarks_argument
+@click.option("--json", "as_json", is_flag=True, help="One JSON list.")
+def list_files(benchmarks: tuple[str, ...], as_json: bool) -> None:
+    """State of every file: cached, mirror, missing or corrupt. Asks no network."""
+    found = statuses(benchmarks)
+    if as_json:
+        import json
+
+        click.echo(json.dumps([described(status) for status in found], indent=2))
+        return
+    for benchmark, group in groupby(found, key=lambda status: status.file.benchmark):
+        print_benchmark(benchmark, list(group))
+
+
+@data.command()
+@benchmarks_argument
+@click.option("--force", is_flag=True, help="Even what the cache already has.")
+def fetch(benchmarks: tuple[str, ...], force: bool) -> None:
+    """Download what is not on this machine yet; without BENCH, everything."""
+    from figeval.data.cache import obtain
+    from figeval.data.sources import data_files
+
+    for file in data_files(benchmarks):
+        click.echo(f"{file.name}  {obtain(file, force=force)}")
+
+
+@data.command()
+@benchmarks_argument
+def verify(benchmarks: tuple[str, ...]) -> None:
+    """Compute every sum. Exit code 2 if a file is corrupt, or missing from a benchmark that was named."""
+    from figeval.errors import DataError
+
+    found = statuses(benchmarks)
+    for status in found:
+        click.echo(f"{status.state:<8}{status.file.name}")
+    counts = Counter(status.state for status in found)
+    click.echo(", ".join(f"{count} {state}" for state, count in counts.items()))
+    wrong = [status for status in found if status.state == "corrupt" or (benchmarks and status.state == "missing")]
+    if wrong:
+        names = ", ".join(sorted({status.file.benchmark for status in wrong}))
+        raise DataError(
+            f"{len(wrong)} of {len(found)} files are corrupt or missing, first {wrong[0].path or wrong[0].file.name}; "
+            f"run `figeval data fetch --force {names.replace(', ', ' ')}`, or replace it if it lies in a mirror"
+        )
+
+
+@data.command()
+@click.argument("benchmark", metavar="BENCH")
+@click.argument("file", required=False)
+def path(benchmark: str, file: str | None) -> None:
+    """Where the files are on this machine, one per line. Downloads nothing."""
+    from figeval.data.cache import local_path
+    from figeval.data.sources import data_file, data_files
+
+    for one in [data_file(benchmark, file)] if file else data_files([benchmark]):
+        click.echo(local_path(one))
+
+
+def statuses(benchmarks: tuple[str, ...]) -> list[Status]:
+    """The state of every file of these benchmarks, or of all."""
+    from figeval.data.cache import status
+    from figeval.data.sources import data_files
+
+    return [status(file) for file in data_files(benchmarks)]
+
+
+def described(status: Status) -> JSON:
+    """One file for `--json`."""
+    from figeval.data.sources import catalogue
+
+    source = status.file.source
+    return {
+        "benchmark": status.file.benchmark,
+        "path": source.path,
+        "state": status.state,
+        "location": str(status.path) if status.path else None,
+        "bytes": source.bytes,
+        "sha256": source.sha256,
+        "url": source.url,
+        "licence": catalogue().get(status.file.benchmark).licence,
+    }
+
+
+def print_benchmark(benchmark: str, found: list[Status]) -> None:
+    """A heading with size, licence and homepage, and a line per file."""
+    from figeval.data.sources import catalogue
+
+    sources = catalogue().get(benchmark)
+    size = sum(status.file.source.bytes for status in found) / 1e6
+    count = f"{len(found)} file{'s' * (len(found) > 1)}"
+    click.echo(f"{benchmark}: {count}, {size:.1f} MB, licence {sources.licence}, {sources.homepage}")
+    for status in found:
+        click.echo(f"  {status.state:<8}{status.file.source.bytes:>10,}  {status.file.source.path}")

@@ -1,0 +1,162 @@
+"""`figeval ls`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from figeval.plugins import Host
+    from figeval.types import JSON
+
+BUILT_IN = "figeval.builtin."
+
+
+def tasks(host: Host) -> Iterator[JSON]:
+    """One row per task."""
+    from figeval.taskdef.loader import load_catalogue
+
+    for task in _loaded(load_catalogue(host).tasks):
+        keys = ("name", "protocol", "metrics", "description", "owner", "version", "language", "labels", "cluster")
+        more = {"data": dict(task.data), "splits": list(task.data) or ["test"], "baselines": task.baselines}
+        yield {**{key: getattr(task, key) for key in keys}, **more}
+
+
+def suites(host: Host) -> Iterator[JSON]:
+    """One row per suite."""
+    from figeval.taskdef.loader import load_catalogue
+
+    for suite in _loaded(load_catalogue(host).suites):
+        yield {key: getattr(suite, key) for key in ("name", "tasks", "description", "owner")}
+
+
+def models(host: Host) -> Iterator[JSON]:
+    """One row per registered backend; folders and hub ids are models too, and cannot be listed."""
+    from figeval.backends.models import Backends
+
+    backends = Backends(host)
+    for entry in backends.registry:
+        yield {"name": entry.name, "summary": backends.summaries[entry.name], "owner": entry.owner}
+
+
+def metrics(host: Host) -> Iterator[JSON]:
+    """One row per metric."""
+    from figeval.metrics.catalogue import load_metrics
+
+    registry = load_metrics(host)
+    for metric in _loaded(registry):
+        limits = {"protocols": sorted(metric.protocols), "routes": sorted(metric.routes)}
+        better = {"higher_is_better": metric.higher_is_better, "owner": registry.entry(metric.name).owner}
+        yield {"name": metric.name, **limits, **better}
+
+
+def routes(host: Host) -> Iterator[JSON]:
+    """One row per route, best first within a protocol."""
+    from figeval.protocols.routes import load_routes
+
+    for route in load_routes(host):
+        needs = sorted(route.needs)
+        yield {"name": route.name, "protocol": route.protocol, "needs": needs, "owner": route.owner}
+
+
+def plugins(host: Host) -> Iterator[JSON]:
+    """One row per plugin, after everything has been asked of it: some problems show no earlier."""
+    from figeval.cli.main import cli
+    from figeval.data.readers import load_readers
+    from figeval.data.sources import load_catalogue as load_sources
+
+    cli.extend()
+    for offered in (tasks, models, metrics, routes):
+        list(offered(host))
+    load_readers(host)
+    load_sources(host)
+    for name, plugin in host.plugins.items():
+        loaded = host.manager.get_plugin(name)
+        hooks = [caller.name for caller in host.manager.get_hookcallers(loaded) or ()] if loaded else []
+        offers = [hook.removeprefix("register_") for hook in hooks]
+        yield {"name": name, "origin": plugin.origin, "offers": offers, "problems": plugin.problems}
+
+
+def _loaded(registry: Iterable[Any]) -> Iterator[Any]:
+    return (entry.load() for entry in registry)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Something that can be listed: how, with which columns for people, and what --help says of it."""
+
+    rows: Callable[[Host], Iterator[JSON]]
+    columns: tuple[str, ...]
+    summary: str
+
+
+LISTINGS = {
+    "tasks": Listing(tasks, ("name", "protocol", "splits", "metrics", "owner", "description"), "for run --tasks"),
+    "suites": Listing(suites, ("name", "owner", "description", "tasks"), "several tasks under one name"),
+    "models": Listing(models, ("name", "owner", "summary"), "for run --model, beside folders and hub ids"),
+    "metrics": Listing(metrics, ("name", "protocols", "routes", "higher_is_better", "owner"), "for task files"),
+    "routes": Listing(routes, ("name", "protocol", "needs", "owner"), "for run --route, preferred ones first"),
+    "plugins": Listing(plugins, ("name", "origin", "offers", "problems"), "what was loaded and what is wrong with it"),
+}
+
+
+@click.command()
+@click.argument("kind", required=False, metavar="[tasks|suites|models|metrics|routes|plugins]")
+@click.argument("pattern", required=False)
+@click.option("--json", "as_json", is_flag=True, help="A JSON list with more fields than the table.")
+def ls(kind: str | None, pattern: str | None, as_json: bool) -> None:
+    """List tasks, suites, models, metrics, routes or plugins.
+
+    PATTERN is a part of the name or a glob.
+
+    \b
+    figeval ls tasks
+    figeval ls tasks 'impli_*_gold_*' --json
+    """
+    from figeval import plugins as plugin_host
+    from figeval.errors import UnknownName
+
+    if kind is None:
+        rows: list[JSON] = [{"name": name, "what": listing.summary} for name, listing in LISTINGS.items()]
+        _print(rows, ("name", "what"), as_json)
+        return
+    if kind not in LISTINGS:
+        raise UnknownName("kind", kind, LISTINGS, see="figeval ls")
+    listing = LISTINGS[kind]
+    rows = list(listing.rows(plugin_host.host()))
+    _print(matching(kind, rows, pattern), listing.columns, as_json)
+
+
+def matching(kind: str, rows: list[JSON], pattern: str | None) -> list[JSON]:
+    """The rows whose name holds the pattern or matches the glob. Raises `UnknownName` if there are none."""
+    from fnmatch import fnmatchcase
+
+    from figeval.errors import UnknownName
+
+    if pattern is None:
+        return rows
+    glob = pattern if set(pattern) & set("*?[") else f"*{pattern}*"
+    found = [row for row in rows if fnmatchcase(row["name"].lower(), glob.lower())]
+    if not found:
+        raise UnknownName(kind.removesuffix("s"), pattern, [row["name"] for row in rows], see=f"figeval ls {kind}")
+    return found
+
+
+def _print(rows: list[JSON], columns: tuple[str, ...], as_json: bool) -> None:
+    if as_json:
+        import json
+
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    from figeval.report.listing import print_rows
+
+    short = [{key: _short(value) for key, value in row.items()} for row in rows]
+    print_rows(short, columns)
+
+
+def _short(value: Any) -> Any:
+    """`tasks.epic` for people, where JSON has `figeval.builtin.tasks.epic`."""
+    return value.removeprefix(BUILT_IN) if isinstance(value, str) else value

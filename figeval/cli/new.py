@@ -1,0 +1,112 @@
+"""`figeval new`: a task or a plugin to begin with, which passes `figeval validate` and its own test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePath
+from string import Template
+
+import click
+
+from figeval.errors import TaskError
+
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+SCAFFOLD = files("figeval.cli") / "scaffold"
+directory = click.option(
+    "--directory", "-d", type=click.Path(path_type=Path), help="Where the files go, exactly; by default ./NAME."
+)
+
+
+@click.group()
+def new() -> None:
+    """Begin a task or a plugin."""
+
+
+@new.command()
+@click.argument("name")
+@click.option(
+    "--protocol", type=click.Choice(["choice", "ranking", "pairs"]), default="choice", show_default=True
+)
+@directory
+def task(name: str, protocol: str, directory: Path | None) -> None:
+    """A folder with a task file, three rows, a prompt, a README and a test."""
+    root = directory or Path(name)
+    refuse_bad_name(name)
+    refuse_taken_task(name)
+    write(drafts(SCAFFOLD / "task" / protocol, root, name) | drafts(SCAFFOLD / "task" / "common", root, name))
+    click.echo(f"next: figeval validate {root / f'{name}.task.yaml'}")
+
+
+@new.command()
+@click.argument("name")
+@directory
+def plugin(name: str, directory: Path | None) -> None:
+    """A distribution with a task and a model, ready for pip install -e."""
+    root = directory or Path(name)
+    refuse_bad_name(name)
+    refuse_taken_module(name)
+    task_name = f"{name}_pairs"
+    refuse_taken_task(task_name)
+    tasks = drafts(SCAFFOLD / "task" / "pairs", root / name / "tasks", task_name)
+    write(drafts(SCAFFOLD / "plugin", root, name) | tasks)
+    click.echo(f"next: pip install -e {root} && figeval ls plugins {name}")
+
+
+def refuse_bad_name(name: str) -> None:
+    """A name is a Python module and a task name at once."""
+    if not NAME.fullmatch(name):
+        raise TaskError(f"{name!r} is no name: use lower-case letters, digits and underscores, a letter first")
+
+
+def refuse_taken_task(name: str) -> None:
+    """A second task of the same name would be refused when it is loaded."""
+    from figeval import plugins
+    from figeval.taskdef.loader import load_catalogue
+
+    catalogue = load_catalogue(plugins.host())
+    for registry in (catalogue.tasks, catalogue.suites):
+        if name in registry:
+            raise TaskError(f"{name!r} is a {registry.kind} of {registry.entry(name).owner}; choose another name")
+
+
+def refuse_taken_module(name: str) -> None:
+    """A distribution must not hide a module that is there already."""
+    from importlib.util import find_spec
+    from keyword import iskeyword
+
+    if iskeyword(name) or find_spec(name) is not None:
+        raise TaskError(f"there is a Python module or keyword {name!r} already; choose another name")
+
+
+def drafts(folder: Traversable, root: Path, name: str) -> dict[Path, str]:
+    """File → text: the scaffold of a folder with NAME and $name filled in."""
+    return {
+        root / str(path).replace("NAME", name).removesuffix(".in"): Template(text).substitute(name=name)
+        for path, text in scaffold(folder, PurePath())
+    }
+
+
+def scaffold(folder: Traversable, below: PurePath) -> Iterator[tuple[PurePath, str]]:
+    """(relative path, text) of every file of a scaffold, in a stable order."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from scaffold(entry, below / entry.name)
+        elif entry.name.endswith(".in"):
+            yield below / entry.name, entry.read_text(encoding="utf-8")
+
+
+def write(texts: Mapping[Path, str]) -> None:
+    """Write all files, or none where one of them exists."""
+    for path in texts:
+        if path.exists():
+            raise TaskError(f"{path} exists already and nothing was written; remove it or choose another --directory")
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            click.echo(path)
+    except OSError as error:
+        raise TaskError(f"cannot write {path} ({error.strerror or error}); choose another --directory") from error

@@ -1,0 +1,115 @@
+"""`figeval preview`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from figeval.cli.options import include_path, listed, model_args, seed
+
+if TYPE_CHECKING:
+    from figeval.pipeline.preview import Asked
+    from figeval.types import Example, Request
+
+MOST = 6  # requests shown of one example and route
+GAP = "[____]"
+EDGE = str.maketrans({" ": "·", "\n": "⏎", "\t": "→"})
+LEGEND = "Texts stand behind │ as they are; at their edges · is a blank, ⏎ a line break, → a tab."
+
+
+@click.command()
+@click.argument("tasks", nargs=-1, required=True, metavar="TASK...", callback=listed)
+@click.option("-n", "n", type=click.IntRange(min=1), default=3, show_default=True, help="Examples of each task.")
+@click.option("--model", "-m", "-M", default="", help="Only the route that this model would take.")
+@model_args
+@click.option("--num_fewshot", "-f", type=click.IntRange(min=0), default=0, help="Solved examples before each.")
+@seed
+@include_path
+def preview(n: int, **flags: Any) -> None:
+    """Show what a model would really see: the requests of every route, verbatim.
+
+    \b
+    figeval preview mini_pairs
+    figeval preview epic_retrieval_seen --model gpt2 --num_fewshot 2
+    """
+    from figeval.config import RunConfig
+    from figeval.pipeline.harness import Harness
+    from figeval.pipeline.preview import preview as preview_of
+
+    config = RunConfig(**flags)
+    click.echo(LEGEND)
+    for task, example, asked in preview_of(config, Harness(include=config.include_path), n):
+        click.echo(f"\n{task.name}  {example.id}")
+        click.echo("\n".join(boxed(about(example))))
+        for one in asked:
+            click.echo("\n".join(dialogue(one)))
+
+
+def about(example: Example) -> Iterator[tuple[str, str]]:
+    """What is known of an example beside what the model sees: its answer, its cluster, its meta columns."""
+    yield "gold", gold(example)
+    for key in ("cluster", "group"):
+        if getattr(example, key) is not None:
+            yield key, getattr(example, key)
+    for key, value in example.meta.items():
+        yield f"meta.{key}", value
+
+
+def gold(example: Any) -> str:
+    """The right answer in words."""
+    answer = next((getattr(example, key) for key in ("gold", "relevant", "label") if hasattr(example, key)), None)
+    if answer is None:
+        return "(hidden)"
+    if isinstance(answer, str):
+        return answer
+    texts = getattr(example, "options", None) or example.candidates
+    indexes = [answer] if isinstance(answer, int) else sorted(answer)
+    return "; ".join(f"{index}: {texts[index]}" for index in indexes)
+
+
+def dialogue(asked: Asked) -> Iterator[str]:
+    """The first round of one route as lines; what a request shares with the one before is not repeated."""
+    route = asked.route
+    n = len(asked.requests)
+    count = f", {n} request{'s' * (n > 1)}" if n else ""
+    yield f"  {route.name} ({' and '.join(sorted(route.needs))}{count})"
+    if asked.refusal:
+        yield f"    not possible: {asked.refusal}"
+    before: Mapping[str, str] = {}
+    for request in asked.requests[:MOST]:
+        now = parts(request)
+        yield from boxed((name, text) for name, text in now.items() if before.get(name) != text)
+        before = now
+    if n > MOST:
+        yield f"    … and {n - MOST} more like these"
+
+
+def parts(request: Request) -> dict[str, str]:
+    """A request's texts by name; the gap of a cloze is marked."""
+    values = {field.name: getattr(request, field.name) for field in fields(request)}
+    if "after" in values:
+        values = {"cloze": f"{values.pop('before')}{GAP}{values.pop('after')}", **values}
+    return {name: value if isinstance(value, str) else listing(value) for name, value in values.items()}
+
+
+def listing(value: Any) -> str:
+    """A tuple of words with bars between them, anything else as it is."""
+    return " | ".join(value) if isinstance(value, Sequence) else str(value)
+
+
+def boxed(texts: Any) -> Iterator[str]:
+    """Named texts, line for line behind a bar."""
+    for name, text in texts:
+        first, *others = edged(text).split("\n")
+        yield f"    {name:<13}│{first}"
+        yield from (f"    {'':<13}│{line}" for line in others)
+
+
+def edged(text: str) -> str:
+    """The text with the white space at its edges made visible."""
+    core = text.strip(" \n\t")
+    begin = text.index(core) if core else len(text)
+    return text[:begin].translate(EDGE) + core + text[begin + len(core) :].translate(EDGE)

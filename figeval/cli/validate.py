@@ -1,0 +1,60 @@
+"""`figeval validate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from figeval.cli.options import include_path
+
+if TYPE_CHECKING:
+    from figeval.pipeline.validate import Verdict
+
+
+@click.command()
+@click.argument("targets", nargs=-1, metavar="[TASK|SUITE|FILE|FOLDER]...")
+@include_path
+def validate(targets: tuple[str, ...], include_path: tuple[Path, ...]) -> int:
+    """Check tasks from end to end without a model; exit code 2 if one is wrong.
+
+    Reads every row of every split, compares gold with options, renders every prompt, and knows every name a task file
+    mentions. Without arguments: the tasks of the --include_path folders, or all tasks of all plugins.
+
+    \b
+    figeval validate my_task.task.yaml
+    figeval validate impli epic_mcq
+    """
+    from figeval.pipeline.harness import Harness
+    from figeval.pipeline.targets import gather
+    from figeval.pipeline.validate import validate as validate_task
+
+    harness = Harness()
+    found = gather(targets, include_path, harness)
+    errors = warnings = 0
+    for problem in found.problems:
+        click.echo(f"error: {problem}")
+    for task in found.tasks:
+        verdict = validate_task(task, harness)
+        report(verdict)
+        errors += verdict.errors
+        warnings += len(verdict.findings) - verdict.errors
+    errors += len(found.problems)
+    click.echo(f"{counted(len(found.tasks), 'task')}, {counted(errors, 'error')}, {counted(warnings, 'warning')}")
+    return 2 if errors else 0
+
+
+def report(verdict: Verdict) -> None:
+    """One task: whether it is sound, what it holds, what is wrong with it."""
+    origin = f" ({verdict.origin})" if verdict.origin else ""
+    click.echo(f"{verdict.task}{origin}: {counted(verdict.errors, 'error') if verdict.errors else 'ok'}")
+    for fact in verdict.facts:
+        click.echo(f"  {fact}")
+    for finding in verdict.findings:
+        click.echo(f"  {finding.level}: {finding.message}")
+
+
+def counted(n: int, what: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{n} {what}{'' if n == 1 else 's'}"

@@ -1,0 +1,172 @@
+"""Upstream files on this machine: cache → mirrors → upstream, every one with its sha256 checked.
+
+* The cache is `FIGEVAL_HOME` (default: the user's cache folder), files lie at `<home>/data/<benchmark>/<path>`.
+* `FIGEVAL_DATA_MIRROR` names folders and http(s) addresses laid out `<benchmark>/<path>`, separated by commas or, like
+  PATH, by `:` (`;` on Windows; after an address only a comma separates, since addresses contain colons). A file found
+  in a mirror folder is used where it lies and not copied; one from a mirror address goes into the cache.
+* A place that does not have the file, or cannot be reached, sends us to the next one. A wrong sum never does: it is an
+  error at once, since somebody's copy is broken and should be known to be.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+from figeval.data import download as web
+from figeval.data.sources import DataFile, data_file
+from figeval.errors import DataError
+
+State = Literal["cached", "mirror", "missing", "corrupt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Where a file is on this machine; `path` is None when it is missing."""
+
+    file: DataFile
+    state: State
+    path: Path | None
+
+
+def home() -> Path:
+    """The folder that holds everything figeval caches."""
+    given = os.environ.get("FIGEVAL_HOME")
+    if given:
+        return Path(given).expanduser()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("figeval")
+
+
+def mirrors() -> list[str]:
+    """Folders and addresses of `FIGEVAL_DATA_MIRROR`, in order."""
+    listed = os.environ.get("FIGEVAL_DATA_MIRROR", "")
+    parts = re.split(rf",|{re.escape(os.pathsep)}(?=https?://)", listed)
+    split = ([part] if is_address(part.strip()) else part.split(os.pathsep) for part in parts)
+    return [place.strip() for places in split for place in places if place.strip()]
+
+
+def is_address(place: str) -> bool:
+    """Whether a mirror is reached over http(s)."""
+    return place.startswith(("http://", "https://"))
+
+
+def cached_path(file: DataFile) -> Path:
+    """Where the cache keeps a file, whether it is there or not."""
+    return home() / "data" / file.benchmark / file.source.path
+
+
+def fetch(benchmark: str, path: str) -> Path:
+    """The local path of an upstream file listed in a `sources.yaml`; this is `DataContext.fetch`.
+
+    Raises:
+        UnknownName: no plugin lists this benchmark.
+        DataError: the file is not listed, cannot be had, or is not what it should be.
+    """
+    return obtain(data_file(benchmark, path))
+
+
+def obtain(file: DataFile, *, force: bool = False) -> Path:
+    """The local path of a file, downloaded if need be; `force` does not trust what the cache has."""
+    cached = cached_path(file)
+    if cached.is_file() and not force:
+        return checked(cached, file)
+    missed = []
+    for place in [*mirrors(), file.source.url]:
+        try:
+            return from_address(place, file, force) if is_address(place) else from_folder(Path(place), file, force)
+        except web.Unavailable as error:
+            missed.append(str(error))
+    raise DataError(
+        f"{file.name} is not on this machine and cannot be downloaded: {'; '.join(missed)}. With a network run "
+        f"`figeval data fetch {file.benchmark}`; without one set FIGEVAL_DATA_MIRROR to a folder that holds {file.name}"
+    )
+
+
+def from_folder(mirror: Path, file: DataFile, force: bool) -> Path:
+    """The file as it lies in a mirror folder. With `force` a cached copy, which would be preferred, goes."""
+    found = mirror.expanduser() / file.name
+    if not found.is_file():
+        raise web.Unavailable(f"not in {mirror}" if mirror.is_dir() else f"{mirror} is no folder")
+    checked(found, file)
+    if force:
+        cached_path(file).unlink(missing_ok=True)
+    return found
+
+
+def from_address(place: str, file: DataFile, force: bool) -> Path:
+    """The file downloaded into the cache, from upstream or a mirror; one process at a time per benchmark."""
+    from filelock import FileLock
+
+    target = cached_path(file)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(home() / "data" / f".{file.benchmark}.lock"):
+            if force or not target.is_file():  # another process may have brought it while this one waited
+                _download(place, file, target)
+            return checked(target, file)
+    except OSError as error:
+        raise DataError(
+            f"cannot write {target} ({error.strerror or error}); make room there or set FIGEVAL_HOME to another folder"
+        ) from error
+
+
+def _download(place: str, file: DataFile, target: Path) -> None:
+    if place != file.source.url:
+        web.download(f"{place.rstrip('/')}/{quote(file.name)}", file, target)
+    elif file.source.member is None:
+        web.download(place, file, target)
+    else:
+        web.download_member(place, file, target)
+
+
+def checked(path: Path, file: DataFile) -> Path:
+    """The path, if its sum is right. Raises `DataError` with both sums and the cure."""
+    found = digest(path)
+    if found == file.source.sha256:
+        return path
+    mine = path == cached_path(file)
+    cure = f"run `figeval data fetch --force {file.benchmark}`" if mine else "replace it in that mirror"
+    raise DataError(f"{path} is corrupt: sha256 is {found}, expected {file.source.sha256}; {cure}")
+
+
+def digest(path: Path) -> str:
+    """The sha256 of a file, computed once per process as long as size and time stay the same."""
+    stat = path.stat()
+    return _digest(path, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=1024)
+def _digest(path: Path, _size: int, _changed: int) -> str:
+    return web.digest(path)
+
+
+def status(file: DataFile) -> Status:
+    """Where a file is, without any network: addresses are not asked. A corrupt one is found, not raised."""
+    for state, path in candidates(file):
+        if path.is_file():
+            return Status(file, state if digest(path) == file.source.sha256 else "corrupt", path)
+    return Status(file, "missing", None)
+
+
+def candidates(file: DataFile) -> Iterator[tuple[State, Path]]:
+    """The places on this machine, in the order of `obtain`."""
+    yield "cached", cached_path(file)
+    for mirror in mirrors():
+        if not is_address(mirror):
+            yield "mirror", Path(mirror).expanduser() / file.name
+
+
+def local_path(file: DataFile) -> Path:
+    """Where a file is on this machine, without downloading it. Raises `DataError` if it is missing or corrupt."""
+    for _, path in candidates(file):
+        if path.is_file():
+            return checked(path, file)
+    raise DataError(f"{file.name} is not on this machine; run `figeval data fetch {file.benchmark}`")

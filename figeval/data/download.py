@@ -1,0 +1,251 @@
+"""One file from one address: streamed into `<target>.part`, resumed after a break, checked, then renamed.
+
+A half-finished file keeps the name `.part` and is never read as data; the next attempt, in this process or a later
+one, goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from figeval.data.sources import DataFile
+from figeval.errors import DataError
+
+if TYPE_CHECKING:
+    import httpx
+
+PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})  # answers that may be different a little later
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often to try, and how many seconds to wait for what."""
+
+    attempts: int = 5
+    connect: float = 10.0
+    read: float = 30.0  # between two pieces of one answer
+    pause: float = 1.0  # before the second attempt; doubles
+    longest: float = 120.0  # a server that asks for more is given up
+
+
+PATIENCE = Patience()
+
+
+class Unavailable(DataError):
+    """This address does not give the file now; another may."""
+
+
+class _Passing(Exception):
+    """This attempt failed, the next may not; `wait` is what the server asked for, in seconds."""
+
+    def __init__(self, reason: str, wait: float = 0.0) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+def download(url: str, file: DataFile, target: Path, patience: Patience = PATIENCE) -> None:
+    """Bring `file` from `url` to `target`.
+
+    Raises:
+        Unavailable: the address cannot be reached, refuses, or kept failing.
+        DataError: what arrived is not the file.
+    """
+    part = target.with_name(f"{target.name}.part")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    transfer = Transfer(url, file.name, part, file.source.bytes, patience)
+    transfer.run()
+    if transfer.resumed and digest(part) != file.source.sha256:
+        part.unlink()  # the two halves may be of different files: once more, from the start
+        transfer.run()
+    settle(part, target, file, url)
+
+
+def download_member(url: str, file: DataFile, target: Path, patience: Patience = PATIENCE) -> None:
+    """Bring the zip archive at `url` and take `file` out of it. Raises as `download` does."""
+    archive = target.with_name(f"{target.name}.zip.part")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    Transfer(url, file.name, archive, None, patience).run()
+    part = target.with_name(f"{target.name}.part")
+    try:
+        extract(archive, file, part)
+    except (zipfile.BadZipFile, zlib.error, KeyError) as error:
+        raise DataError(
+            f"{file.name}: {url} is no zip archive that holds {file.source.member!r} ({error}); try again later, "
+            f"and tell the benchmark's maintainers if it stays so"
+        ) from error
+    finally:
+        archive.unlink()
+    settle(part, target, file, url)
+
+
+def extract(archive: Path, file: DataFile, part: Path) -> None:
+    """Write the member that `file` names; one byte more than expected is enough to know it is wrong."""
+    with zipfile.ZipFile(archive) as opened, opened.open(file.source.member or "") as inside, part.open("wb") as out:
+        left = file.source.bytes + 1
+        while piece := inside.read(min(left, 1 << 20)):
+            out.write(piece)
+            left -= len(piece)
+
+
+def settle(part: Path, target: Path, file: DataFile, url: str) -> None:
+    """Rename if the sum is right; throw away and raise `DataError` if not."""
+    found = digest(part)
+    if found != file.source.sha256:
+        size = part.stat().st_size
+        part.unlink()
+        raise wrong_bytes(file.name, url, f"{size:,} bytes with sha256 {found}, expected {file.source.sha256}")
+    part.replace(target)
+
+
+def wrong_bytes(name: str, url: str, what: str) -> DataError:
+    """What to say when a server answers with something else; nothing of it is kept."""
+    return DataError(
+        f"{name}: {url} sent {what}; nothing was kept. A proxy or login page may have answered: look at the address "
+        f"in a browser, or name a good copy in FIGEVAL_DATA_MIRROR"
+    )
+
+
+def digest(path: Path) -> str:
+    """The sha256 of a file, in hexadecimal."""
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+@dataclass(slots=True)
+class Transfer:
+    """Fills `part` from `url`, in as many attempts as `patience` allows. `size` is None where nobody knows it."""
+
+    url: str
+    name: str
+    part: Path
+    size: int | None
+    patience: Patience
+    resumed: bool = False
+    etag: str = ""
+
+    def run(self) -> None:
+        """Fill the part. Raises `Unavailable`, or `DataError` when the server offers a file of another size."""
+        self.resumed = False
+        for attempt in range(self.patience.attempts):
+            try:
+                return self._attempt()
+            except _Passing as failure:
+                self._wait(attempt, failure)
+        return None
+
+    def _wait(self, attempt: int, failure: _Passing) -> None:
+        if attempt + 1 == self.patience.attempts:
+            raise Unavailable(f"{self.url}: {failure}, {attempt + 1} times running") from failure
+        wait = max(self.patience.pause * 2**attempt, failure.wait)
+        if wait > self.patience.longest:
+            raise Unavailable(f"{self.url}: {failure}, and asks to wait {wait:,.0f} s") from failure
+        print(f"figeval: {self.name}: {failure}; trying again in {wait:g} s", file=sys.stderr)
+        time.sleep(wait)
+
+    def _attempt(self) -> None:
+        import httpx
+
+        timeout = httpx.Timeout(self.patience.read, connect=self.patience.connect)
+        try:
+            with httpx.Client(timeout=timeout, follow_redirects=True) as client:
+                self._receive(client)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:  # no network: waiting would not help
+            raise Unavailable(f"{self.url}: cannot be reached ({_say(error)})") from error
+        except (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError) as error:
+            raise _Passing(f"the connection broke off ({_say(error)})") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Unavailable(f"{self.url}: {_say(error)}") from error
+
+    def _receive(self, client: httpx.Client) -> None:
+        start = self._already()
+        if start == self.size:
+            self.resumed = True  # all of it came earlier
+            return
+        headers = {"Accept-Encoding": "identity"}  # a range of a compressed answer would be no range of the file
+        if start:
+            headers["Range"] = f"bytes={start}-"
+            headers |= {"If-Range": self.etag} if self.etag else {}
+        with client.stream("GET", self.url, headers=headers) as response:
+            goes_on = self._accept(response, start)
+            self.resumed |= goes_on
+            self._write(response, start if goes_on else 0)
+        if self.size is not None and (got := self._already()) < self.size:
+            raise _Passing(f"cut off at {got:,} of {self.size:,} bytes")
+
+    def _already(self) -> int:
+        """How many bytes lie there; more than there should be is rubbish and goes."""
+        got = self.part.stat().st_size if self.part.exists() else 0
+        if self.size is not None and got > self.size:
+            self.part.unlink()
+            return 0
+        return got
+
+    def _accept(self, response: httpx.Response, start: int) -> bool:
+        """Whether the answer goes on at `start`; if not, it begins at the beginning (a server may ignore Range)."""
+        status = response.status_code
+        content_range = response.headers.get("Content-Range", "")
+        if status in PASSING:
+            raise _Passing(f"HTTP {status}", retry_after(response.headers.get("Retry-After", "")))
+        if status == 416 or (status == 206 and not content_range.startswith(f"bytes {start}-")):
+            self.part.unlink(missing_ok=True)
+            raise _Passing(f"HTTP {status} does not go on at byte {start:,}")
+        if status not in (200, 206):
+            raise Unavailable(f"{self.url}: HTTP {status}")
+        total = content_range.rpartition("/")[2] if status == 206 else response.headers.get("Content-Length", "")
+        if self.size is not None and total.isdigit() and int(total) != self.size:
+            self.part.unlink(missing_ok=True)
+            raise wrong_bytes(self.name, self.url, f"a file of {int(total):,} bytes, expected {self.size:,}")
+        etag = response.headers.get("ETag", "")
+        self.etag = "" if etag.startswith("W/") else etag  # a weak one does not promise the same bytes
+        return status == 206
+
+    def _write(self, response: httpx.Response, start: int) -> None:
+        length = response.headers.get("Content-Length", "")
+        total = self.size or (start + int(length) if length.isdigit() else None)
+        with self.part.open("ab" if start else "wb") as out, progress(self.name, total, start) as advance:
+            for piece in response.iter_raw():
+                out.write(piece)
+                advance(len(piece))
+                if self.size is not None and out.tell() > self.size:
+                    break  # too long already: the sum will say so
+
+
+def _say(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def retry_after(value: str) -> float:
+    """Seconds that a `Retry-After` header asks for, given as seconds or as a date; 0 if it says neither."""
+    if value.strip().isdigit():
+        return float(value)
+    try:
+        when = parsedate_to_datetime(value)
+    except ValueError:
+        return 0.0
+    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+@contextmanager
+def progress(name: str, total: int | None, start: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr if that is a terminal, else nothing; gives a function to call with each number of bytes."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task(name, total=total, completed=start)
+        yield lambda count: bars.advance(bar, count)

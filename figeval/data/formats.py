@@ -1,0 +1,184 @@
+"""Plain files → rows: `jsonl:`, `json:`, `csv:` and `tsv:`, with paths relative to the folder of the task.
+
+Read line by line, so memory is flat in the size of the file (only `json:` must be read whole). Every mistake is a
+`DataError` that names file and line. A row of more than 1 MB is refused: no model reads it, and it is nearly always a
+file of another kind; `FIGEVAL_MAX_ROW_BYTES` raises the limit.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from importlib.resources.abc import Traversable
+from typing import Any, cast
+
+from figeval.data.rows import DataContext, Row
+from figeval.errors import DataError, near
+
+MAX_ROW_BYTES = 1_000_000
+BYTE_ORDER_MARK = "\ufeff"
+
+
+def open_jsonl(path: str, context: DataContext) -> Iterator[Row]:
+    """One JSON object per line; blank lines are skipped."""
+    return read_jsonl(resource(path, context))
+
+
+def open_json(path: str, context: DataContext) -> Iterator[Row]:
+    """One list of JSON objects."""
+    file = resource(path, context)
+    return json_rows(read_json(file), file)
+
+
+def open_csv(path: str, context: DataContext) -> Iterator[Row]:
+    """Comma-separated with a header, quoted as spreadsheets do; every value is a string."""
+    return read_table(resource(path, context), "excel")
+
+
+def open_tsv(path: str, context: DataContext) -> Iterator[Row]:
+    """Tab-separated with a header, quoted as spreadsheets do; every value is a string."""
+    return read_table(resource(path, context), "excel-tab")
+
+
+def resource(path: str, context: DataContext) -> Traversable:
+    """The file of this path. Raises `DataError` with near names if there is none."""
+    file = context.folder.joinpath(path)
+    if not file.is_file():
+        beside = [other.name for other in context.folder.iterdir()] if context.folder.is_dir() else []
+        raise DataError(f"there is no data file {path!r} in {context.folder}{near(path, beside)}")
+    return file
+
+
+def max_row_bytes() -> int:
+    """The longest row that is read. Raises `DataError` if `FIGEVAL_MAX_ROW_BYTES` is no number."""
+    given = os.environ.get("FIGEVAL_MAX_ROW_BYTES", "")
+    if given and not given.isdigit():
+        raise DataError(f"FIGEVAL_MAX_ROW_BYTES is {given!r}; set it to a number of bytes or unset it")
+    return int(given or MAX_ROW_BYTES)
+
+
+def text_lines(file: Traversable, encoding: str = "utf-8") -> Iterator[str]:
+    """The lines of a text file, with their ends. Raises `DataError` for a bad byte or a line that is too long."""
+    limit = max_row_bytes()
+    offset = 0
+    try:
+        with file.open("rb") as opened:
+            for number, line in enumerate(iter(lambda: opened.readline(limit + 2), b""), 1):
+                if len(line.rstrip(b"\r\n")) > limit:
+                    raise too_long(f"{file}:{number}", limit)
+                yield _decode(line, encoding, f"{file}:{number}", offset)
+                offset += len(line)
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror or error})") from error
+
+
+def _decode(line: bytes, encoding: str, where: str, offset: int) -> str:
+    try:
+        text = line.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise not_encoded(where, line[error.start], offset + error.start, encoding) from error
+    return text if offset else text.removeprefix(BYTE_ORDER_MARK)
+
+
+def not_encoded(where: str, byte: int, offset: int, encoding: str) -> DataError:
+    """What to say of a byte that the encoding does not know."""
+    return DataError(
+        f"{where}: byte {byte:#04x} at offset {offset:,} is not {encoding}; convert the file to {encoding}"
+    )
+
+
+def too_long(where: str, limit: int) -> DataError:
+    """What to say of a row that no model would read."""
+    return DataError(f"{where}: a row of more than {limit:,} bytes; split it, or raise FIGEVAL_MAX_ROW_BYTES")
+
+
+def read_jsonl(file: Traversable) -> Iterator[Row]:
+    """The rows of a JSON Lines file. Raises `DataError` for a line that holds no JSON object."""
+    import jsonlines
+
+    reader = jsonlines.Reader(text_lines(file), loads=_loads)
+    try:
+        yield from reader.iter(type=dict, skip_empty=True)
+    except jsonlines.InvalidLineError as error:
+        message = str(error).removesuffix(f" (line {error.lineno})")
+        raise DataError(f"{file}:{error.lineno}: {message}; a row is one JSON object on one line") from error
+
+
+def read_json(file: Traversable) -> Any:
+    """The value in a JSON file. Raises `DataError` naming line and column, or the byte that is no UTF-8."""
+    try:
+        data = file.read_bytes()
+        return _loads(data.decode().removeprefix(BYTE_ORDER_MARK))
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror or error})") from error
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise not_encoded(f"{file}:{line}", data[error.start], error.start, "utf-8") from error
+    except json.JSONDecodeError as error:
+        raise DataError(f"{file}:{error.lineno}: {error.msg} (column {error.colno})") from error
+    except ValueError as error:
+        raise DataError(f"{file}: {error}") from error
+
+
+def _loads(text: str) -> Any:
+    """JSON, refusing what Python reads and nothing after it can use. Raises ValueError."""
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if "\\ud" in text.lower() and re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
+        raise ValueError("half a surrogate pair (\\ud8.. to \\udf..), which is no character")
+    return value
+
+
+def json_rows(content: Any, file: Traversable) -> Iterator[Row]:
+    """The objects of a JSON list, each checked for kind and size."""
+    limit = max_row_bytes()
+    if not isinstance(content, list):
+        raise DataError(f"{file}: holds {_kind(content)}, not a list of objects; for one object per line use jsonl:")
+    for number, row in enumerate(content, 1):
+        if not isinstance(row, dict):
+            raise DataError(f"{file}: row {number} is {_kind(row)}, not an object")
+        if len(json.dumps(row)) > limit:
+            raise too_long(f"{file}: row {number}", limit)
+        yield row
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def read_table(file: Traversable, dialect: str) -> Iterator[Row]:
+    """The rows of a table with a header, by column name. Raises `DataError` for a row of another width."""
+    rows = table_records(text_lines(file), str(file), dialect)
+    _, header = next(rows, (1, []))
+    if not any(header):
+        raise DataError(f"{file}: is empty; the first line names the columns")
+    if twice := sorted({name for name in header if header.count(name) > 1}):
+        raise DataError(f"{file}:1: column {twice[0]!r} is named twice")
+    for line, record in rows:
+        if len(record) != len(header):
+            raise DataError(f"{file}:{line}: {len(record)} values for {len(header)} columns ({', '.join(header)})")
+        yield dict(zip(header, record, strict=True))
+
+
+def table_records(lines: Iterable[str], name: str, dialect: str) -> Iterator[tuple[int, list[str]]]:
+    """(number of its last line, values) of every record that is not blank; a quoted value may span lines."""
+    limit = max_row_bytes()
+    csv.field_size_limit(max(limit, csv.field_size_limit()))
+    reader = csv.reader(cast("Iterator[str]", lines), dialect=dialect, strict=True)
+    while True:
+        try:
+            record = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise DataError(f"{name}:{reader.line_num}: {error}; check the quotes before it") from error
+        if sum(map(len, record)) > limit:
+            raise too_long(f"{name}:{reader.line_num}", limit)
+        if record:
+            yield reader.line_num, record

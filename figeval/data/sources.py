@@ -1,0 +1,128 @@
+"""Where upstream files come from: `sources.yaml`, one per benchmark.
+
+The rule: the package of a plugin may hold `sources.yaml`, which describes the benchmark named like the package
+(`tasks/epic/sources.yaml` → `epic`), and any number of `<name>.sources.yaml` (`plugins/glove.sources.yaml` → `glove`).
+Built-in and third-party plugins are treated alike; nothing is registered by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import PurePosixPath
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator
+
+from figeval import plugins
+from figeval.errors import DataError, DuplicateName, near
+from figeval.registry import Registry
+from figeval.yamlfile import read_yaml
+
+FILE = "sources.yaml"
+
+
+class Source(BaseModel):
+    """One upstream file, pinned by its sha256.
+
+    `path` is where it lies below `<cache>/data/<benchmark>/` and below `<mirror>/<benchmark>/`; `member` names it
+    inside the zip archive behind `url` where upstream has nothing else.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str
+    url: Annotated[str, Field(pattern=r"^https?://\S+$")]
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    bytes: PositiveInt
+    member: str | None = None
+
+    @field_validator("path")
+    @classmethod
+    def _stays_inside(cls, path: str) -> str:
+        parts = PurePosixPath(path).parts
+        if not parts or path.startswith("/") or ".." in parts or "\\" in path:
+            raise ValueError(f"{path!r} must be a relative path without '..', with forward slashes")
+        return path
+
+
+class Sources(BaseModel):
+    """All upstream files of one benchmark, and what must be said about them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    licence: str
+    homepage: str
+    citation: str
+    note: str = ""
+    files: Annotated[tuple[Source, ...], Field(min_length=1)]
+
+    @field_validator("files")
+    @classmethod
+    def _different_paths(cls, listed: tuple[Source, ...]) -> tuple[Source, ...]:
+        paths = [source.path for source in listed]
+        if twice := sorted({path for path in paths if paths.count(path) > 1}):
+            raise ValueError(f"{twice[0]!r} is listed twice")
+        return listed
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One upstream file of one benchmark."""
+
+    benchmark: str
+    source: Source
+
+    @property
+    def name(self) -> str:
+        """`epic/full_dataset.json`: its place below a mirror, and its name in messages."""
+        return f"{self.benchmark}/{self.source.path}"
+
+
+def load_catalogue(host: plugins.Host) -> Registry[Sources]:
+    """The sources of every loaded plugin; a broken or doubled file is a problem of its plugin only."""
+    catalogue: Registry[Sources] = Registry("benchmark", "figeval data ls")
+    seen: set[str] = set()
+    for plugin_name, plugin in host.manager.list_name_plugin():
+        package = getattr(plugin, "__package__", None)
+        if not package or package in seen:
+            continue
+        seen.add(package)
+        for benchmark, file in source_files(package):
+            try:
+                catalogue.add(benchmark, read_yaml(file, Sources, DataError), package)
+            except (DataError, DuplicateName) as error:
+                host.problem(plugin_name, str(error))
+    return catalogue
+
+
+def source_files(package: str) -> Iterator[tuple[str, Traversable]]:
+    """(benchmark, file) of every `sources.yaml` and `<name>.sources.yaml` in a package, by file name."""
+    for file in sorted(files(package).iterdir(), key=lambda file: file.name):
+        if file.name == FILE:
+            yield package.rpartition(".")[2], file
+        elif file.name.endswith(f".{FILE}"):
+            yield file.name.removesuffix(f".{FILE}"), file
+
+
+@lru_cache(maxsize=1)
+def catalogue() -> Registry[Sources]:
+    """The sources of this process's plugins."""
+    return load_catalogue(plugins.host())
+
+
+def data_file(benchmark: str, path: str) -> DataFile:
+    """One file. Raises `UnknownName` for the benchmark, `DataError` for the path, both with near names."""
+    listed = {source.path: source for source in catalogue().get(benchmark).files}
+    if path not in listed:
+        raise DataError(f"{benchmark!r} lists no file {path!r}{near(path, listed)}; see `figeval data ls {benchmark}`")
+    return DataFile(benchmark, listed[path])
+
+
+def data_files(benchmarks: Iterable[str] = ()) -> list[DataFile]:
+    """Every file of these benchmarks, of all benchmarks when none is named. Raises `UnknownName`."""
+    names = list(benchmarks) or [entry.name for entry in catalogue()]
+    return [DataFile(name, source) for name in names for source in catalogue().get(name).files]

@@ -1,0 +1,215 @@
+"""Models that know nothing: chance, seeded guessing, the most frequent answer, word overlap.
+
+They are the floor under every other number. Ties are left as ties: the metrics score them by expectation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, singledispatch
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from figeval.errors import ModelError
+from figeval.hookspecs import hookimpl
+from figeval.types import JSON, ChoiceExample, Example, PairExample, PairLabel, RankingExample, TextPair
+
+from ._words import bare, words
+
+if TYPE_CHECKING:
+    from figeval.registry import BackendRegister
+
+
+@hookimpl
+def register_backends(register: BackendRegister) -> None:
+    """The four names."""
+    register("chance", Chance, "every answer alike; ties scored by expectation make this chance in closed form")
+    register("random", Random, "seeded guessing, the same for a text whatever stands beside it (seed=0)")
+    register("majority", Majority, "the most frequent gold answer")
+    register("overlap", Overlap, "word Jaccard, the floor of any lexical method")
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """No preference at all: 1/options for choice, H_n/n for the MRR of n candidates, 1/labels for pairs."""
+
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        bare("chance", self.model)
+
+    def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
+        return [0.0] * len(requests)
+
+    def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
+        return [uniform(request.labels) for request in requests]
+
+    def fingerprint(self) -> str:
+        """The name: there is nothing to change."""
+        return "chance"
+
+    def describe(self) -> JSON:
+        """Nothing to describe."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """A guess drawn from a hash of seed and texts, so batches, order and platform do not matter."""
+
+    model: str = ""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        bare("random", self.model)
+
+    def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
+        return [self._draw("pair", request.left, request.right) for request in requests]
+
+    def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
+        return [self._probabilities(request) for request in requests]
+
+    def fingerprint(self) -> str:
+        """The seed is all there is."""
+        return f"random seed={self.seed}"
+
+    def describe(self) -> JSON:
+        """The seed."""
+        return {"seed": self.seed}
+
+    def _probabilities(self, request: PairLabel) -> dict[str, float]:
+        # Normalised exponential draws are uniform over all probability vectors (Dirichlet with all parameters 1).
+        weights = [-math.log(self._draw("label", request.left, request.right, label)) for label in request.labels]
+        total = sum(weights)
+        return {label: weight / total for label, weight in zip(request.labels, weights, strict=True)}
+
+    def _draw(self, *parts: str) -> float:
+        """A number strictly between 0 and 1, 52 random bits."""
+        digest = blake2b(digest_size=8)
+        for part in (str(self.seed), *parts):
+            encoded = part.encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "big") + encoded)  # ("a", "bc") is not ("ab", "c")
+        return ((int.from_bytes(digest.digest(), "big") >> 12) + 0.5) * 2.0**-52
+
+
+@dataclass(slots=True)
+class Majority:
+    """The frequencies of the gold answers that `fit` has seen.
+
+    With balanced answers, or answers never seen, all are tied and this is chance.
+    """
+
+    model: str = ""
+    counts: Counter[str] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        bare("majority", self.model)
+
+    def fit(self, examples: Iterable[Example]) -> None:
+        """Count gold labels (pairs) or the texts of the right options and candidates (choice, ranking)."""
+        self.counts = Counter(answer for example in examples for answer in gold_answers(example))
+
+    def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
+        """The share of the gold answers that are the right text, word for word."""
+        counts = self._counted()
+        total = max(1, counts.total())
+        return [counts[request.right] / total for request in requests]
+
+    def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
+        """Label frequencies among the labels asked for; uniform when none of them was ever gold."""
+        counts = self._counted()
+        return [frequencies(counts, request.labels) for request in requests]
+
+    def fingerprint(self) -> str:
+        """Changes with the counts."""
+        return f"majority {digest_of(sorted(map(str, (self.counts or Counter()).items())))}"
+
+    def describe(self) -> JSON:
+        """How many gold answers were counted, and how many different ones."""
+        counts = self.counts or Counter()
+        return {"gold_answers": counts.total(), "distinct_answers": len(counts)}
+
+    def _counted(self) -> Counter[str]:
+        if self.counts is None:
+            raise ModelError("'majority' answers nothing before fit(examples) has counted the gold answers")
+        return self.counts
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Jaccard index of the two sets of words, |A ∩ B| / |A ∪ B|; 0 where both texts have no word.
+
+    One division of two integers, so equal ratios are equal floats and ties are exact.
+    """
+
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        bare("overlap", self.model)
+
+    def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
+        return [jaccard(word_set(request.left), word_set(request.right)) for request in requests]
+
+    def fingerprint(self) -> str:
+        """The name; the definition of a word is the version's."""
+        return "overlap 1"
+
+    def describe(self) -> JSON:
+        """The measure in words."""
+        return {"measure": "Jaccard index of lower-cased word sets"}
+
+
+@lru_cache(maxsize=4096)  # a window's narratives and all its candidates; bounds memory on long streams
+def word_set(text: str) -> frozenset[str]:
+    """The set of words of a text."""
+    return frozenset(words(text))
+
+
+def jaccard(left: frozenset[str], right: frozenset[str]) -> float:
+    """|left ∩ right| / |left ∪ right|, 0 for two empty sets."""
+    shared = len(left & right)
+    union = len(left) + len(right) - shared
+    return shared / union if union else 0.0
+
+
+def uniform(labels: Sequence[str]) -> dict[str, float]:
+    """The same probability for every label."""
+    return dict.fromkeys(labels, 1 / len(labels))
+
+
+def frequencies(counts: Counter[str], labels: Sequence[str]) -> dict[str, float]:
+    """Counts as probabilities over `labels`."""
+    total = sum(counts[label] for label in labels)
+    return {label: counts[label] / total for label in labels} if total else uniform(labels)
+
+
+def digest_of(texts: Iterable[str]) -> str:
+    """A short digest of texts in their order."""
+    digest = blake2b(digest_size=8)
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()
+
+
+@singledispatch
+def gold_answers(_example: Example) -> tuple[str, ...]:
+    """The right answers of an example in words; none where the gold is hidden or is no text."""
+    return ()
+
+
+@gold_answers.register
+def _(example: PairExample) -> tuple[str, ...]:
+    return () if example.label is None else (example.label,)
+
+
+@gold_answers.register
+def _(example: ChoiceExample) -> tuple[str, ...]:
+    return () if example.gold is None else (example.options[example.gold],)
+
+
+@gold_answers.register
+def _(example: RankingExample) -> tuple[str, ...]:
+    return tuple(example.candidates[index] for index in sorted(example.relevant))

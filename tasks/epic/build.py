@@ -1,0 +1,201 @@
+"""`figeval build epic-mcq`: chooses the distractors of epic_mcq and epic_mcq_random, and freezes them as ids.
+
+MCQ.md beside this file says how and why, and what the frozen items are like.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from figeval.errors import CapabilityError, FigevalError
+from figeval.types import JSON, RankingExample, Text, TextPair
+
+if TYPE_CHECKING:
+    from figeval.backends.models import Model
+
+    from .distractors import Scores
+
+SPLIT = "retrieval_seen_test"  # the narratives of the paper's items, Table 10
+RULES = {
+    "mcq": (
+        "Each scorer's scores of a narrative for all proverbs are standardised (mean 0, variance 1) and turned into "
+        "probabilities by softmax; the probabilities of the scorers are averaged. Distractors: the two proverbs of "
+        "the highest probability and the two whose probability is closest to that of the gold one."
+    ),
+    "mcq_random": "Distractors: four proverbs drawn uniformly.",
+}
+EXCLUSION = "No two options of an item are near-duplicates (near_duplicates.json); their order is shuffled."
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The narratives to make items of, and the proverbs to make them with; lower-cased."""
+
+    ids: tuple[str, ...]
+    narratives: tuple[str, ...]
+    gold: tuple[int, ...]  # index into proverbs, parallel to narratives
+    proverb_ids: tuple[str, ...]
+    proverbs: tuple[str, ...]
+
+    def examples(self) -> list[RankingExample]:
+        """What a scorer may learn its word weights from."""
+        return [
+            RankingExample(id=key, query=text, candidates=self.proverbs, relevant=frozenset({gold}))
+            for key, text, gold in zip(self.ids, self.narratives, self.gold, strict=True)
+        ]
+
+
+@click.command("epic-mcq")
+@click.option("--scorers", default="tfidf,glove,minilm", show_default=True, help="Models whose opinions are averaged.")
+@click.option("--seed", default=20220522, show_default=True, help="Order of options, and the random distractors.")
+@click.option("--output", default=".", show_default=True, type=click.Path(path_type=Path), help="Folder to write to.")
+def epic_mcq(scorers: str, seed: int, output: Path) -> None:
+    """Choose the distractors of epic_mcq and epic_mcq_random, as ids only."""
+    names = [name.strip() for name in scorers.split(",") if name.strip()]
+    for kind, record in build(names, seed, output).items():
+        audit = record["audit"]
+        shares = " · ".join(f"{name} {share['gold_picked']:.3f}" for name, share in audit["scorers"].items())
+        click.echo(f"{output / kind}_items.jsonl  {record['items']} items")
+        click.echo(f"  gold picked: {shares} · mean {audit['mean']:.3f} · chance {audit['chance']:.3f}")
+
+
+def build(scorers: Sequence[str], seed: int, output: Path) -> dict[str, JSON]:
+    """Write `mcq{,_random}_items.{jsonl,json}` to a folder; the records (the .json) by kind.
+
+    Raises:
+        FigevalError: an unknown scorer, or one that can neither embed nor score pairs; no data; no room to write.
+    """
+    if not scorers:
+        raise FigevalError("--scorers names no model; give for example tfidf,glove,minilm")
+    material = read_material()
+    models = {name: open_scorer(name) for name in scorers}
+    scores = {name: score_all(model, material) for name, model in models.items()}
+    shared = {"seed": seed, "scorers": [{"name": name, "fingerprint": models[name].fingerprint()} for name in models]}
+    records = {}
+    for kind, wrong in choose(material, scores, seed).items():
+        lines = items(material, wrong, seed)
+        written = _write_items(output / f"{kind}_items.jsonl", lines)
+        rule = f"{RULES[kind]} {EXCLUSION}"
+        records[kind] = {**written, **shared, "rule": rule, "audit": audit(scores, material, lines)}
+        _save(output / f"{kind}_items.json", json.dumps(records[kind], indent=2) + "\n")
+    return records
+
+
+def choose(material: Material, scores: Mapping[str, Scores], seed: int) -> dict[str, list[list[int]]]:
+    """The four wrong proverbs of every narrative, as indexes, by kind."""
+    from . import distractors
+
+    alike = distractors.alike_matrix(material.proverb_ids, near_duplicates()["groups"])
+    return {
+        "mcq": [
+            distractors.adversarial(row, gold, alike)
+            for row, gold in zip(distractors.averaged(scores), material.gold, strict=True)
+        ],
+        "mcq_random": [
+            distractors.uniform(random.Random(f"{seed} draw {key}"), gold, alike)
+            for key, gold in zip(material.ids, material.gold, strict=True)
+        ],
+    }
+
+
+def read_material() -> Material:
+    """The seen-test narratives and all 250 proverbs."""
+    from figeval.data import DataContext
+    from figeval.data.cache import fetch
+
+    from . import rows
+
+    split = list(rows.open(SPLIT, DataContext(files(__package__), fetch)))
+    ids_by_place = {row["relevant"]: row["proverb_id"] for row in split}  # every proverb has test narratives
+    return Material(
+        ids=tuple(row["id"] for row in split),
+        narratives=tuple(row["narrative_lower"] for row in split),
+        gold=tuple(row["relevant"] for row in split),
+        proverb_ids=tuple(ids_by_place[place] for place in range(len(ids_by_place))),
+        proverbs=tuple(split[0]["candidates_lower"]),
+    )
+
+
+def near_duplicates() -> JSON:
+    """`near_duplicates.json`: the rule in words, and groups of proverb ids."""
+    content: JSON = json.loads((files(__package__) / "near_duplicates.json").read_text(encoding="utf-8"))
+    return content
+
+
+def score_all(model: Model, material: Material) -> Scores:
+    """Scores of shape (narratives, proverbs): cosines of embeddings, else pair scores.
+
+    Raises:
+        CapabilityError: the model offers neither.
+    """
+    import numpy as np
+
+    from figeval.backends.capabilities import ask
+    from figeval.protocols.similarity import cosines
+
+    model.fit(material.examples())
+    if "embed" in model.offers:
+        texts = [Text(text) for text in (*material.narratives, *material.proverbs)]
+        vectors = np.asarray(ask(model.backend, texts).values, dtype=np.float64)
+        narratives, proverbs = np.split(vectors, [len(material.narratives)])
+        return np.stack([cosines(narrative, list(proverbs)) for narrative in narratives])
+    if "score_pairs" not in model.offers:
+        raise CapabilityError(f"{model.name} can neither embed nor score pairs; leave it out of --scorers")
+    pairs = [TextPair(left, right) for left in material.narratives for right in material.proverbs]
+    return np.asarray(ask(model.backend, pairs).values, dtype=np.float64).reshape(len(material.ids), -1)
+
+
+def items(material: Material, wrong: Sequence[Sequence[int]], seed: int) -> list[JSON]:
+    """`{"id", "options", "gold"}`: proverb ids in an order drawn from seed and id, gold their index."""
+    made = []
+    for key, gold, others in zip(material.ids, material.gold, wrong, strict=True):
+        options = [gold, *others]
+        random.Random(f"{seed} order {key}").shuffle(options)
+        names = [material.proverb_ids[index] for index in options]
+        made.append({"id": key, "options": names, "gold": options.index(gold)})
+    return made
+
+
+def audit(scores: Mapping[str, Scores], material: Material, lines: Sequence[JSON]) -> JSON:
+    """How often each scorer alone picks the gold proverb among the options, ties by expectation; mean and chance."""
+    from .distractors import gold_picked
+
+    place = {name: index for index, name in enumerate(material.proverb_ids)}
+    options = [[place[name] for name in line["options"]] for line in lines]
+    shares: dict[str, JSON] = {}
+    for name, matrix in scores.items():
+        share, broken = gold_picked(matrix, options, material.gold)
+        shares[name] = {"gold_picked": round(share, 6), "nan": broken}
+    mean = sum(share["gold_picked"] for share in shares.values()) / len(shares)
+    return {"scorers": shares, "mean": round(mean, 6), "chance": 1 / len(options[0])}
+
+
+def open_scorer(name: str) -> Model:
+    """The model that `--model` would give."""
+    from figeval import plugins
+    from figeval.backends.models import Backends, open_model
+
+    return open_model(Backends(plugins.host()), name, {})
+
+
+def _write_items(path: Path, lines: Sequence[JSON]) -> JSON:
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    _save(path, text)
+    return {"file": path.name, "items": len(lines), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def _save(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise FigevalError(f"cannot write {path} ({error.strerror}); choose another --output") from error

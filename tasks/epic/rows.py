@@ -1,0 +1,125 @@
+"""ePiC's files → rows: `epic:retrieval_all`, `epic:retrieval_{seen,unseen}_{train,test}`, `epic:mcq{,_random}`.
+
+Every text is given twice: as written, and under the same key with `_lower` as the authors' code uses it (stripped and
+lower-cased). Lower-casing happens here and nowhere else, so the 250 candidates of all rows are one tuple.
+The proverb Q55 ends in a scraped label, which is removed; nothing else is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from figeval.data import DataContext, Row
+from figeval.data.formats import read_json, read_jsonl
+from figeval.errors import DataError, near
+
+SCRAPED_TAIL = "Link to proverb"
+SPLITS = {f"retrieval_{kind}_{part}": (kind, part) for kind in ("seen", "unseen") for part in ("train", "test")}
+ITEMS = {"mcq": "mcq_items.jsonl", "mcq_random": "mcq_random_items.jsonl"}
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """All texts, in order of first appearance in the dataset file, which is the official order of the labels."""
+
+    narratives: Mapping[str, str]  # "Q12N3" → text
+    proverbs: Mapping[str, str]  # "Q12" → text
+
+
+def open(path: str, context: DataContext) -> Iterator[Row]:
+    """The rows called `path`. Raises `DataError` if there are none of that name."""
+    if path == "retrieval_all":
+        corpus = read_corpus(context)
+        return ranking_rows(corpus, corpus.narratives)
+    if path in SPLITS:
+        return split_rows(*SPLITS[path], context)
+    if path in ITEMS:
+        return item_rows(ITEMS[path], read_corpus(context))
+    known = ["retrieval_all", *SPLITS, *ITEMS]
+    raise DataError(f"epic has no rows {path!r}{near(path, known)}; it has {', '.join(known)}")
+
+
+def read_corpus(context: DataContext) -> Corpus:
+    """Every narrative and proverb, cleaned."""
+    narratives, proverbs = {}, {}
+    for record in read_json(context.fetch("epic", "full_dataset.json")):
+        narratives[record["pk"]] = record["fields"]["narrative"].strip()
+        proverbs[proverb_of(record["pk"])] = record["fields"]["quote"].strip().removesuffix(SCRAPED_TAIL)
+    return Corpus(narratives, proverbs)
+
+
+def proverb_of(narrative_id: str) -> str:
+    """`Q12N3` → `Q12`."""
+    return narrative_id.partition("N")[0]
+
+
+def split_rows(kind: str, part: str, context: DataContext) -> Iterator[Row]:
+    """One half of an official split.
+
+    The candidates are the proverbs of its own narratives: 250 seen, 150 unseen in training, 100 unseen in the test.
+    Only a test is ranked against the others too; in training they would leak.
+    """
+    ids = read_json(context.fetch("epic", f"task_1_proverb_only_{kind}_{part}_data_indices.json"))
+    return ranking_rows(read_corpus(context), ids, others=part == "test")
+
+
+def ranking_rows(corpus: Corpus, ids: Iterable[str], *, others: bool = False) -> Iterator[Row]:
+    """One row per narrative id, all with the same tuples of candidates and (with `others`) background proverbs."""
+    ids = list(ids)
+    wanted = {proverb_of(key) for key in ids}
+    places = {key: place for place, key in enumerate(key for key in corpus.proverbs if key in wanted)}
+    background = [key for key in corpus.proverbs if others and key not in wanted]
+    shared = {
+        **both("candidates", tuple(corpus.proverbs[key] for key in places)),
+        **both("background", tuple(corpus.proverbs[key] for key in background)),
+    }
+    for key in ids:
+        yield {**narrative_fields(corpus, key, "split"), "relevant": places[proverb_of(key)], **shared}
+
+
+def narrative_fields(corpus: Corpus, key: str, where: str) -> dict[str, Any]:
+    """What every row says of its narrative."""
+    proverb_id = proverb_of(key)
+    return {
+        "id": key,
+        **both("narrative", look_up(corpus.narratives, key, where)),
+        "proverb_id": proverb_id,
+        **both("proverb", look_up(corpus.proverbs, proverb_id, where)),
+    }
+
+
+def both(key: str, text: str | tuple[str, ...]) -> dict[str, str | tuple[str, ...]]:
+    """A text or tuple of texts under `key`, and lower-cased under `<key>_lower`."""
+    lower = text.lower() if isinstance(text, str) else tuple(one.lower() for one in text)
+    return {key: text, f"{key}_lower": lower}
+
+
+def look_up(texts: Mapping[str, str], key: str, where: str) -> str:
+    """The text of an id. Raises `DataError` if there is none."""
+    if key not in texts:
+        raise DataError(f"epic: {where}: the dataset has no {key!r}")
+    return texts[key]
+
+
+def item_rows(name: str, corpus: Corpus) -> Iterator[Row]:
+    """Frozen multiple-choice items; the file beside this one holds ids only: `{"id", "options", "gold"}` a line."""
+    file = files(__package__) / name
+    if not file.is_file():
+        raise DataError(f"{file} is missing; make it with `figeval build epic-mcq`")
+    for number, item in enumerate(read_jsonl(file), 1):
+        yield item_row(item, corpus, f"{name}, item {number}")
+
+
+def item_row(item: Row, corpus: Corpus, where: str) -> Row:
+    """One item with its texts. Raises `DataError` if an id is unknown or gold is not the narrative's proverb."""
+    if missing := sorted({"id", "options", "gold"} - set(item)):
+        raise DataError(f"epic: {where}: no {', '.join(missing)}")
+    option_ids, gold = tuple(item["options"]), item["gold"]
+    fields = narrative_fields(corpus, item["id"], where)
+    if gold not in range(len(option_ids)) or option_ids[gold] != fields["proverb_id"]:
+        raise DataError(f"epic: {where}: gold {gold!r} does not point at {fields['proverb_id']} in {list(option_ids)}")
+    options = tuple(look_up(corpus.proverbs, key, where) for key in option_ids)
+    return {**fields, **both("options", options), "option_ids": option_ids, "gold": gold}

@@ -1,0 +1,20 @@
+"""IMPLI: inference over idioms and metaphors. See README.md beside this file."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from figeval.hookspecs import hookimpl
+from figeval.registry import SourceRegister, TaskRegister
+
+
+@hookimpl
+def register_tasks(register: TaskRegister) -> None:
+    """The YAML files of this folder."""
+    register.folder(files(__name__))
+
+
+@hookimpl
+def register_sources(register: SourceRegister) -> None:
+    """`impli:<column>`; the columns are listed in rows.py."""
+    register("impli", f"{__name__}.rows:open")

@@ -1,0 +1,49 @@
+"""A loopback server per test, and a catalogue that lists what it serves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from figeval.data import sources
+from figeval.data.download import Patience
+from figeval.data.sources import DataFile, Sources
+from figeval.registry import Registry
+from tests.data.loopback import Handler, Server, Site
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A server of its own for the test, reached without any proxy."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    site = Site()
+    server = Server(("127.0.0.1", 0), type("Bound", (Handler,), {"site": site}))
+    site.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield site
+    site.over.set()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def hasty() -> Patience:
+    """Short times, so that a test of patience does not need any."""
+    return Patience(attempts=3, connect=2.0, read=1.0, pause=0.01, longest=2.0)
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes the catalogue list these files, as the benchmark `bench`."""
+
+    def make(*files: DataFile) -> None:
+        catalogue: Registry[Sources] = Registry("benchmark", "figeval data ls")
+        upstream = tuple(file.source for file in files)
+        catalogue.add("bench", Sources(licence="ours", homepage="-", citation="-", files=upstream), "test")
+        monkeypatch.setattr(sources, "catalogue", lambda: catalogue)
+
+    return make

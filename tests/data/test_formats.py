@@ -1,0 +1,151 @@
+"""Plain files → rows: golden cases, and what no input may do."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import tempfile
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.data import DataContext, Row, formats
+from figeval.errors import DataError
+
+READERS: dict[str, Callable[[str, DataContext], Iterator[Row]]] = {
+    "jsonl": formats.open_jsonl,
+    "json": formats.open_json,
+    "csv": formats.open_csv,
+    "tsv": formats.open_tsv,
+}
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "data" / "formats.json").read_text(encoding="utf-8"))
+
+
+def no_fetch(benchmark: str, path: str) -> Path:
+    raise AssertionError("plain files are not fetched")
+
+
+def read(folder: Path, reader: str, content: bytes) -> list[Row]:
+    (folder / f"data.{reader}").write_bytes(content)
+    return list(READERS[reader](f"data.{reader}", DataContext(folder=folder, fetch=no_fetch)))
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=[case["why"][:60] for case in GOLDEN])
+def test_golden(tmp_path: Path, case: dict[str, Any]) -> None:
+    content = case["latin1"].encode("latin-1") if "latin1" in case else case["text"].encode()
+    if "rows" in case:
+        assert read(tmp_path, case["reader"], content) == case["rows"]
+        return
+    with pytest.raises(DataError) as error:
+        read(tmp_path, case["reader"], content)
+    assert re.search(case["error"], str(error.value)), str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_missing_file_is_named_with_its_neighbour(tmp_path: Path, reader: str) -> None:
+    (tmp_path / "pairs.txt").write_text("")
+    with pytest.raises(DataError, match=r"no data file 'pair\.txt' in .*; did you mean 'pairs\.txt'"):
+        list(READERS[reader]("pair.txt", DataContext(folder=tmp_path, fetch=no_fetch)))
+
+
+BIG = 10_000_000
+LONG_ROWS = {
+    "jsonl": b'{"a": 1}\n{"a": "' + b"x" * BIG + b'"}\n',
+    "json": b'[{"a": 1},\n{"a": "' + b"x" * BIG + b'"}]',
+    "csv": b"a,b\n1,2\n1," + b"x" * BIG + b"\n",
+    "tsv": b"a\tb\n1\t2\n1\t" + b"x" * BIG + b"\n",
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_10_mb_row_is_one_line(tmp_path: Path, reader: str) -> None:
+    with pytest.raises(DataError, match="row of more than 1,000,000 bytes") as error:
+        read(tmp_path, reader, LONG_ROWS[reader])
+    assert re.search(r"(:[23]|row 2): ", str(error.value))
+    assert len(str(error.value)) < 300
+
+
+def test_a_row_of_many_lines_is_long_too(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="more than 1,000,000"):
+        read(tmp_path, "csv", b"a,b\n1,2\n1," + b",".join([b'"' + b"x\n" * 200_000 + b'"'] * 3) + b"\n")
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_the_limit_can_be_raised(tmp_path: Path, reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIGEVAL_MAX_ROW_BYTES", "20000000")
+    assert len(read(tmp_path, reader, LONG_ROWS[reader])) == 2
+    monkeypatch.setenv("FIGEVAL_MAX_ROW_BYTES", "20 MB")
+    with pytest.raises(DataError, match="set it to a number"):
+        read(tmp_path, reader, LONG_ROWS[reader])
+
+
+@pytest.mark.parametrize("reader", ["jsonl", "json"])
+def test_deep_nesting_is_an_error_and_no_crash(tmp_path: Path, reader: str) -> None:
+    with pytest.raises(DataError, match="nested too deeply"):
+        read(tmp_path, reader, b"[" * 100_000)
+
+
+@pytest.mark.parametrize("reader", ["jsonl", "csv", "tsv"])
+def test_memory_is_flat_in_the_size_of_the_file(tmp_path: Path, reader: str) -> None:
+    row = {"jsonl": '{"text": "%s"}\n', "csv": "%s\n", "tsv": "%s\n"}[reader] % ("word " * 40)
+    peaks = []
+    for times in (2_000, 20_000):
+        (tmp_path / "data").write_text(("" if reader == "jsonl" else "text\n") + row * times)
+        tracemalloc.start()
+        assert sum(1 for _ in READERS[reader]("data", DataContext(folder=tmp_path, fetch=no_fetch))) == times
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] * 1.15
+
+
+def test_a_first_row_comes_before_a_later_error(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b'{"a": 1}\nbroken')
+    rows = formats.open_jsonl("data", DataContext(folder=tmp_path, fetch=no_fetch))
+    assert next(rows) == {"a": 1}
+
+
+@given(reader=st.sampled_from(sorted(READERS)), content=st.binary(max_size=200))
+def test_any_bytes_give_rows_or_a_data_error(reader: str, content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            rows = read(Path(folder), reader, content)
+        except DataError as error:
+            assert "\n" not in str(error)
+        else:
+            assert all(isinstance(row, dict) for row in rows)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(rows=st.lists(st.dictionaries(st.text(), values, max_size=4), max_size=5))
+def test_what_json_writes_is_read_back(rows: list[Row]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        assert read(Path(folder), "jsonl", lines.encode()) == rows
+        assert read(Path(folder), "json", json.dumps(rows).encode()) == rows
+
+
+cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))
+
+
+@given(rows=st.lists(st.tuples(cells, cells), max_size=5), dialect=st.sampled_from(["csv", "tsv"]))
+def test_what_a_spreadsheet_writes_is_read_back(rows: list[tuple[str, str]], dialect: str) -> None:
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, dialect="excel" if dialect == "csv" else "excel-tab", quoting=csv.QUOTE_ALL)
+    writer.writerows([("left", "right"), *rows])
+    with tempfile.TemporaryDirectory() as folder:
+        found = read(Path(folder), dialect, buffer.getvalue().encode())
+    assert found == [{"left": left, "right": right} for left, right in rows]

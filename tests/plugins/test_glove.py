@@ -1,0 +1,123 @@
+"""Mean word vectors: small files made on the spot, the real one where it is at hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from figeval.builtin.plugins.glove import Glove, read_vectors
+
+from figeval.errors import DataError, ModelError
+from figeval.types import Text
+
+LINES = "rome 1 0 2\nday 0 1 0\nhaste -1 0.5 0\n"
+
+
+@pytest.fixture
+def path(tmp_path):
+    def write(content: str | bytes):
+        file = tmp_path / "vectors.txt"
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return file
+
+    return write
+
+
+def embed(model: Glove, *texts: str) -> np.ndarray:
+    return model.embed([Text(text) for text in texts])
+
+
+def test_mean_of_the_known_words_each_as_often_as_it_stands(path):
+    vectors = embed(Glove(path=str(path(LINES))), "Rome, rome: DAY unknown", "haste")
+    assert vectors.dtype == np.float64
+    assert vectors.tolist() == [[2 / 3, 1 / 3, 4 / 3], [-1, 0.5, 0]]
+
+
+def test_a_text_without_a_known_word_is_nan_not_zero(path):
+    vectors = embed(Glove(path=str(path(LINES))), "unknown", "", "day")
+    assert np.isnan(vectors[:2]).all() and not np.isnan(vectors[2]).any()
+
+
+def test_a_text_of_unknown_words_falls_back_on_their_beginnings(path):
+    """The 10,000 most frequent words know none of "familiarity breeds contempt", but "familiar" and "breed"."""
+    model = Glove(path=str(path(LINES + "dayl 4 4 4\nda 9 9 9\n")))
+    vectors = embed(model, "daylight robbery", "daydreams hastens", "day daylight", "dawn")
+    assert vectors[:3].tolist() == [[4, 4, 4], [-1, 0.5, 0], [0, 1, 0]] and np.isnan(vectors[3]).all()
+    assert (model.describe()["texts_by_beginnings"], model.describe()["texts_unknown"]) == (2, 1)
+
+
+def test_word2vec_header_windows_line_ends_and_words_with_blanks(path):
+    row_of, vectors = read_vectors(path("3 2\r\nrome 1 2\r\n. . . 3 4\r\nline\u2028end 5 6\r\n"))
+    assert row_of == {"rome": 0, ". . .": 1, "line\u2028end": 2}
+    assert vectors.tolist() == [[1, 2], [3, 4], [5, 6]] and vectors.dtype == np.float32
+
+
+def test_of_a_doubled_word_the_first_vector_counts(path):
+    row_of, vectors = read_vectors(path("rome 1 2\nrome 3 4\nday 5 6\n"))
+    assert row_of == {"rome": 0, "day": 1} and vectors.tolist() == [[1, 2], [5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("rome 1 2\nday 3\n", r"vectors.txt line 2: .*1 numbers instead of 2"),
+        ("rome 1 2\nday 3 x\n", r"line 2: .*could not convert"),
+        (b"rome 1 2\n\xff 3 4\n", r"line 2: .*utf-8"),
+        ("\nrome 1 2\n", r"line 1: .*0 numbers instead of some"),
+        ("", r"holds no vectors"),
+        ("3 2\n", r"holds no vectors"),
+    ],
+)
+def test_a_broken_file_is_one_line_that_names_the_place(path, content, message):
+    with pytest.raises(DataError, match=message) as caught:
+        embed(Glove(path=str(path(content))), "rome")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_told_at_once():
+    with pytest.raises(ModelError, match=r"'glove' finds no file 'nowhere\.txt'"):
+        Glove(path="nowhere.txt")
+    with pytest.raises(ModelError, match="say --model glove"):
+        Glove("6B")
+
+
+def test_describe_counts_coverage(path):
+    model = Glove(path=str(path(LINES)))
+    assert model.describe() == {
+        "file": "vectors.txt",
+        "vectors": 3,
+        "dimensions": 3,
+        "coverage": None,
+        "texts_by_beginnings": 0,
+        "texts_unknown": 0,
+    }
+    embed(model, "rome unknown", "day day")
+    assert model.describe()["coverage"] == 0.75
+
+
+def test_fingerprint_is_that_of_the_file(path):
+    before = Glove(path=str(path(LINES))).fingerprint()
+    assert before == Glove(path=str(path(LINES))).fingerprint()
+    assert before != Glove(path=str(path(LINES + "new 1 1 1\n"))).fingerprint()
+
+
+def test_the_real_vectors_know_every_proverb_and_narrative_of_epic(real_data):
+    """One NaN candidate would make every ranking NaN."""
+    from figeval.builtin.tasks.epic.build import read_material
+
+    material = read_material()
+    model = Glove()
+    assert not np.isnan(embed(model, *material.proverbs, *material.narratives)).any()
+    assert model.describe()["texts_by_beginnings"] == 1
+    assert 0.92 < model.describe()["coverage"] < 0.94
+
+
+def test_the_real_vectors(real_data):
+    model = Glove()
+    king, queen, paper, unknown = embed(model, "King", "the queen", "paper", "qzxqzx")
+    assert king.shape == (50,) and np.isnan(unknown).all()
+    assert model.describe()["vectors"] == 10_000
+
+    def cosine(a, b):
+        return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+
+    assert cosine(king, queen) > cosine(king, paper)

@@ -1,0 +1,108 @@
+"""TF-IDF against scikit-learn itself, and that no pair depends on its neighbours."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import numpy as np
+import pytest
+from figeval.builtin.plugins import tfidf
+from figeval.builtin.plugins.tfidf import Tfidf
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from figeval.errors import DataError, ModelError
+from figeval.types import PairExample, RankingExample, TextPair
+
+PROVERBS = ("rome was not built in a day", "haste makes waste", "time is money", "money is the root of all evil")
+NARRATIVES = ("He rushed and wasted the money.", "It took years to build the house.", "Zzz qqq", "")
+GRID = [TextPair(narrative, proverb) for narrative in NARRATIVES for proverb in PROVERBS]
+
+
+def fitted(narratives=NARRATIVES, proverbs=PROVERBS) -> Tfidf:
+    model = Tfidf()
+    model.fit(
+        RankingExample(id=str(i), query=text, candidates=proverbs, relevant=frozenset({0}))
+        for i, text in enumerate(narratives)
+    )
+    return model
+
+
+def test_equals_a_direct_computation():
+    vectorizer = TfidfVectorizer().fit([NARRATIVES[0], *PROVERBS, *NARRATIVES[1:]])  # every text once
+    expected = (vectorizer.transform(NARRATIVES) @ vectorizer.transform(PROVERBS).T).toarray().ravel()
+    assert fitted().score_pairs(GRID) == pytest.approx(expected, abs=1e-15)
+
+
+def test_a_text_without_a_known_word_scores_exactly_zero_with_everything():
+    assert fitted(("rome", "haste")).score_pairs([TextPair("zzz", p) for p in PROVERBS]) == [0.0] * 4
+    assert fitted().score_pairs([TextPair("", p) for p in PROVERBS]) == [0.0] * 4
+
+
+words = st.sampled_from(["rome", "time", "money", "haste", "makes", "waste", "is", "the", "zzz"])
+
+
+@given(
+    st.lists(st.tuples(*[st.lists(words, max_size=6).map(" ".join)] * 2), min_size=1, max_size=12), st.integers(1, 5)
+)
+def test_scores_do_not_depend_on_the_batch(items, block):
+    model = fitted()
+    requests = [TextPair(left, right) for left, right in items]
+    together = model.score_pairs(requests)
+    assert together == [model.score_pairs([request])[0] for request in requests]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tfidf, "BLOCK", block)
+        assert model.score_pairs(requests) == together
+
+
+def test_fit_counts_each_text_once_and_streams():
+    seen = []
+
+    def examples():
+        for i in range(3):
+            seen.append(i)
+            yield PairExample(id=str(i), left="money money", right=f"waste {i}", label=None)
+
+    model = Tfidf()
+    model.fit(examples())
+    assert seen == [0, 1, 2]
+    idf = dict(zip(model._vectorizer.get_feature_names_out(), model._vectorizer.idf_, strict=True))
+    assert idf["money"] == pytest.approx(np.log(5 / 2) + 1)  # in one of four different texts
+    assert idf["waste"] == pytest.approx(np.log(5 / 4) + 1)
+
+
+def test_before_fit_and_without_words_the_error_says_so():
+    with pytest.raises(ModelError, match="before fit"):
+        Tfidf().score_pairs(GRID)
+    with pytest.raises(DataError, match="cannot be fitted to the texts of this task: empty vocabulary"):
+        fitted(("a",), ("b", "c"))
+    with pytest.raises(ModelError, match="say --model tfidf"):
+        Tfidf("large")
+
+
+def test_no_requests_no_scores():
+    assert fitted().score_pairs([]) == []
+
+
+def test_fingerprint_changes_with_the_texts():
+    unfitted = Tfidf().fingerprint()
+    assert "fitted=no" in unfitted
+    assert len({unfitted, fitted().fingerprint(), fitted(("other",)).fingerprint()}) == 3
+    assert fitted().fingerprint() == fitted().fingerprint()
+
+
+def test_describe_tells_the_size_of_the_vocabulary():
+    vocabulary = set(re.findall(r"\w\w+", " ".join(NARRATIVES + PROVERBS).lower()))
+    assert fitted().describe() == {"vocabulary": len(vocabulary)}
+    assert Tfidf().describe() == {}
+
+
+def test_all_of_epic_in_seconds():
+    narratives = tuple(" ".join(f"w{(i * 37 + j * j) % 5000}" for j in range(60)) for i in range(2500))
+    proverbs = tuple(" ".join(f"w{(i * 11 + j) % 5000}" for j in range(8)) for i in range(250))
+    model = fitted(narratives, proverbs)
+    began = time.perf_counter()
+    assert len(model.score_pairs([TextPair(n, p) for n in narratives for p in proverbs])) == 625_000
+    assert time.perf_counter() - began < 10
