@@ -47,5 +47,6 @@ class RecordError(FigevalError):
 
 def near(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'a' or 'b'?` for the up to three nearest names, empty when none is near."""
-    matches = get_close_matches(name.lower(), [str(k) for k in known], n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(repr(m) for m in matches)}?" if matches else ""
+    spelled = {str(one).lower(): str(one) for one in known}
+    matches = get_close_matches(name.lower(), spelled, n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(repr(spelled[match]) for match in matches)}?" if matches else ""

@@ -17,6 +17,11 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def read_yaml(file: Traversable, model: type[M], failure: type[FigevalError]) -> M:
     """The file's content. Raises `failure` naming file, key and, for an unknown key, the nearest known one."""
+    return validated(read_mapping(file, failure), str(file), model, failure)
+
+
+def read_mapping(file: Traversable, failure: type[FigevalError]) -> dict[str, Any]:
+    """The keys and values of a file, as they stand there. Raises `failure` if it is no YAML mapping."""
     try:
         content = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -25,10 +30,15 @@ def read_yaml(file: Traversable, model: type[M], failure: type[FigevalError]) ->
         raise failure(f"{file}: cannot be read ({error.strerror})") from error
     if not isinstance(content, dict):
         raise failure(f"{file}: must be a mapping of keys to values")
+    return content
+
+
+def validated(content: dict[str, Any], name: str, model: type[M], failure: type[FigevalError]) -> M:
+    """The content as a model. Raises `failure` naming the file and the most telling mistake."""
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        raise failure(f"{file}: {first_problem(error, model)}") from error
+        raise failure(f"{name}: {first_problem(error, model)}") from error
 
 
 def first_problem(error: ValidationError, model: type[BaseModel]) -> str:

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from importlib.resources.abc import Traversable
-from typing import Any, TypeVar
+from typing import Any
 
-import yaml
-from pydantic import ValidationError
-
-from figeval.errors import TaskError, UnknownName, near
+from figeval.errors import TaskError, UnknownName
 from figeval.plugins import Host
 from figeval.registry import Registry, fill
 from figeval.taskdef.spec import Named, SuiteSpec, TaskSpec
+from figeval.yamlfile import read_mapping, validated
 
-N = TypeVar("N", bound=Named)
 KINDS: dict[str, type[TaskSpec] | type[SuiteSpec]] = {".task.yaml": TaskSpec, ".suite.yaml": SuiteSpec}
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Catalogue:
@@ -49,45 +45,19 @@ class Catalogue:
         return list(found.values())
 
 
-def read_yaml(file: Traversable) -> dict[str, Any]:
-    """A YAML mapping; `include: base.yaml` (same folder) is read first and the file's own keys win.
+def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
+    """One `*.task.yaml` or `*.suite.yaml`; with `include: base.yaml` (same folder) that is read first and the file's
+    own keys win.
 
     Raises:
-        TaskError: no such file, no YAML, no mapping.
+        TaskError: naming file, key and the nearest known key.
     """
-    try:
-        content = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
-    except OSError as error:
-        raise TaskError(f"{file.name}: cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise TaskError(f"{file.name}: not valid YAML ({' '.join(str(error).split())})") from error
-    if not isinstance(content, dict):
-        raise TaskError(f"{file.name}: a task file is a mapping of keys to values")
-    return content
-
-
-def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
-    """One `*.task.yaml` or `*.suite.yaml`. Raises `TaskError` naming file, key and the nearest known key."""
     model = next(model for ending, model in KINDS.items() if file.name.endswith(ending))
-    content = read_yaml(file)
+    content = read_mapping(file, TaskError)
     if "include" in content:
-        content = {**read_yaml(folder / str(content.pop("include"))), **content}
-    try:
-        read = model.model_validate(content)
-    except ValidationError as error:
-        raise TaskError(f"{file.name}: {first_problem(error, model)}") from error
+        content = {**read_mapping(folder / str(content.pop("include")), TaskError), **content}
+    read = validated(content, str(file), model, TaskError)
     return read.model_copy(update={"folder": folder, "origin": file.name})
-
-
-def first_problem(error: ValidationError, model: type[Named]) -> str:
-    """The first of pydantic's complaints in one line; for an unknown key, with the nearest known one."""
-    problem = error.errors()[0]
-    place = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        hidden = {"folder", "examples", "owner", "origin"}
-        return f"unknown key {place!r}{near(place, set(model.model_fields) - hidden)}"
-    message = problem["msg"].removeprefix("Value error, ")
-    return f"{place}: {message}" if place else message
 
 
 def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Callable[[str], None]) -> None:

@@ -49,7 +49,7 @@ def test_include_is_read_first_and_own_keys_win(tmp_path):
         (YAML.replace("id: row.id", "id: row.id, query: row.q"), r"has no fields \['query'\]"),
         (YAML.replace("test:", "train:"), "data has no test split"),
         (YAML + "verbalizer: {perhaps: x}", "which are not among labels"),
-        ("just text", "a task file is a mapping"),
+        ("just text", "must be a mapping"),
         ("a: [", "not valid YAML"),
         ("include: nowhere.yaml\nname: t", "nowhere.yaml: cannot be read"),
     ],
@@ -76,7 +76,7 @@ def test_a_broken_file_is_a_problem_of_its_plugin_and_hides_nothing(tmp_path, ca
     host = host_with(tmp_path)
     catalogue = load_catalogue(host)
     assert [entry.name for entry in catalogue.tasks] == ["t"]
-    assert host.plugins["p"].problems == ["a.task.yaml: unknown key 'zzzzzz'"]
+    assert host.plugins["p"].problems == [f"{tmp_path}/a.task.yaml: unknown key 'zzzzzz'"]
     assert capsys.readouterr().err.count("\n") == 1
 
 
