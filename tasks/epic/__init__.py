@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+import click
+
 from figeval.hookspecs import hookimpl
 from figeval.registry import SourceRegister, TaskRegister
 
@@ -18,3 +20,13 @@ def register_tasks(register: TaskRegister) -> None:
 def register_sources(register: SourceRegister) -> None:
     """`epic:<name>`; the names are listed in rows.py."""
     register("epic", f"{__name__}.rows:open")
+
+
+@hookimpl
+def register_commands(cli: click.Group) -> None:
+    """`figeval build epic-mcq`."""
+    from .build import epic_mcq
+
+    build = cli.commands["build"]
+    assert isinstance(build, click.Group)
+    build.add_command(epic_mcq)
