@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -151,12 +152,21 @@ def _print(rows: list[JSON], columns: tuple[str, ...], as_json: bool) -> None:
 
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    from figeval.report.listing import print_rows
+    from figeval.report.grid import Grid
 
-    short = [{key: _short(value) for key, value in row.items()} for row in rows]
-    print_rows(short, columns)
+    grid = Grid(columns, [tuple(cell(row[column]) for column in columns) for row in rows], spare=("owner",))
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        grid.print(Console())
+    else:
+        click.echo("\n".join(grid.lines()))
 
 
-def _short(value: Any) -> Any:
-    """`tasks.epic` for people, where JSON has `figeval.builtin.tasks.epic`."""
-    return value.removeprefix(BUILT_IN) if isinstance(value, str) else value
+def cell(value: Any) -> str:
+    """A value for people: lists joined by blanks, yes and no, names without the built-in prefix."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value))
+    return str(value).removeprefix(BUILT_IN)

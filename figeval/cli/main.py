@@ -1,11 +1,13 @@
 """The root command: finds the others on demand, and turns errors into one line and an exit code.
 
-0 all is well · 1 a task failed, the others are done · 2 something the user can mend · 130 interrupted.
+0 all is well · 1 a task failed, the others are done · 2 something the user can mend · 130 interrupted · 141 the
+reader of the output went away (as for any command before `| head`).
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -69,6 +71,16 @@ class Figeval(click.Group):
             raise click.UsageError(f"there is no command {name!r}{near(name, names)}; it knows {', '.join(names)}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Like click's, but a reader who has enough (`figeval ls tasks | head`) does not look like a failed task."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes
+            ctx.exit(141)
+        return result
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         """The list in --help, without importing the commands."""
         self.extend()
@@ -105,6 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = cli.main(args=None if arguments is None else list(arguments), prog_name="figeval", standalone_mode=False)
     except FigevalError as error:
         fail(str(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        sys.exit(2)
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "figeval"
         fail(f"{error.format_message()} (see `{path} --help`)")
@@ -113,9 +128,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         print("figeval: interrupted; what was computed is kept: the same command goes on", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()  # `figeval ls tasks | head`: the reader has enough
-        sys.exit(0)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -27,9 +27,7 @@ def new() -> None:
 
 @new.command()
 @click.argument("name")
-@click.option(
-    "--protocol", type=click.Choice(["choice", "ranking", "pairs"]), default="choice", show_default=True
-)
+@click.option("--protocol", type=click.Choice(["choice", "ranking", "pairs"]), default="choice", show_default=True)
 @directory
 def task(name: str, protocol: str, directory: Path | None) -> None:
     """A folder with a task file, three rows, a prompt, a README and a test."""
@@ -77,7 +75,8 @@ def refuse_taken_module(name: str) -> None:
     from importlib.util import find_spec
     from keyword import iskeyword
 
-    if iskeyword(name) or find_spec(name) is not None:
+    found = find_spec(name)
+    if iskeyword(name) or (found and found.origin):  # without an origin it is a mere folder of that name
         raise TaskError(f"there is a Python module or keyword {name!r} already; choose another name")
 
 

@@ -7,29 +7,24 @@ from typing import Any
 
 import click
 
-from figeval.cli.options import listed, settings
+from figeval.cli.options import include_path, listed, model_args, seed
 
 
 @click.command()
 @click.option("--tasks", "-t", multiple=True, required=True, callback=listed, help="Tasks and suites: a,b,c.")
 @click.option("--model", "-m", "-M", required=True, help="A name from `ls models`, a folder or a hub id.")
-@click.option("--model_args", "-a", callback=settings, help="key=value,… or a JSON object.")
+@model_args
 @click.option("--limit", "-L", type=click.IntRange(min=1), help="Only the first so many examples of each task.")
 @click.option("--num_fewshot", "-f", type=click.IntRange(min=0), default=0, help="Solved examples before each.")
 @click.option("--batch_size", "-b", default="auto", help="Rows in a batch, or auto: as many as memory allows.")
 @click.option("--device", help="cpu, cuda, cuda:1, mps; by default the fastest there is.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of everything that draws.")
+@seed
 @click.option("--output_path", "-o", type=click.Path(path_type=Path), help="The folder of the run, exactly.")
 @click.option("--log_samples", "-s", is_flag=True, help="Keep texts and all scores beside the predictions.")
 @click.option("--by", multiple=True, callback=listed, help="Also scores per idiom, proverb, corpus …")
 @click.option("--route", multiple=True, callback=listed, help="protocol=route, e.g. choice=by_cosine.")
 @click.option("--threshold", type=float, help="Similarity from which a pair counts as the first label.")
-@click.option(
-    "--include_path",
-    multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder with further task files.",
-)
+@include_path
 @click.option("--no_baselines", is_flag=True, help="Leave out the trivial baselines.")
 @click.option("--fresh", is_flag=True, help="Begin a new run instead of going on with an earlier one.")
 def run(**flags: Any) -> int:

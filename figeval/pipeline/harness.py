@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from figeval import plugins
@@ -22,11 +23,20 @@ from figeval.types import Example
 
 
 class Harness:
-    """The registries of one set of plugins; `include` are further folders with task files."""
+    """The registries of one set of plugins; `include` are further folders with task files.
 
-    def __init__(self, host: plugins.Host | None = None, include: tuple[Any, ...] = ()) -> None:
+    `fetch(benchmark, path)` finds upstream files, by default in the cache, a mirror or upstream.
+    """
+
+    def __init__(
+        self,
+        host: plugins.Host | None = None,
+        include: tuple[Any, ...] = (),
+        fetch: Callable[[str, str], Path] | None = None,
+    ) -> None:
         self.host = host or plugins.host()
         self.include = include
+        self._fetch = fetch
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -58,7 +68,7 @@ class Harness:
         from figeval.data.cache import fetch
 
         folder = task.folder or files("figeval")
-        return read(task.data[split], DataContext(folder, fetch), self.readers)
+        return read(task.data[split], DataContext(folder, self._fetch or fetch), self.readers)
 
     def examples(self, task: TaskSpec, split: str = "test") -> Iterator[Example]:
         """The examples of a split, made as they are asked for."""

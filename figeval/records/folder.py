@@ -145,15 +145,15 @@ def drop_torn_line(file: Path) -> None:
 
 
 @contextmanager
-def cure(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusals into one line with a cure."""
+def cure(path: Path, option: str = "--output_path") -> Iterator[None]:
+    """Turn the operating system's refusals into one line with a cure; `option` is the flag that names the place."""
     try:
         yield
     except OSError as error:
         if error.errno in NO_ROOM:
             message = f"no room left for {path}; what was written is kept: free some space and run the same command"
         else:
-            message = f"cannot write {path} ({error.strerror or error}); choose another folder with --output_path"
+            message = f"cannot write {path} ({error.strerror or error}); choose another place with {option}"
         raise RecordError(message) from error
 
 

@@ -20,7 +20,7 @@ SCHEMA_VERSION = "1.0"
 class Stored(BaseModel):
     """A part of what is stored. Unknown keys are refused, so that a typo never passes for a fact."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
 
 
 class ScoreRecord(Stored):
@@ -154,7 +154,9 @@ def json_schemas() -> dict[str, dict[str, Any]]:
         "run.schema.json": RunRecord.model_json_schema(mode="serialization"),
         "predictions.schema.json": PredictionRow.model_json_schema(mode="validation"),
     }
-    return {name: {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema} for name, schema in made.items()}
+    return {
+        name: {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema} for name, schema in made.items()
+    }
 
 
 def publish(folder: Path) -> None:

@@ -24,7 +24,11 @@ PROTOCOL_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 
 
 def _words(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
+    words = value if isinstance(value, list | tuple) else (value,)
+    for word in words:
+        if not isinstance(word, str):
+            raise ValueError(f"{word!r} is no text: YAML reads Yes, No and numbers as values, so put them in quotes")
+    return words
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
@@ -55,7 +59,7 @@ class TaskSpec(Named):
     data: Mapping[str, str] = Field(default_factory=dict)  # split → "scheme:path"; `test` is what is scored
     fields: Mapping[str, FieldSource] = Field(default_factory=dict)
     template: str | None = None
-    labels: tuple[str, ...] = ()  # pairs: in order; the first is the positive one
+    labels: Words = ()  # pairs: in order; the first is the positive one
     verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
     threshold: float = 0.5  # pairs by similarity: at or above is the first label
     metrics: tuple[str, ...] = ("acc",)

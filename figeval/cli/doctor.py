@@ -1,0 +1,57 @@
+"""`figeval doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from figeval.types import JSON
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def doctor(as_json: bool) -> int:
+    """Report versions, devices, caches, data and plugins, and what is wrong with them; exit code 1 if something is."""
+    from figeval import plugins
+    from figeval.cli.ls import plugins as plugin_rows
+    from figeval.pipeline.doctor import checkup
+
+    found = checkup(list(plugin_rows(plugins.host())))
+    if as_json:
+        import json
+
+        click.echo(json.dumps(asdict(found), indent=2))
+        return 1 if found.problems else 0
+    for name, text in sections(found.facts):
+        click.echo(f"{name:<12}{text}")
+    for hint in found.hints:
+        click.echo(f"hint: {hint}")
+    for problem in found.problems:
+        click.echo(f"wrong: {problem}")
+    if not found.problems:
+        click.echo("nothing is wrong")
+    return 1 if found.problems else 0
+
+
+def sections(facts: JSON) -> Iterator[tuple[str, str]]:
+    """(section, one line)."""
+    hardware, cache = facts["hardware"], facts["cache"]
+    yield "python", f"{facts['python']} on {facts['platform']}"
+    yield "packages", joined(facts["packages"])
+    yield "machine", f"{hardware['machine']}, {hardware['cores']} cores, {hardware['memory_gib']} GiB of memory"
+    yield "devices", ", ".join(facts["devices"]) or "unknown, torch is not installed"
+    yield "cache", f"{cache['home']}, {cache['bytes'] / 1e6:.1f} MB in it, {cache['free'] / 1e9:.1f} GB free"
+    yield "mirrors", ", ".join(facts["mirrors"]) or "none (FIGEVAL_DATA_MIRROR)"
+    yield "data", ", ".join(f"{name}: {joined(states)}" for name, states in facts["data"].items())
+    yield "extras", ", ".join(f"{name}: {joined(has) or 'not installed'}" for name, has in facts["extras"].items())
+    yield "plugins", ", ".join(row["name"].removeprefix("figeval.builtin.") for row in facts["plugins"])
+    yield "environment", " ".join(f"{name}={value}" for name, value in facts["environment"].items()) or "nothing set"
+
+
+def joined(values: dict[str, Any]) -> str:
+    """`a 1, b 2`."""
+    return ", ".join(f"{name} {value}" for name, value in values.items())

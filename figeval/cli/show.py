@@ -1,0 +1,188 @@
+"""`figeval show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from figeval.pipeline.facts import TaskFacts
+    from figeval.records.schema import RunRecord
+    from figeval.taskdef import SuiteSpec
+    from figeval.types import JSON
+
+ABOUT = ("description", "protocol", "language", "version", "labels", "metrics", "baselines", "cluster", "group")
+
+
+@click.command()
+@click.argument("run_or_task", metavar="RUN_OR_TASK")
+@click.option("--by", metavar="KEY", help="Of a run: scores per idiom, proverb, corpus …, from stored predictions.")
+@click.option("--json", "as_json", is_flag=True, help="All of it as JSON.")
+def show(run_or_task: str, by: str | None, as_json: bool) -> None:
+    """Show the table of a run, finished or not, or what is known of a task or suite.
+
+    \b
+    figeval show results/runs/demo --by idiom
+    figeval show epic_retrieval_seen
+    """
+    from figeval.records.folder import find_record
+
+    path = Path(run_or_task)
+    if find_record(path).is_file():
+        show_run(path, by, as_json)
+    elif by is not None:
+        raise click.BadParameter(f"there is no run in {run_or_task!r}, and only a run has scores for --by")
+    else:
+        show_named(run_or_task, as_json)
+
+
+# ---- runs -----------------------------------------------------------------------------------------------------------
+
+
+def show_run(path: Path, by: str | None, as_json: bool) -> None:
+    """The table of a run; its status and how far it has come where it is not complete."""
+    from rich.console import Console
+
+    from figeval.report import table
+    from figeval.report.grid import say
+
+    record = run_record(path, by)
+    if as_json:
+        click.echo(record.model_dump_json(indent=1))
+        return
+    console = Console()
+    table.show(record, console)
+    for note in progress(path, record):
+        say(console, f"  {note}")
+    table.show_breakdowns(record, console, most=None if by else 20)
+
+
+def run_record(path: Path, by: str | None) -> RunRecord:
+    """The stored record, with another breakdown if one is wanted."""
+    from figeval.records.folder import find_record, read_record
+
+    if by is None:
+        return read_record(find_record(path))
+    from figeval import plugins
+    from figeval.metrics.catalogue import load_metrics
+    from figeval.pipeline.stored import with_breakdown
+
+    return with_breakdown(path, by, load_metrics(plugins.host()))
+
+
+def progress(path: Path, record: RunRecord) -> Iterator[str]:
+    """How far a run has come that is going on, was killed, or had a task fail."""
+    from figeval.records.folder import RunFolder, find_record
+
+    if record.status == "complete":
+        return
+    folder = RunFolder(find_record(path).parent)
+    yield f"{record.status}, begun {record.started}; the same command goes on where it stopped"
+    for task in record.tasks:
+        if task.status != "done":
+            yield f"{task.task}: {sum(1 for _ in folder.rows(task.task))} of {task.n} examples answered"
+
+
+# ---- tasks and suites -----------------------------------------------------------------------------------------------
+
+
+def show_named(name: str, as_json: bool) -> None:
+    """What is known of a task or suite. Raises `UnknownName` with near names."""
+    from figeval import plugins
+    from figeval.errors import UnknownName
+    from figeval.pipeline.facts import task_facts
+    from figeval.records.folder import find_record, read_record
+    from figeval.taskdef.loader import load_catalogue
+
+    host = plugins.host()
+    catalogue = load_catalogue(host)
+    if name in catalogue.suites:
+        show_suite(catalogue.suites.get(name), [task.name for task in catalogue.expand([name])], as_json)
+    elif name in catalogue.tasks:
+        show_task(task_facts(catalogue.tasks.get(name), host), as_json)
+    else:
+        if Path(name).exists():
+            read_record(find_record(Path(name)))  # which says that it is no run
+        known = [entry.name for registry in (catalogue.tasks, catalogue.suites) for entry in registry]
+        raise UnknownName("run or task", name, known, see="figeval ls tasks")
+
+
+def show_suite(suite: SuiteSpec, tasks: list[str], as_json: bool) -> None:
+    """A suite is its tasks."""
+    if as_json:
+        echo_json({"name": suite.name, "description": suite.description, "owner": suite.owner, "tasks": tasks})
+        return
+    click.echo("\n".join([f"{suite.name}: {suite.description}", *(f"  {task}" for task in tasks)]))
+
+
+def show_task(facts: TaskFacts, as_json: bool) -> None:
+    """Everything about one task."""
+    if as_json:
+        echo_json(described(facts))
+        return
+    from rich.console import Console
+
+    from figeval.report.grid import Grid
+
+    console = Console()
+    lines = list(about(facts))
+    width = max(len(key) for key, _ in lines)
+    click.echo("\n".join([facts.task.name, *(f"  {key:<{width}}  {text}" for key, text in lines)]))
+    click.echo()
+    splits = [(one.name, one.source, "–" if one.n is None else str(one.n), one.problem) for one in facts.splits]
+    Grid(("split", "data", "rows", ""), splits, right=("rows",)).print(console)
+    click.echo()
+    Grid(("route", "needs"), [(route.name, " ".join(sorted(route.needs))) for route in facts.routes]).print(console)
+    if facts.published:
+        numbers = [(one.model, one.metric, f"{one.value:g}", one.source, one.note) for one in facts.published]
+        click.echo("\npublished")
+        Grid(("model", "metric", "value", "source", "note"), numbers, right=("value",)).print(console)
+
+
+def about(facts: TaskFacts) -> Iterator[tuple[str, str]]:
+    """Key and text of what is said in one line."""
+    task = facts.task
+    for key in ABOUT:
+        value: Any = getattr(task, key)
+        if value:
+            yield key, ", ".join(value) if isinstance(value, tuple) else str(value)
+    if task.template:
+        yield "template", task.template
+    if task.built_with:
+        yield "built with", f"{', '.join(task.built_with)}: these models are at a disadvantage"
+    for benchmark, sources in facts.sources.items():
+        yield "licence", f"{sources.licence} ({benchmark})"
+        yield "homepage", sources.homepage
+        yield "citation", sources.citation
+        if sources.note:
+            yield "note", sources.note
+    if task.citation and not facts.sources:
+        yield "citation", task.citation
+    yield "plugin", task.owner
+    if facts.readme is not None:
+        yield "read", f"{facts.readme} for splits and known errors"
+
+
+def described(facts: TaskFacts) -> JSON:
+    """Everything for `--json`."""
+    from dataclasses import asdict
+
+    return {
+        **facts.task.model_dump(mode="json"),
+        "owner": facts.task.owner,
+        "readme": str(facts.readme) if facts.readme is not None else None,
+        "splits": [asdict(split) for split in facts.splits],
+        "sources": {name: sources.model_dump(mode="json") for name, sources in facts.sources.items()},
+        "routes": [{"name": route.name, "needs": sorted(route.needs), "owner": route.owner} for route in facts.routes],
+        "published": [one.model_dump() for one in facts.published],
+    }
+
+
+def echo_json(content: JSON) -> None:
+    """Print JSON."""
+    import json
+
+    click.echo(json.dumps(content, indent=1, ensure_ascii=False))

@@ -1,0 +1,122 @@
+"""Two finished runs held against each other, example by example. No model and no benchmark data are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from figeval.errors import RecordError, near
+from figeval.metrics.compare import Comparison, holm, paired
+from figeval.pipeline.stored import Values, stored_metrics, stored_values
+from figeval.records.folder import RunFolder, find_record, read_record
+from figeval.records.schema import RunRecord, TaskRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskComparison:
+    """Run A minus run B on one task.
+
+    `unmatched_a` and `unmatched_b` count examples that the other run has no row for, `unanswered` those to which at
+    least one run gave no valid answer: none of them enters the comparison. `p_holm` is p corrected over all tests.
+    """
+
+    task: str
+    comparison: Comparison
+    unmatched_a: int = 0
+    unmatched_b: int = 0
+    unanswered: int = 0
+    p_holm: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunComparison:
+    """Run A minus run B; `family` tests were corrected for, `left_out` says why a task could not be compared."""
+
+    metric: str
+    a: RunRecord
+    b: RunRecord
+    tasks: tuple[TaskComparison, ...]
+    family: int
+    left_out: Mapping[str, str]
+
+
+def compare_runs(path_a: Path, path_b: Path, metric: str = "acc", seed: int = 0) -> RunComparison:
+    """Compare two run folders (or their `run.json`) on every task that both have.
+
+    Args:
+        path_a: run A; differences are A minus B.
+        path_b: run B.
+        metric: one that is a mean over examples.
+        seed: of the sign-flip test.
+
+    Raises:
+        RecordError: no run there, no task in common, other examples behind the same task name, no such metric.
+    """
+    file_a, file_b = find_record(path_a), find_record(path_b)
+    a, b = read_record(file_a), read_record(file_b)
+    folder_a, folder_b = RunFolder(file_a.parent), RunFolder(file_b.parent)
+    tasks_b = {task.task: task for task in b.tasks}
+    left_out = dict.fromkeys(tasks_b, "only in B")
+    compared = []
+    for task in a.tasks:
+        left_out[task.task] = "only in A"
+        if task.task not in tasks_b:
+            continue
+        _refuse_other_examples(task, tasks_b[task.task])
+        values_a = stored_values(folder_a, task.task, metric)
+        values_b = stored_values(folder_b, task.task, metric)
+        if not values_a or not values_b:
+            left_out[task.task] = f"it has no {metric} of each example"
+            continue
+        del left_out[task.task]
+        compared.append(compare_values(task.task, values_a, values_b, seed))
+    if not compared:
+        known = {name for task in a.tasks for name, is_mean in stored_metrics(folder_a, task.task).items() if is_mean}
+        raise RecordError(_nothing_in_common(a, b, metric, sorted(known)))
+    corrected, family = correct(compared)
+    return RunComparison(metric=metric, a=a, b=b, tasks=corrected, family=family, left_out=left_out)
+
+
+def _refuse_other_examples(a: TaskRecord, b: TaskRecord) -> None:
+    if a.examples_sha256 != b.examples_sha256:
+        raise RecordError(
+            f"{a.task}: the two runs were made on different examples ({a.examples_sha256[:8]} and "
+            f"{b.examples_sha256[:8]}); run both with the same version of figeval and its data"
+        )
+
+
+def compare_values(task: str, a: Values, b: Values, seed: int = 0) -> TaskComparison:
+    """Compare on the examples that both runs have."""
+    common = [example for example in a if example in b]
+    values_a = [a[example][0] for example in common]
+    values_b = [b[example][0] for example in common]
+    known = [value for value in (*values_a, *values_b) if value is not None]
+    bounds = (0.0, 1.0) if all(0 <= value <= 1 for value in known) else None
+    comparison = paired(values_a, values_b, [a[example][1] for example in common], bounds, seed)
+    return TaskComparison(
+        task=task,
+        comparison=comparison,
+        unmatched_a=len(a) - len(common),
+        unmatched_b=len(b) - len(common),
+        unanswered=len(common) - comparison.n,
+    )
+
+
+def correct(compared: list[TaskComparison]) -> tuple[tuple[TaskComparison, ...], int]:
+    """The comparisons with Holm's correction, and the number of tests that it was made over."""
+    pvalues = [one.comparison.p for one in compared if one.comparison.p is not None]
+    adjusted = iter(holm(pvalues))
+    corrected = (one if one.comparison.p is None else replace(one, p_holm=next(adjusted)) for one in compared)
+    return tuple(corrected), len(pvalues)
+
+
+def _nothing_in_common(a: RunRecord, b: RunRecord, metric: str, known: list[str]) -> str:
+    """Why there is nothing to compare, and what could be."""
+    if not {task.task for task in a.tasks} & {task.task for task in b.tasks}:
+        has_a, has_b = (", ".join(task.task for task in run.tasks) for run in (a, b))
+        return f"the runs have no task in common: A has {has_a}; B has {has_b}"
+    return (
+        f"no task has {metric!r} for each example of both runs{near(metric, known)}; choose another --metric that is "
+        f"a mean over examples: A has {', '.join(known) or 'none'}"
+    )

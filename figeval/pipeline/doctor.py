@@ -1,0 +1,157 @@
+"""What figeval stands on, on this machine: packages, devices, caches, data, plugins; and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from pathlib import Path
+from shutil import disk_usage
+
+from figeval.data import cache
+from figeval.data.sources import data_files
+from figeval.records import provenance
+from figeval.types import JSON
+
+VARIABLES = ("FIGEVAL_HOME", "FIGEVAL_DATA_MIRROR", "FIGEVAL_PLUGINS", "HF_HOME", "HF_HUB_OFFLINE")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """Facts by section; problems and hints are sentences with the cure. Only a problem makes the exit code 1."""
+
+    facts: JSON
+    problems: list[str]
+    hints: list[str]
+
+
+def checkup(plugins: Sequence[JSON]) -> Checkup:
+    """Look at everything; `plugins` are the rows of `figeval ls plugins`. Asks no network."""
+    requirements, missing = packages()
+    states, broken, absent = data_states()
+    optional = extras()
+    facts: JSON = {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.release()}",
+        "packages": provenance.versions(),
+        "requirements": requirements,
+        "extras": optional,
+        "hardware": provenance.hardware(),
+        "devices": devices(),
+        "cache": cache_state(),
+        "mirrors": cache.mirrors(),
+        "data": states,
+        "plugins": list(plugins),
+        "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+    }
+    of_plugins = [f"plugin {row['name']}: {problem}" for row in plugins for problem in row["problems"]]
+    unusable = [*missing, *unwritable(cache.home()), *no_folders(), *broken, *of_plugins]
+    wanted = [f"{name} is not installed; `pip install 'figeval[{name}]'`" for name, has in optional.items() if not has]
+    return Checkup(facts, unusable, [*absent, *wanted])
+
+
+def packages() -> tuple[JSON, list[str]]:
+    """(requirement → installed version or None, what is missing or too old), as figeval's own metadata lists them."""
+    from packaging.requirements import Requirement
+
+    found: JSON = {}
+    problems = []
+    for requirement in map(Requirement, declared()):
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        has = installed(requirement.name)
+        found[requirement.name] = has
+        if has is None or not requirement.specifier.contains(has, prereleases=True):
+            state = f"{has} is installed" if has else "is not installed"
+            problems.append(
+                f"{requirement.name} {state}, figeval needs {requirement.specifier}; `pip install '{requirement}'`"
+            )
+    return found, problems
+
+
+def declared() -> list[str]:
+    """The requirements in figeval's metadata; none in a checkout that was never installed."""
+    try:
+        return requires("figeval") or []
+    except PackageNotFoundError:
+        return []
+
+
+def extras() -> dict[str, dict[str, str]]:
+    """Optional extra → its packages with their versions, empty where one is not installed."""
+    from packaging.requirements import Requirement
+
+    listed = metadata("figeval").get_all("Provides-Extra") if declared() else None
+    wanted = [Requirement(text) for text in declared()]
+    found = {}
+    for extra in (name for name in listed or () if name != "dev"):
+        names = [one.name for one in wanted if one.marker is not None and one.marker.evaluate({"extra": extra})]
+        has = {name: installed(name) for name in names}
+        found[extra] = {} if None in has.values() else {name: str(value) for name, value in has.items()}
+    return found
+
+
+def installed(package: str) -> str | None:
+    """The installed version of a package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def devices() -> list[str]:
+    """What models can run on, best first; empty where torch is not installed."""
+    try:
+        import torch
+    except ImportError:
+        return []
+    cards = [f"cuda:{index} {torch.cuda.get_device_name(index)}" for index in range(torch.cuda.device_count())]
+    return [*cards, *(["mps"] if torch.backends.mps.is_available() else []), "cpu"]
+
+
+def cache_state() -> JSON:
+    """Where the cache is, how much it holds and how much more would fit."""
+    home = cache.home()
+    held = sum(file.stat().st_size for file in home.rglob("*") if file.is_file()) if home.is_dir() else 0
+    return {"home": str(home), "bytes": held, "free": disk_usage(existing(home)).free}
+
+
+def existing(path: Path) -> Path:
+    """The path, or its nearest ancestor that exists."""
+    return next(place for place in (path, *path.absolute().parents) if place.exists())
+
+
+def unwritable(home: Path) -> Iterator[str]:
+    """Why nothing can be cached."""
+    place = existing(home)
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        yield f"nothing can be written below {home}; set FIGEVAL_HOME to a folder of yours"
+
+
+def no_folders() -> Iterator[str]:
+    """Mirrors that are not there."""
+    for mirror in cache.mirrors():
+        if not cache.is_address(mirror) and not Path(mirror).expanduser().is_dir():
+            yield f"the mirror {mirror} is no folder; correct FIGEVAL_DATA_MIRROR"
+
+
+def data_states() -> tuple[JSON, list[str], list[str]]:
+    """(benchmark → files by state, corrupt files, benchmarks that are missing)."""
+    states: dict[str, Counter[str]] = {}
+    broken = []
+    for file in data_files():
+        status = cache.status(file)
+        states.setdefault(file.benchmark, Counter())[status.state] += 1
+        if status.state == "corrupt":
+            mine = status.path == cache.cached_path(file)
+            cure = f"`figeval data fetch --force {file.benchmark}`" if mine else "replace it in that mirror"
+            broken.append(f"{status.path} is corrupt; {cure}")
+    absent = [
+        f"{name}: {counts['missing']} of {counts.total()} files missing; `figeval data fetch {name}`, or name a mirror"
+        for name, counts in states.items()
+        if counts["missing"]
+    ]
+    return {name: dict(counts) for name, counts in states.items()}, broken, absent

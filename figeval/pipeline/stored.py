@@ -1,0 +1,64 @@
+"""What the predictions of a run can still be asked, without its model and without its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from figeval.errors import RecordError, near
+from figeval.metrics.catalogue import Metric
+from figeval.pipeline.scoring import Measures, breakdown
+from figeval.records.folder import RunFolder, find_record, read_record
+from figeval.records.schema import RunRecord, TaskRecord
+from figeval.registry import Registry
+
+Values: TypeAlias = Mapping[str, tuple[float | None, str | None]]  # example id → (value, cluster)
+
+
+def stored_metrics(folder: RunFolder, task: str) -> dict[str, bool]:
+    """The metrics that are stored for examples of a task, and whether each is a mean over examples."""
+    found: dict[str, bool] = {}
+    for row in folder.rows(task):
+        for name, value in row["metrics"].items():
+            found[name] = not isinstance(value, list)
+    return found
+
+
+def stored_values(folder: RunFolder, task: str, metric: str) -> Values:
+    """The metric's value of every example, None where the model gave no valid answer.
+
+    Empty if no example has the metric, or if it is no mean over examples (macro-F1).
+    """
+    values: dict[str, tuple[float | None, str | None]] = {}
+    for row in folder.rows(task):
+        value = row["metrics"].get(metric)
+        if isinstance(value, list):
+            return {}
+        values[row["id"]] = (value, row["cluster"])
+    return values if any(value is not None for value, _ in values.values()) else {}
+
+
+def with_breakdown(path: Path, key: str, metrics: Registry[Metric]) -> RunRecord:
+    """The record of a run with scores per value of a meta column, computed from the stored predictions.
+
+    Raises:
+        RecordError: no run there, or none of its tasks has the column.
+        UnknownName: a metric that the run was scored with is not installed.
+    """
+    file = find_record(path)
+    record, folder = read_record(file), RunFolder(file.parent)
+    seed = int(record.config.get("seed", 0))
+    for task in record.tasks:
+        found = breakdown(key, folder.rows(task.task), _measures(folder, task, metrics), seed)
+        task.breakdowns = [found] if found.groups else []
+    if not any(task.breakdowns for task in record.tasks):
+        known = {name for task in record.tasks for row in folder.rows(task.task) for name in row["meta"]}
+        has = ", ".join(sorted(known)) or "no meta columns"
+        raise RecordError(f"--by {key}: no prediction of {path} has it{near(key, known)}; they have {has}")
+    return record
+
+
+def _measures(folder: RunFolder, task: TaskRecord, metrics: Registry[Metric]) -> Measures:
+    names = stored_metrics(folder, task.task)
+    return Measures([metrics.get(name) for name in names], tuple(task.settings.get("labels", ())))

@@ -1,0 +1,33 @@
+"""Published numbers, each with the paper, version and table it stands in: `results/reference/<benchmark>.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+
+from pydantic import TypeAdapter
+
+from figeval.records.schema import Stored
+
+RESULTS = "figeval.builtin.results"
+
+
+class Published(Stored):
+    """One number out of a paper; shares are fractions, as figeval prints them. `note` says what to beware of."""
+
+    task: str
+    metric: str
+    model: str
+    value: float
+    source: str
+    note: str = ""
+
+
+def published(task: str | None = None) -> Iterator[Published]:
+    """The published numbers of a task, or all of them, in the order of the files."""
+    rows = TypeAdapter(list[Published])
+    for file in sorted((files(RESULTS) / "reference").iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".json"):
+            found = rows.validate_python(json.loads(file.read_text(encoding="utf-8")))
+            yield from (row for row in found if task in (None, row.task))

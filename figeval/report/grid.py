@@ -1,0 +1,77 @@
+"""Cells in columns: a table on a terminal, aligned text elsewhere, where a row stays one line for grep and diff."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+AND = " · "  # between the parts of a cell, which a narrow terminal shows one below the other
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A heading and rows of as many cells; the columns named in `right` are numbers.
+
+    `spare` names columns that a narrow terminal may do without, the first to go first; plain text has them all.
+    """
+
+    head: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]] = ()
+    title: str = ""
+    right: Collection[str] = ()
+    spare: Sequence[str] = ()
+
+    def print(self, console: Any) -> None:
+        """Print it on a rich console."""
+        if console.is_terminal:
+            console.print(self._table(console.width))
+        else:
+            console.print("\n".join(self.lines()), markup=False, highlight=False, soft_wrap=True)
+
+    def lines(self) -> list[str]:
+        """Text with columns two blanks apart and no blank at the end of a line."""
+        cells = [self.head, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join(map(self._justified, self.head, row, widths)).rstrip() for row in cells]
+        return [self.title, *lines] if self.title else lines
+
+    def _justified(self, column: str, text: str, width: int) -> str:
+        return text.rjust(width) if column in self.right else text.ljust(width)
+
+    def _table(self, width: int) -> Any:
+        """As a rich table; what does not fit even without the spare columns is folded, never cut."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=Text(self.title), title_justify="left", box=None, header_style="bold", pad_edge=False)
+        kept, between = self._fitting(width)
+        for place in kept:
+            justify: Any = "right" if self.head[place] in self.right else "left"
+            table.add_column(self.head[place], justify=justify, overflow="fold")
+        for row in self.rows:
+            table.add_row(*(Text(row[place].replace(AND, between)) for place in kept))  # Text: "[" is no markup
+        return table
+
+    def _fitting(self, width: int) -> tuple[list[int], str]:
+        """The places of the columns that are shown, and what stands between the parts of a cell."""
+        kept = list(range(len(self.head)))
+        if self._width(kept, AND) <= width:
+            return kept, AND
+        for column in self.spare:
+            if self._width(kept, "\n") > width:
+                kept.remove(self.head.index(column))
+        return kept, "\n"
+
+    def _width(self, places: Sequence[int], between: str) -> int:
+        """The width of these columns with two blanks between them."""
+        cells = [self.head, *self.rows]
+        lines = (
+            [len(part) for row in cells for part in row[place].replace(AND, between).split("\n")] for place in places
+        )
+        return sum(max(column) + 2 for column in lines) - 2
+
+
+def say(console: Any, text: str) -> None:
+    """Print a dim line of small print as it is."""
+    console.print(text, style="dim", markup=False, highlight=False, soft_wrap=not console.is_terminal)

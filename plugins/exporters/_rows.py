@@ -1,0 +1,53 @@
+"""Runs as one number per row, for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
+
+OF_SCORE = ("metric", "value", "low", "high", "stderr", "n", "clusters", "interval", "higher_is_better")
+COLUMNS = (
+    *("run", "started", "kind", "model", "backend", "task", "version", "protocol", "route", "status"),
+    *OF_SCORE,
+    "examples_sha256",
+)
+
+
+def rows(runs: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
+    """Every number of every run with its circumstances; `kind` is model, baseline or macro mean.
+
+    A task without scores keeps a row that says so in `status`.
+    """
+    for run in runs:
+        about = {"run": run.identity, "started": run.started, "model": run.model.name, "backend": run.model.backend}
+        for task in run.tasks:
+            yield from _of_task(about, task)
+        for macro in run.macro:
+            numbers = {"metric": macro.metric, "value": macro.value}
+            yield _row(about, {"kind": "macro mean", "task": macro.suite, "status": run.status}, numbers)
+
+
+def _of_task(about: dict[str, Any], task: TaskRecord) -> Iterator[dict[str, Any]]:
+    shared = {key: getattr(task, key) for key in ("task", "version", "protocol", "status", "examples_sha256")}
+    asked = {**shared, "kind": "model", "route": task.route}
+    for score in task.scores:
+        yield _row(about, asked, _numbers(score))
+    if not task.scores:
+        yield _row(about, asked)
+    for baseline in task.baselines:
+        trivial = {**shared, "kind": "baseline", "model": baseline.baseline, "backend": baseline.baseline}
+        for score in baseline.scores:
+            yield _row(about, trivial, _numbers(score))
+
+
+def _numbers(score: ScoreRecord) -> dict[str, Any]:
+    return {key: getattr(score, key) for key in OF_SCORE}
+
+
+def _row(*parts: dict[str, Any]) -> dict[str, Any]:
+    known: dict[str, Any] = {}
+    for part in parts:
+        known |= part
+    return {column: known.get(column) for column in COLUMNS}

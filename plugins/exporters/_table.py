@@ -1,0 +1,75 @@
+"""Runs side by side, for people: a line per task and metric, a column per run, the trivial baselines before them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
+
+
+@dataclass(slots=True)
+class Line:
+    """One metric of one task; `scores` and `baselines` hold what each run and each baseline got."""
+
+    task: str
+    metric: str
+    n: int
+    scores: dict[int, ScoreRecord] = field(default_factory=dict)  # by place of the run
+    baselines: dict[str, ScoreRecord] = field(default_factory=dict)
+
+
+def lines(runs: Sequence[RunRecord]) -> list[Line]:
+    """The lines of the table, in order of appearance.
+
+    Runs share a line only if they answered the same examples: with another --limit or other data there is a second
+    line for the task.
+    """
+    found: dict[tuple[str, str, int, str], Line] = {}
+    for place, run in enumerate(runs):
+        for task in run.tasks:
+            for score in task.scores:
+                key = (task.task, task.examples_sha256, task.n, score.metric)
+                line = found.setdefault(key, Line(task.task, score.metric, score.n))
+                line.scores[place] = score
+                line.baselines |= _baselines(task, score.metric)
+    order = {task: place for place, task in enumerate(dict.fromkeys(line.task for line in found.values()))}
+    return sorted(found.values(), key=lambda line: order[line.task])
+
+
+def _baselines(task: TaskRecord, metric: str) -> dict[str, ScoreRecord]:
+    return {one.baseline: score for one in task.baselines for score in one.scores if score.metric == metric}
+
+
+def baseline_names(table: Sequence[Line]) -> list[str]:
+    """All baselines of all lines, in order of appearance."""
+    return list(dict.fromkeys(name for line in table for name in line.baselines))
+
+
+def headings(runs: Sequence[RunRecord]) -> list[str]:
+    """The model of each run; two runs of one model are told apart by their identity."""
+    names = [run.model.name for run in runs]
+    times = Counter(names)
+    return [name if times[name] == 1 else f"{name} ({run.identity})" for name, run in zip(names, runs, strict=True)]
+
+
+def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
+    """What a reader of the numbers has to know: routes, tasks without scores, warnings."""
+    for name, run in zip(headings(runs), runs, strict=True):
+        routes = dict.fromkeys(f"{task.protocol} {task.route}" for task in run.tasks)
+        yield f"{name}: {', '.join(routes)}"
+        for task in run.tasks:
+            if not task.scores:
+                yield f"{name} has no scores on {task.task}: {task.status}"
+            yield from (f"{name} on {task.task}: {warning}" for warning in task.warnings)
+
+
+def number(score: ScoreRecord | None) -> str | None:
+    """Three digits behind the point, None where there is no value."""
+    return None if score is None or score.value is None else f"{score.value:.3f}"
+
+
+def bounds(score: ScoreRecord | None) -> str | None:
+    """`[0.058, 0.308]`, None where there is no interval."""
+    return None if score is None or score.low is None else f"[{score.low:.3f}, {score.high:.3f}]"

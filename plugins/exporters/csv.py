@@ -1,0 +1,20 @@
+"""CSV with one number per row (`pandas.read_csv` needs no options)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from figeval.records.schema import RunRecord
+
+from ._rows import COLUMNS, rows
+
+
+def export(runs: Sequence[RunRecord]) -> str:
+    """All runs in one file; what is not known is an empty cell."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows(runs))
+    return text.getvalue()

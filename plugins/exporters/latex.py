@@ -1,0 +1,92 @@
+r"""A LaTeX table for a paper: booktabs and nothing else (`\usepackage{booktabs}`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from figeval.records.schema import RunRecord, ScoreRecord
+
+from ._table import Line, baseline_names, bounds, headings, lines, notes, number
+
+MISSING = "--"
+SPECIAL = {
+    **{letter: rf"\{letter}" for letter in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+}
+
+
+def export(runs: Sequence[RunRecord]) -> str:
+    """A float with caption and label; routes and warnings are comments above it."""
+    table = lines(runs)
+    trivial = baseline_names(table)
+    head = ["Task", "Metric", "$n$", *map(escape, trivial), *map(escape, headings(runs))]
+    return "\n".join(
+        [
+            *(f"% {' '.join(note.split())}" for note in notes(runs)),
+            r"\begin{table}",
+            r"\centering",
+            rf"\begin{{tabular}}{{ll{'r' * (len(head) - 2)}}}",
+            r"\toprule",
+            row(head),
+            r"\midrule",
+            *_body(table, trivial, len(runs)),
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\caption{{{caption(runs, table)}}}",
+            r"\label{tab:figeval}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _body(table: Sequence[Line], trivial: Sequence[str], runs: int) -> Iterable[str]:
+    """A task's name stands in its first line only."""
+    before = None
+    for line in table:
+        yield row(
+            [
+                escape(line.task) if line.task != before else "",
+                escape(line.metric),
+                str(line.n),
+                *(number(line.baselines.get(name)) or MISSING for name in trivial),
+                *(cell(line.scores.get(place)) for place in range(runs)),
+            ]
+        )
+        before = line.task
+
+
+def row(cells: Iterable[str]) -> str:
+    """One line of the table."""
+    return rf"{' & '.join(cells)} \\"
+
+
+def cell(score: ScoreRecord | None) -> str:
+    r"""`0.183 {\scriptsize [0.058, 0.308]}`."""
+    value, interval = number(score), bounds(score)
+    if value is None:
+        return MISSING
+    text = value if interval is None else rf"{value} {{\scriptsize {interval}}}"
+    return text.replace("-", "$-$")
+
+
+def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
+    """Models, number of examples, and what the brackets are."""
+    models = ", ".join(map(escape, headings(runs)))
+    sizes = sorted({line.n for line in table})
+    counts = "" if not sizes else f"$n = {sizes[0]}$" if len(sizes) == 1 else f"$n = {sizes[0]}$ to ${sizes[-1]}$"
+    examples = f" on {counts} examples" if counts else ""
+    return (
+        rf"Scores of {models}{examples}, trivial baselines beside them; in brackets the 95\,\% interval, "
+        "over clusters where examples are not independent."
+    )
+
+
+def escape(text: str) -> str:
+    """Text in which nothing is a command."""
+    return "".join(SPECIAL.get(letter, letter) for letter in text)

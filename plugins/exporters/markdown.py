@@ -1,0 +1,44 @@
+"""A Markdown table for a README or an issue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from figeval.records.schema import RunRecord, ScoreRecord
+
+from ._table import baseline_names, bounds, headings, lines, notes, number
+
+MISSING = "–"
+
+
+def export(runs: Sequence[RunRecord]) -> str:
+    """Values with their 95 % interval, the baselines beside them, notes underneath."""
+    table = lines(runs)
+    trivial = baseline_names(table)
+    head = ["task", "metric", "n", *trivial, *headings(runs)]
+    body = [
+        [
+            *(line.task, line.metric, str(line.n)),
+            *(number(line.baselines.get(name)) or MISSING for name in trivial),
+            *(cell(line.scores.get(place)) for place in range(len(runs))),
+        ]
+        for line in table
+    ]
+    ruler = ["---", "---", *["---:"] * (len(head) - 2)]
+    remarks = ["95 % intervals in brackets, over clusters where examples are not independent.", *notes(runs)]
+    return "\n".join([*map(row, [head, ruler, *body]), "", *(f"- {plain(remark)}" for remark in remarks)]) + "\n"
+
+
+def row(cells: Iterable[str]) -> str:
+    """One line of the table."""
+    return f"| {' | '.join(map(plain, cells))} |"
+
+
+def cell(score: ScoreRecord | None) -> str:
+    """`0.183 [0.058, 0.308]`."""
+    return " ".join(filter(None, (number(score), bounds(score)))) or MISSING
+
+
+def plain(text: str) -> str:
+    """Text that cannot break a table: no bar, no line break."""
+    return " ".join(text.split()).replace("|", r"\|")

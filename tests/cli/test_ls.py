@@ -1,0 +1,89 @@
+"""`figeval ls`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from figeval.cli.ls import LISTINGS
+from tests.cli.conftest import Cli
+
+MINI = {"mini_proverbs", "mini_retrieval", "mini_pairs", "mini_fables"}
+
+
+def rows(cli: Cli, *arguments: str) -> list[dict[str, Any]]:
+    done = cli("ls", *arguments, "--json")
+    assert (done.code, done.err) == (0, "")
+    found: list[dict[str, Any]] = json.loads(done.out)
+    return found
+
+
+def test_alone_it_says_what_can_be_listed(cli: Cli) -> None:
+    done = cli("ls")
+    assert done.code == 0
+    assert {line.split()[0] for line in done.out.splitlines()} == {"name", *LISTINGS}
+
+
+@pytest.mark.parametrize("kind", LISTINGS)
+def test_text_has_a_heading_and_one_line_for_each_row(kind: str, cli: Cli) -> None:
+    lines = cli("ls", kind).out.splitlines()
+    assert tuple(lines[0].split()) == LISTINGS[kind].columns
+    assert [line.split()[0] for line in lines[1:]] == [
+        row["name"].removeprefix("figeval.builtin.") for row in rows(cli, kind)
+    ]
+    assert not [line for line in lines if line != line.rstrip()]
+
+
+def test_tasks(cli: Cli) -> None:
+    found = {row["name"]: row for row in rows(cli, "tasks")}
+    assert set(found) >= MINI
+    pairs = found["mini_pairs"]
+    assert pairs["protocol"] == "pairs"
+    assert pairs["data"] == {"test": "jsonl:pairs.jsonl"}
+    assert pairs["metrics"] == ["acc", "macro_f1"]
+    assert pairs["owner"] == "figeval.builtin.tasks.mini"
+
+
+def test_suites_models_metrics_and_routes(cli: Cli) -> None:
+    assert {row["name"]: set(row["tasks"]) for row in rows(cli, "suites")}["mini"] == MINI
+    assert {"overlap", "tfidf", "random"} <= {row["name"] for row in rows(cli, "models")}
+    assert all(row["summary"] for row in rows(cli, "models"))
+    metrics = {row["name"]: row for row in rows(cli, "metrics")}
+    assert metrics["mrr"]["protocols"] == ["ranking"]
+    assert metrics["acc"]["higher_is_better"] is True
+    routes = rows(cli, "routes", "by_cloze")
+    assert [(row["protocol"], row["needs"]) for row in routes] == [("pairs", ["fill"])]
+
+
+def test_plugins(cli: Cli) -> None:
+    found = {row["name"]: row for row in rows(cli, "plugins")}
+    assert found["figeval.defaults"]["origin"] == "core"
+    assert found["figeval.builtin.tasks.mini"]["offers"] == ["sources", "tasks"]
+    assert not [row for row in found.values() if row["problems"]]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("mini", MINI),
+        ("MINI_P", {"mini_pairs", "mini_proverbs"}),
+        ("mini_*s", {"mini_proverbs", "mini_pairs", "mini_fables"}),
+        ("mini_?a*", {"mini_pairs", "mini_fables"}),
+    ],
+)
+def test_a_pattern_is_a_part_of_the_name_or_a_glob(pattern: str, found: set[str], cli: Cli) -> None:
+    assert {row["name"] for row in rows(cli, "tasks", pattern)} == found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("taks",), "unknown kind 'taks'; did you mean 'tasks'?"),
+        (("tasks", "mini_prs"), "unknown task 'mini_prs'; did you mean 'mini_pairs'"),
+        (("metrics", "*f2"), "unknown metric '*f2'"),
+    ],
+)
+def test_nothing_of_that_name(arguments: tuple[str, ...], words: str, cli: Cli) -> None:
+    assert words in cli("ls", *arguments).complaint

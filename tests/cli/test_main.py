@@ -1,0 +1,97 @@
+"""The root command: exit codes, one-line errors, spellings of options, and readers who leave early."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from figeval.cli.main import COMMANDS, main
+from figeval.cli.main import cli as root
+from tests.cli.conftest import Cli
+
+
+def test_help_lists_every_command(cli: Cli) -> None:
+    done = cli("--help")
+    assert done.code == 0
+    for name in COMMANDS:
+        assert f"  {name} " in done.out
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_in_the_table_exists_and_has_help(name: str, cli: Cli) -> None:
+    done = cli(name, "--help")
+    assert done.code == 0
+    assert done.out.startswith(f"Usage: figeval {name}")
+
+
+def test_without_a_command_the_help_goes_to_stderr_as_it_is(cli: Cli) -> None:
+    for arguments in ((), ("new",)):
+        done = cli(*arguments)
+        assert done.code == 2
+        assert done.err.startswith("Usage: figeval")
+        assert len(done.err.splitlines()) > 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("rnu",), "there is no command 'rnu'; did you mean 'run'?"),
+        (("run", "--modle", "x"), "--model"),
+        (("run", "--task", "mini"), "--tasks"),
+        (("run", "--model", "tfidf"), "--tasks"),
+        (("run", "--tasks", "mini", "--model", "tfidf", "--limit", "0"), "--limit"),
+        (("run", "--tasks", "mini", "--model", "tfidf", "--batch_size", "many"), "--batch_size"),
+        (("run", "--tasks", "mini", "--model", "tfidf", "--model_args", "seed"), "'seed' is not key=value"),
+        (("run", "--tasks", "mini", "--model", "tfidf", "--model_args", "{"), "not a JSON object"),
+        (("run", "--tasks", "mini", "--model", "tfidf", "--route", "choice"), "not protocol=route"),
+        (("ls", "tasks", "x", "y"), "unexpected extra argument"),
+        (("preview",), "TASK"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_with_the_cure(arguments: tuple[str, ...], words: str, cli: Cli) -> None:
+    assert words in cli(*arguments).complaint
+
+
+@pytest.mark.parametrize("spelling", ["--num_fewshot", "--num-fewshot"])
+@pytest.mark.parametrize("command", [("preview", "mini_pairs", "-n", "1"), ("run", "--tasks", "mini_pairs", "-m", "random")])
+def test_underscores_and_hyphens_are_alike(command: tuple[str, ...], spelling: str, cli: Cli) -> None:
+    assert cli(*command, spelling, "0").code == 0
+
+
+def test_every_option_of_every_command_is_spelled_with_underscores() -> None:
+    """A hyphen in a declaration would be one that `--num_fewshot` cannot reach."""
+    for path, command in walk("figeval", root):
+        for parameter in command.params:
+            assert not [name for name in parameter.opts if "-" in name.lstrip("-")], (path, parameter.name)
+
+
+def walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """(path, command) of a command and of all below it."""
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from walk(f"{path} {name}", inner)
+
+
+def test_a_bug_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("figeval.plugins.host", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["ls", "tasks"])
+
+
+def test_a_reader_who_has_enough_is_no_failure_and_no_traceback() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "figeval", "ls", "tasks"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -1,0 +1,118 @@
+"""`figeval preview`: the text on the screen is the text that the routes make."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from figeval.cli.preview import edged, parts
+from figeval.types import Cloze, Continuation, PairLabel, Prompt
+from tests.cli.conftest import Cli
+from tests.pipeline.conftest import write_task
+
+
+def blocks(out: str) -> dict[str, list[tuple[str, str]]]:
+    """Route → (name, text) of everything shown below it."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    shown: list[tuple[str, str]] = []
+    for line in out.splitlines():
+        if heading := re.match(r"  (\w+) \(", line):
+            shown = found.setdefault(heading[1], [])
+        elif entry := re.match(r"    (\S+) *│(.*)", line):
+            shown.append((entry[1], entry[2]))
+        elif more := re.match(r"     +│(.*)", line):
+            shown[-1] = (shown[-1][0], f"{shown[-1][1]}\n{more[1]}")
+    return found
+
+
+def test_every_route_of_a_pairs_task(cli: Cli) -> None:
+    done = cli("preview", "mini_pairs", "-n", "1")
+    assert done.code == 0
+    shown = blocks(done.out)
+    assert list(shown) == ["by_head", "by_cloze", "by_verbalizer", "by_threshold", "by_cosine_threshold"]
+    left, right = (text for _, text in shown["by_threshold"])
+    assert shown["by_head"] == [("left", left), ("right", right), ("labels", "entailment | non-entailment")]
+    assert shown["by_cosine_threshold"] == [("text", left), ("text", right)]
+    assert shown["by_cloze"] == [
+        ("cloze", f"{left.rstrip('.')}? [____], {right}"),
+        ("words", "Yes | No | Maybe"),
+    ]
+    (name, context), *words = shown["by_verbalizer"]
+    assert name == "context"
+    assert context.startswith(f"Sentence: {left}\nClaim: {right}\n")
+    assert context.endswith("\nAnswer:")
+    assert words == [("continuation", "·Yes"), ("continuation", "·No"), ("continuation", "·Maybe")]
+
+
+def test_what_is_known_of_an_example(cli: Cli) -> None:
+    out = cli("preview", "mini_proverbs", "-n", "2").out
+    assert out.count("mini_proverbs  ") == 2
+    assert "gold         │2: A stitch in time saves nine" in out
+    assert "cluster      │P01" in out
+    assert "meta.proverb │P01" in out
+
+
+def test_three_examples_of_every_task_of_a_suite(cli: Cli) -> None:
+    out = cli("preview", "mini").out
+    assert len(re.findall(r"^mini_\w+  \w+$", out, re.MULTILINE)) == 3 * 4
+
+
+def test_only_the_route_of_a_model(cli: Cli) -> None:
+    out = cli("preview", "mini_retrieval", "--model", "overlap", "-n", "1").out
+    shown = blocks(out)
+    assert list(shown) == ["by_pair_score"]
+    assert "by_pair_score (score_pairs, 30 requests)" in out
+    assert "… and 24 more like these" in out
+    assert [name for name, _ in shown["by_pair_score"]] == ["left", *["right"] * 6]
+
+
+def test_solved_examples_stand_before_the_question(cli: Cli, tmp_path: Path) -> None:
+    write_task(tmp_path, "mine", n=20)
+    done = cli("preview", "mine", "--include_path", ".", "--num-fewshot", "2", "-n", "1", "--seed", "3")
+    shown = blocks(done.out)
+    context = shown["by_loglikelihood"][0][1]
+    questions = re.findall(r"Question: (\w+) here\nAnswer:(.*)", context)
+    assert len(questions) == 3
+    assert questions[-1] == ("word0", "")
+    assert all(answer.strip() for _, answer in questions[:-1])
+    assert done.out.count("not possible: shows no solved examples") == 2
+    assert cli("preview", "mine", "--include_path", ".", "--num_fewshot", "2", "-n", "1", "--seed", "4").out != done.out
+
+
+def test_a_template_without_a_block_closes_one_route_and_hides_no_other(cli: Cli, tmp_path: Path) -> None:
+    write_task(tmp_path, "mine")
+    with (tmp_path / "mine.task.yaml").open("a") as task:
+        task.write("template: half.jinja\n")
+    (tmp_path / "half.jinja").write_text("{% block continuation %} {{ option }}{% endblock %}")
+    done = cli("preview", "mine", "--include_path", ".", "-n", "1")
+    assert done.code == 0
+    assert "not possible: mine goes by_loglikelihood, but template half.jinja has no block 'context'" in done.out
+    assert blocks(done.out)["by_pair_score"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("mini_pirs",), "did you mean 'mini_pairs'"),
+        (("mini_pairs", "--model", "overlp"), "did you mean 'overlap'"),
+        (("mini_pairs", "--model", "overlap", "--num_fewshot", "1"), "leave out --num_fewshot"),
+        (("mini_pairs", "--model", "random", "--model_args", "sed=1"), "has no option 'sed'; did you mean 'seed'"),
+    ],
+)
+def test_bad_input(arguments: tuple[str, ...], words: str, cli: Cli) -> None:
+    assert words in cli("preview", *arguments).complaint
+
+
+def test_white_space_at_the_edges_is_visible_and_inside_is_kept() -> None:
+    assert edged(" a  b\n\nc\t\n") == "·a  b\n\nc→⏎"
+    assert edged("  ") == "··"
+    assert edged("") == ""
+
+
+def test_the_texts_of_a_request_by_name() -> None:
+    assert parts(Continuation("a", " b")) == {"context": "a", "continuation": " b"}
+    assert parts(Cloze("a ", " b", ("Yes", "No"))) == {"cloze": "a [____] b", "words": "Yes | No"}
+    assert parts(PairLabel("a", "b", ("x", "y")))["labels"] == "x | y"
+    assert parts(Prompt("a", ("\n",), 8)) == {"text": "a", "stop": "\n", "max_new_tokens": "8"}

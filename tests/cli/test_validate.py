@@ -1,0 +1,244 @@
+"""`figeval validate`: everything that is wrong is found, each with file, row and field, and nothing that is right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.pipeline.conftest import write_task
+
+PAIRS = """
+name: pairs
+protocol: pairs
+labels: [yes_it_does, no_it_does_not]
+data: {test: "jsonl:pairs.jsonl"}
+fields: {id: row.id, left: row.a, right: row.b, label: row.label}
+group: row.pair
+"""
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def write_pairs(folder: Path, rows: list[dict[str, Any]], *more: str) -> Path:
+    (folder / "pairs.task.yaml").write_text("\n".join([PAIRS, *more, ""]))
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / "pairs.task.yaml"
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    """A sound task file in a folder of its own, without any packaging."""
+    write_task(tmp_path, "t")
+    return tmp_path / "t.task.yaml"
+
+
+def test_the_built_in_sample_is_sound_and_described(cli: Cli) -> None:
+    done = cli("validate", "mini")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-1] == "4 tasks, 0 errors, 0 warnings"
+    assert "mini_pairs (pairs.task.yaml): ok" in done.out
+    assert "60 examples, 30 clusters, 30 minimal groups; gold entailment ×30, non-entailment ×30" in done.out
+    assert "20 examples; gold 0 ×4, 1 ×4, 2 ×4, 3 ×4, 4 ×4" in done.out
+
+
+def test_a_file_a_folder_and_an_include_path_mean_the_same(task: Path, cli: Cli) -> None:
+    by_file = cli("validate", task)
+    assert (by_file.code, by_file.out.splitlines()[-1]) == (0, "1 task, 0 errors, 0 warnings")
+    assert "test: 20 examples, 5 clusters; gold 0 ×15, 1 ×5" in by_file.out
+    assert "train: 20 examples" in by_file.out
+    assert cli("validate", task.parent).out == by_file.out
+    assert cli("validate", "--include_path", task.parent).out == by_file.out
+    assert cli("validate", "t", "--include-path", task.parent).out == by_file.out
+
+
+ROWS = {
+    "a gold out of range": (
+        {"row3": {"g": 3}},
+        "t: row 4 of 'jsonl:t.jsonl', field 'gold': 3 is out of range for 3 options",
+    ),
+    "a gold that is a text": ({"row3": {"g": "1"}}, "row 4 of 'jsonl:t.jsonl', field 'gold': '1' is no index"),
+    "no options": ({"row0": {"o": []}}, "row 1 of 'jsonl:t.jsonl', field 'options': there are no options"),
+    "an empty option": ({"row0": {"o": ["a", " "]}}, "row 1 of 'jsonl:t.jsonl', field 'options': an option is empty"),
+    "options that are a text": ({"row0": {"o": "a, b"}}, "row 1 of 'jsonl:t.jsonl', field 'options': expected a list"),
+    "a query that is a number": ({"row7": {"q": 5}}, "row 8 of 'jsonl:t.jsonl', field 'query': 5 is no text"),
+    "no id": ({"row7": {"id": ""}}, "row 8 of 'jsonl:t.jsonl', field 'id': '' is no id"),
+    "no cluster": ({"row7": {"k": None}}, "row 8 of 'jsonl:t.jsonl': cluster 'kind' is not among meta"),
+    "two rows of one id": ({"row7": {"id": "t2"}}, "rows 3 and 8 have the same id 't2'"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_wrong_row(name: str, task: Path, cli: Cli) -> None:
+    changes, words = ROWS[name]
+    write_task(task.parent, "t", **changes)
+    done = cli("validate", task)
+    assert done.code == 2
+    assert f"error: {words}" in done.out or f"error: t: {words}" in done.out or f": {words}" in done.out
+
+
+DEFINITIONS = {
+    "a column that is not there": ("row.q,", "row.qq,", "row 1 of 'jsonl:t.jsonl', field 'query': 'dict object' has no"),
+    "a field outside the sandbox": ("row.q,", "\"''.__class__\",", "t.task.yaml, field 'query': \"''.__class__\" is not"),
+    "a field that is no Jinja": ("row.q,", "row.q |,", "t.task.yaml, field 'query'"),
+    "an unknown metric": ("[acc,", "[accc,", "unknown metric 'accc'; did you mean 'acc'"),
+    "a metric of another protocol": ("acc_norm", "mrr", "metric 'mrr' is for ranking, not choice"),
+    "an unknown baseline": ("[chance]", "[chanse]", "baseline 'chanse': unknown model 'chanse'; did you mean 'chance'"),
+    "a cluster that is no meta column": ("cluster: kind", "cluster: knd", "cluster 'knd' is not among meta (kind)"),
+    "an unknown key": ("metrics:", "metrcs:", "t.task.yaml: unknown key 'metrcs'; did you mean 'metrics'"),
+    "an unknown protocol": ("protocol: choice", "protocol: choose", "t.task.yaml: protocol:"),
+    "a scheme that nobody reads": ("jsonl:t.jsonl", "jsnl:t.jsonl", "unknown data scheme 'jsnl'; did you mean 'json"),
+    "a file that is not there": ("jsonl:t.jsonl", "jsonl:u.jsonl", "there is no data file 'u.jsonl'"),
+    "no YAML": ("name: t", "name: [t", "t.task.yaml: not valid YAML"),
+    "no such template": ("name: t", "name: t\ntemplate: no.jinja", "template 'no.jinja' is neither beside its task nor"),
+}
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_a_wrong_definition(name: str, task: Path, cli: Cli) -> None:
+    old, new, words = DEFINITIONS[name]
+    edit(task, old, new)
+    done = cli("validate", task)
+    assert done.code == 2
+    (line, *_) = [line for line in done.out.splitlines() if "error: " in line]
+    assert words in line
+
+
+TEMPLATES = {
+    "an attack": ("{{ ''.__class__.__mro__ }}", "not allowed in the sandbox"),
+    "an attack by a filter": ("{{ query | attr('__class__') }}", "not allowed in the sandbox"),
+    "a name that is not there": ("{{ qery }}", "'qery' is undefined"),
+    "no Jinja": ("{{ query", "template bad.jinja: expected token"),
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_wrong_template(name: str, task: Path, cli: Cli) -> None:
+    source, words = TEMPLATES[name]
+    edit(task, "name: t", "name: t\ntemplate: bad.jinja")
+    text = f"{{% block context %}}{source}{{% endblock %}}{{% block continuation %}} {{{{ option }}}}{{% endblock %}}"
+    (task.parent / "bad.jinja").write_text(text)
+    done = cli("validate", task)
+    assert done.code == 2
+    (error,) = [line for line in done.out.splitlines() if "error: " in line]
+    assert "bad.jinja" in error
+    assert words in error
+
+
+def test_a_prompt_that_fails_in_one_row_only_names_the_row(task: Path, cli: Cli) -> None:
+    write_task(task.parent, "t", row11={"q": "odd one"})
+    edit(task, "name: t", "name: t\ntemplate: bad.jinja")
+    (task.parent / "bad.jinja").write_text(
+        "{% block context %}{{ query.split()[2] if query[0] == 'o' else query }}{% endblock %}"
+        "{% block continuation %} {{ option }}{% endblock %}"
+    )
+    done = cli("validate", task)
+    assert "row 12, id 't11', route by_loglikelihood" in done.out
+
+
+def test_several_wrong_rows_are_all_told_up_to_twenty(task: Path, cli: Cli) -> None:
+    write_task(task.parent, "t", row2={"g": 7}, row5={"o": []}, row9={"q": 1})
+    edit(task, ', train: "jsonl:t.jsonl"', "")
+    done = cli("validate", task)
+    assert [line.split(" of ")[0] for line in done.out.splitlines() if "error: " in line] == [
+        "  error: t: row 3",
+        "  error: t: row 6",
+        "  error: t: row 10",
+    ]
+    write_task(task.parent, "t", n=60, **{f"row{i}": {"g": 9} for i in range(60)})
+    done = cli("validate", task)
+    assert done.out.splitlines()[-1] == "1 task, 42 errors, 0 warnings"  # two splits, 20 and "gave up" each
+    assert "20 rows are wrong up to row 20; gave up here" in done.out
+
+
+def test_one_broken_file_hides_no_other(task: Path, cli: Cli) -> None:
+    (task.parent / "a.task.yaml").write_text("name: [")
+    write_task(task.parent, "z", row0={"g": 5})
+    for arguments in ((task.parent,), ("--include_path", task.parent)):
+        done = cli("validate", *arguments)
+        assert done.code == 2
+        assert "a.task.yaml: not valid YAML" in done.out
+        assert "t (t.task.yaml): ok" in done.out
+        assert "z: row 1" in done.out
+
+
+def test_repeated_options_and_empty_texts_are_warnings(task: Path, cli: Cli) -> None:
+    write_task(task.parent, "t", row4={"o": ["same", "Same ", "other"]}, row6={"q": " "})
+    done = cli("validate", task)
+    assert done.code == 0
+    assert "warning: t, test: row 5, id 't4': option 1 ('Same ', as option 0) repeats another one" in done.out
+    assert "warning: t, test: row 7, id 't6': query is empty" in done.out
+    assert done.out.splitlines()[-1] == "1 task, 0 errors, 4 warnings"  # in both splits
+    write_task(task.parent, "t", n=30, **{f"row{i}": {"o": ["a", "a"]} for i in range(30)})
+    assert "… 30 rows in all where a text repeats another one" in cli("validate", task).out
+
+
+def test_pairs(tmp_path: Path, cli: Cli) -> None:
+    row = {"id": 1, "a": "x", "b": "y", "label": "yes_it_does", "pair": 1}
+    file = write_pairs(tmp_path, [row, {**row, "id": 2, "label": None, "pair": 1}])
+    done = cli("validate", file)
+    assert (done.code, done.out.splitlines()[1]) == (
+        0,
+        "  test: 2 examples, 1 minimal groups; gold hidden ×1, yes_it_does ×1",
+    )
+    write_pairs(tmp_path, [row, {**row, "id": 2, "label": "maybe", "pair": 2}])
+    assert "row 2 of 'jsonl:pairs.jsonl', field 'label': 'maybe' is not among the labels" in cli("validate", file).out
+    write_pairs(tmp_path, [row, {**row, "id": 2, "pair": 2}])
+    assert "no two examples share a group" in cli("validate", file).out
+    write_pairs(tmp_path, [row], "verbalizer: {yes_it_does: [Yes, Sure], no_it_does_not: [No, Sure]}")
+    assert "verbalizer.yes_it_does: True is no text: YAML reads Yes, No" in cli("validate", file).out
+    write_pairs(tmp_path, [row], "verbalizer: {yes_it_does: ['Yes', Sure], no_it_does_not: ['No', Sure]}")
+    assert "verbalizer: 'Sure' stands for 2 labels" in cli("validate", file).out
+
+
+def test_a_suite_file_stands_for_its_tasks(task: Path, cli: Cli) -> None:
+    suite = task.parent / "s.suite.yaml"
+    suite.write_text("name: s\ntasks: [t, mini_fables]\n")
+    done = cli("validate", suite)
+    assert (done.code, done.out.splitlines()[-1]) == (0, "2 tasks, 0 errors, 0 warnings")
+    suite.write_text("name: s\ntasks: [t, mini_fbles]\n")
+    done = cli("validate", suite)
+    assert done.code == 2
+    assert "unknown task 'mini_fbles'; did you mean 'mini_fables'" in done.out
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("mini_prs", "unknown task 'mini_prs'; did you mean 'mini_pairs'"),
+        ("absent.task.yaml", "absent.task.yaml: cannot be read"),
+        ("mine.yaml", "a task file is called NAME.task.yaml"),
+        (".", ". holds no *.task.yaml"),
+    ],
+)
+def test_targets_that_are_none(target: str, words: str, cli: Cli, tmp_path: Path) -> None:
+    done = cli("validate", target, "mini_fables")
+    assert done.code == 2
+    assert words in done.out
+    assert "mini_fables (fables.task.yaml): ok" in done.out
+
+
+def test_data_that_cannot_be_had_is_an_error_of_its_task(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "mirror" / "epic").mkdir(parents=True)
+    (tmp_path / "mirror" / "epic" / "full_dataset.json").write_text("[]")
+    (tmp_path / "mirror" / "epic" / "all_proverbs.json").write_text("[]")
+    monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(tmp_path / "mirror"))
+    done = cli("validate", "epic_retrieval_all", "mini_fables")
+    assert done.code == 2
+    assert "is corrupt: sha256 is" in done.out
+    assert "mini_fables (fables.task.yaml): ok" in done.out
+
+
+@pytest.mark.slow
+def test_all_built_in_tasks_are_sound(cli: Cli, real_data: str) -> None:
+    done = cli("validate")
+    assert done.code == 0, done.out
+    assert "test: 16652 examples" in done.out
+    assert done.out.splitlines()[-1].endswith(" 0 errors, 0 warnings")

@@ -1,0 +1,24 @@
+"""figeval as a user starts it: in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def figeval(
+    *arguments: str | Path, cwd: Path, code: int = 0, python: Path | str = sys.executable, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `figeval …` in the folder `cwd` with further environment variables; its exit code must be `code`."""
+    done = subprocess.run(
+        [python, "-m", "figeval", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "160", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done

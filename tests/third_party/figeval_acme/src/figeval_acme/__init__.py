@@ -1,0 +1,26 @@
+"""A figeval plugin: each hook below offers one kind of thing. Nothing heavy is imported until it is used."""
+
+from importlib.resources import files
+
+from figeval import hookimpl
+
+
+@hookimpl
+def register_tasks(register):
+    """The YAML files of this folder, and a task written in Python."""
+    from figeval_acme.similes import acme_similes
+
+    register.folder(files(__name__))
+    register(acme_similes)
+
+
+@hookimpl
+def register_backends(register):
+    """A model, named by where it can be imported from."""
+    register("acme_trigrams", f"{__name__}.trigrams:Trigrams", "shared character trigrams; learns nothing")
+
+
+@hookimpl
+def register_metrics(register):
+    """A metric for choice tasks."""
+    register("acme_margin", f"{__name__}.margin:margin", protocols=["choice"])
