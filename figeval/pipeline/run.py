@@ -77,6 +77,7 @@ def _begin(folder: RunFolder, config: RunConfig, model: Model, plans: list[Plan]
             fingerprint=model.fingerprint(),
         ),
         provenance=provenance.collect(),
+        warnings=_warnings_of_run(plans, config),
     )
     stored = folder.read()
     if stored is None:
@@ -120,14 +121,17 @@ def _task_record(plan: Plan, config: RunConfig) -> TaskRecord:
 
 def _warnings(plan: Plan, config: RunConfig) -> list[str]:
     """What a reader of the number has to know."""
-    last = config.model.rstrip("/").rpartition("/")[2].rpartition(":")[2]
-    found = []
-    if last in plan.task.built_with:
-        others = ", ".join(plan.task.built_with)
-        found.append(f"the wrong options were picked with {others}: {last} is punished by construction")
-    if plan.n < plan.available.n:
-        found.append(f"--limit: the first {plan.n} of {plan.available.n} examples, not a random sample")
-    return found
+    model = config.model.rstrip("/").rpartition("/")[2].rpartition(":")[2]
+    if model not in plan.task.built_with:
+        return []
+    return [f"the wrong options were picked with the help of {model}, which is punished by construction"]
+
+
+def _warnings_of_run(plans: list[Plan], config: RunConfig) -> list[str]:
+    cut = sum(plan.n < plan.available.n for plan in plans)
+    if not cut:
+        return []
+    return [f"--limit {config.limit}: the first examples of {cut} of {len(plans)} tasks, not a random sample"]
 
 
 SAME = ("version", "route", "n", "examples_sha256", "template_sha256", "settings")

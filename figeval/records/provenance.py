@@ -53,9 +53,10 @@ def git_state(root: Path | None = None) -> dict[str, Any] | None:
 
 
 def git(root: Path, *arguments: str) -> str | None:
-    """What git prints, None if it cannot be asked."""
+    """What git prints about the repository in `root`, not about one around it; None if it cannot be asked."""
+    command, around = ("git", "-C", str(root), *arguments), {"GIT_CEILING_DIRECTORIES": str(root.resolve().parent)}
     try:
-        done = subprocess.run(("git", "-C", str(root), *arguments), capture_output=True, text=True, check=True)
+        done = subprocess.run(command, env={**os.environ, **around}, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):  # no git, no commit yet, or a repository of somebody else
         return None
     return done.stdout.strip()

@@ -107,10 +107,11 @@ def test_nan_scores_are_counted_and_are_not_the_first_option(workshop):
 
 def test_limit_takes_the_first_and_says_so(workshop):
     write_task(workshop.folder, "t")
-    (task,) = workshop.run(limit=7).tasks
+    record = workshop.run(limit=7)
+    (task,) = record.tasks
     assert (task.n, task.available) == (7, 20)
     assert [row["id"] for row in workshop.rows()] == [f"t{i}" for i in range(7)]
-    assert "first 7 of 20" in task.warnings[0]
+    assert record.warnings == ["--limit 7: the first examples of 1 of 1 tasks, not a random sample"]
 
 
 def test_few_shot_examples_stand_before_the_question(workshop):
