@@ -63,7 +63,7 @@ class TaskSpec(Named):
     verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
     threshold: float = 0.5  # pairs by similarity: at or above is the first label
     metrics: tuple[str, ...] = ("acc",)
-    cluster: str | None = None  # meta key (or "id"): examples that share it are not independent
+    cluster: str | None = None  # meta key: examples that share it are not independent
     group: str | None = None  # Jinja expression: minimal pairs
     baselines: tuple[str, ...] = ("chance",)
     built_with: tuple[str, ...] = ()  # models that picked the wrong options: they are punished, and warned about

@@ -58,7 +58,9 @@ def test_a_wrong_command_line_is_one_line_with_the_cure(arguments: tuple[str, ..
 
 
 @pytest.mark.parametrize("spelling", ["--num_fewshot", "--num-fewshot"])
-@pytest.mark.parametrize("command", [("preview", "mini_pairs", "-n", "1"), ("run", "--tasks", "mini_pairs", "-m", "random")])
+@pytest.mark.parametrize(
+    "command", [("preview", "mini_pairs", "-n", "1"), ("run", "--tasks", "mini_pairs", "-m", "random")]
+)
 def test_underscores_and_hyphens_are_alike(command: tuple[str, ...], spelling: str, cli: Cli) -> None:
     assert cli(*command, spelling, "0").code == 0
 

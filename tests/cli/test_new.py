@@ -1,0 +1,131 @@
+"""`figeval new`: what it writes is sound as it stands, and nothing is ever overwritten."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.processes import figeval
+
+PROTOCOLS = ("choice", "ranking", "pairs")
+
+
+def run_tests(folder: Path, python: Path | str = sys.executable) -> None:
+    """pytest, as the author of the scaffold's new owner would start it."""
+    done = subprocess.run(
+        [python, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "--rootdir", folder, folder],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_new_task_is_valid(protocol: str, cli: Cli, tmp_path: Path) -> None:
+    assert cli("new", "task", "mine", "--protocol", protocol).code == 0
+    assert sorted(file.name for file in (tmp_path / "mine").iterdir()) == [
+        "README.md",
+        "mine.jinja",
+        "mine.jsonl",
+        "mine.task.yaml",
+        "test_mine.py",
+    ]
+    done = cli("validate", "mine/mine.task.yaml")
+    assert done.code == 0, done.out
+    assert "test: 3 examples" in done.out
+    assert done.out.splitlines()[-1] == "1 task, 0 errors, 0 warnings"
+    out = cli("preview", "mine", "--include_path", "mine").out
+    assert out.count("not possible") == 0
+
+
+def test_new_tasks_pass_their_own_tests(cli: Cli, tmp_path: Path) -> None:
+    for protocol in PROTOCOLS:
+        cli("new", "task", f"my_{protocol}", "--protocol", protocol, "--directory", tmp_path / "all" / protocol)
+    run_tests(tmp_path / "all")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_commands_in_the_readme_work(
+    protocol: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("new", "task", "mine", "--protocol", protocol)
+    monkeypatch.chdir(tmp_path / "mine")
+    readme = (tmp_path / "mine" / "README.md").read_text(encoding="utf-8")
+    commands = [line.split()[1:] for line in readme.splitlines() if line.startswith("    figeval ")]
+    assert len(commands) == 3
+    for command in commands:
+        assert cli(*command).code == 0, command
+
+
+def test_a_new_plugin_installs_and_passes_its_own_tests(cli: Cli, tmp_path: Path) -> None:
+    assert cli("new", "plugin", "acme_letters").code == 0
+    folder = tmp_path / "acme_letters"
+    python = environment(tmp_path / "env")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--editable", folder], check=True)
+    (row,) = json.loads(figeval("ls", "plugins", "acme_letters", "--json", cwd=tmp_path / "env", python=python).stdout)
+    assert row == {
+        "name": "acme_letters",
+        "origin": "acme_letters 0.1.0",
+        "offers": ["backends", "tasks"],
+        "problems": [],
+    }
+    run_tests(folder, python)
+
+
+def environment(folder: Path) -> Path:
+    """A virtual environment that sees all that is installed here: what is installed there stays there."""
+    venv.create(folder, with_pip=False, symlinks=True)
+    scheme = {"base": str(folder), "platbase": str(folder)}
+    here = sysconfig.get_path("purelib")
+    there = Path(sysconfig.get_path("purelib", vars=scheme))
+    (there / "here.pth").write_text(f"import site; site.addsitedir({here!r})\n")
+    return folder / "bin" / "python"
+
+
+def test_nothing_is_overwritten_and_nothing_half_written(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "test_mine.py").write_text("mine")
+    complaint = cli("new", "task", "mine").complaint
+    assert "mine/test_mine.py exists already and nothing was written" in complaint
+    assert "choose another --directory" in complaint
+    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["test_mine.py"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("task", "My-Task"), "'My-Task' is no name: use lower-case letters"),
+        (("plugin", "2fast"), "'2fast' is no name"),
+        (("task", "mini_pairs"), "'mini_pairs' is a task of figeval.builtin.tasks.mini; choose another name"),
+        (("task", "impli"), "'impli' is a suite of figeval.builtin.tasks.impli; choose another name"),
+        (("plugin", "json"), "Python module or keyword 'json' already"),
+        (("plugin", "class"), "Python module or keyword 'class' already"),
+        (("task", "mine", "--protocol", "chioce"), "'choice', 'ranking', 'pairs'"),
+        (("task", "mine", "--directory", "a_file/mine"), "cannot write a_file/mine/"),
+        (("tsk", "mine"), "'tsk'"),
+    ],
+)
+def test_bad_input(arguments: tuple[str, ...], words: str, cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a_file").write_text("")
+    assert words in cli("new", *arguments).complaint
+    assert [file.name for file in tmp_path.iterdir() if file.name != "home"] == ["a_file"]
+
+
+def test_every_protocol_of_a_task_file_has_a_scaffold() -> None:
+    from typing import get_args
+
+    from figeval.taskdef.spec import ProtocolName
+
+    folders = {entry.name for entry in (files("figeval.cli") / "scaffold" / "task").iterdir()}
+    assert folders == {*get_args(ProtocolName), "common"} == {*PROTOCOLS, "common"}

@@ -1,0 +1,88 @@
+"""`figeval show`: the table of a run without its model, and what is known of a task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from figeval.records.folder import RunFolder
+from tests.cli.conftest import Cli
+from tests.runs import finished, run, task
+
+
+@pytest.fixture(scope="module")
+def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finished(tmp_path_factory.mktemp("runs") / "mini", "mini")
+
+
+def test_a_finished_run(cli: Cli, mini: Path) -> None:
+    lines = cli("show", mini).out.splitlines()
+    assert lines[0] == "overlap (overlap)"
+    assert [line.split()[0] for line in lines if line.startswith("mini_")][:4] == [
+        *("mini_proverbs", "mini_retrieval", "mini_pairs", "mini_fables")
+    ]
+    assert cli("show", mini / "run.json").out.splitlines() == lines
+
+
+def test_a_breakdown_from_the_stored_predictions(cli: Cli, mini: Path) -> None:
+    out = cli("show", mini, "--by", "proverb").out
+    assert "mini_proverbs by proverb" in out
+    assert "more in run.json" not in out, "all of them are wanted"
+    shown = json.loads(cli("show", mini, "--by", "figure", "--json").out)
+    groups = shown["tasks"][2]["breakdowns"][0]["groups"]
+    assert [(group["value"], group["scores"][0]["n"]) for group in groups] == [("idiom", 30), ("metaphor", 30)]
+
+
+def test_the_record_as_json(cli: Cli, mini: Path) -> None:
+    assert json.loads(cli("show", mini, "--json").out) == json.loads((mini / "run.json").read_text())
+
+
+def test_a_run_that_is_going_on_says_how_far_it_has_come(cli: Cli, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.predictions_file("x").parent.mkdir(parents=True)
+    done = task("first")
+    folder.write(run(done, task("second", status="running", scores=[]), status="running"))
+    with folder.appending("second") as writer:
+        for number in range(3):
+            writer.write({"id": str(number)})
+    out = cli("show", "run").out
+    assert "running, begun 2026-01-31T23:59:59Z; the same command goes on where it stopped" in out
+    assert "second: 3 of 40 examples answered" in out
+    assert "first: " not in out
+
+
+def test_a_task(cli: Cli) -> None:
+    out = cli("show", "epic_retrieval_all").out
+    for part in (
+        *("Table 4", "ranking", "none stated (epic)", "Ghosh and Shashank Srivastava (2022)", "by_cosine"),
+        *("figeval data fetch epic", "README.md for splits and known errors", "Sentence-BERT", "0.1344", "misprint"),
+    ):
+        assert part in out, part
+
+
+def test_a_task_as_json(cli: Cli) -> None:
+    shown = json.loads(cli("show", "mini_pairs", "--json").out)
+    assert shown["name"] == "mini_pairs"
+    assert shown["splits"] == [{"name": "test", "source": "jsonl:pairs.jsonl", "n": 60, "problem": ""}]
+    assert shown["routes"][0] == {"name": "by_head", "needs": ["label_pairs"], "owner": "figeval.defaults"}
+
+
+def test_a_suite(cli: Cli) -> None:
+    lines = cli("show", "impli_gold").out.splitlines()
+    assert lines[0].startswith("impli_gold: ")
+    assert len(lines) == 6
+    assert json.loads(cli("show", "mini", "--json").out)["tasks"][0] == "mini_proverbs"
+
+
+def test_a_task_wins_over_a_folder_of_its_name_that_holds_no_run(cli: Cli) -> None:
+    Path("mini_fables").mkdir()
+    assert "Twenty fables" in cli("show", "mini_fables").out
+
+
+def test_what_is_neither(cli: Cli) -> None:
+    assert "unknown run or task 'mini_pair'; did you mean 'mini_pairs'" in cli("show", "mini_pair").complaint
+    Path("empty").mkdir()
+    assert "cannot read empty/run.json" in cli("show", "empty").complaint
+    assert "only a run has scores for --by" in cli("show", "mini_pairs", "--by", "idiom").complaint

@@ -1,0 +1,75 @@
+"""Cheap until asked: what a command imports is asserted on modules, since seconds depend on the machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {
+    "accelerate",
+    "datasets",
+    "evaluate",
+    "httpx",
+    "huggingface_hub",
+    "lm_eval",
+    "pandas",
+    "scipy",
+    "sentence_transformers",
+    "sklearn",
+    "torch",
+    "transformers",
+}
+MIDDLING = {"jinja2", "numpy", "pydantic", "rich", "yaml"}
+
+PROGRAM = """
+import contextlib, io, json, sys
+from figeval.cli.main import main
+with contextlib.redirect_stdout(io.StringIO()):
+    try:
+        main(sys.argv[1:])
+    except SystemExit as ended:
+        assert ended.code == 0, ended.code
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def imported(program: str, *arguments: str, cwd: Path) -> set[str]:
+    """The top-level modules that a fresh process has loaded in the end."""
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("ls",), ("new", "--help")], ids=" ".join)
+def test_help_imports_next_to_nothing(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    assert not imported(PROGRAM, *arguments, cwd=tmp_path) & (HEAVY | MIDDLING)
+
+
+@pytest.mark.parametrize("kind", ["tasks", "suites", "models", "metrics", "routes", "plugins"])
+def test_lists_import_no_library_of_models_or_numbers(kind: str, tmp_path: Path) -> None:
+    assert not imported(PROGRAM, "ls", kind, cwd=tmp_path) & (HEAVY | {"numpy", "rich"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("preview", "mini_pairs"),
+        ("validate", "mini_pairs"),
+        ("run", "--tasks", "mini_fables", "--model", "overlap", "--output_path", "out"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_what_needs_no_weights_imports_no_library_of_models(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    found = imported(PROGRAM, *arguments, cwd=tmp_path)
+    assert not found & (HEAVY - {"scipy"})  # intervals are scipy's
+    assert "numpy" in found, "this test looks at the right process"
+
+
+def test_the_package_itself_costs_nothing(tmp_path: Path) -> None:
+    program = "import json, sys, figeval; print(json.dumps(sorted(sys.modules)))"
+    found = imported(program, cwd=tmp_path)
+    assert not found & (HEAVY | MIDDLING | {"click", "pluggy", "figeval.types"})

@@ -1,0 +1,189 @@
+"""The shape of the house: who may import whom, and how long a thing may be. Read from the source, nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PLUMBING = {
+    "config",
+    "defaults",
+    "errors",
+    "hookspecs",
+    "plugins",
+    "registry",
+    "resources",
+    "sandbox",
+    "types",
+    "yamlfile",
+}
+STAGES = {"data", "taskdef", "prompt", "protocols", "backends", "metrics", "records"}
+ROOMS = {"report": {"records"}, "pipeline": STAGES, "cli": STAGES | {"report", "pipeline"}}
+MAY_IMPORT = {**{stage: set[str]() for stage in STAGES}, **ROOMS}
+OUTSIDE = {"figeval.pipeline", "figeval.cli", "figeval.report"}  # no concern of tasks and plugins
+LONGEST_FUNCTION = 60
+LONGEST_MODULE = 300
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module; `inside` names the function that imports it, empty at module level."""
+
+    file: Path
+    line: int
+    module: str
+    inside: str
+
+    def __str__(self) -> str:
+        return f"{self.file.relative_to(ROOT)}:{self.line} imports {self.module}"
+
+
+def sources(*folders: str) -> list[Path]:
+    return sorted(file for folder in folders for file in (ROOT / folder).rglob("*.py"))
+
+
+def module_name(file: Path) -> str:
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(file: Path) -> Iterator[Import]:
+    """Every import of a file, relative ones spelled out."""
+    package = module_name(file).split(".")
+    if file.name != "__init__.py":
+        package.pop()
+
+    def visit(node: ast.AST, inside: str) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                yield from (Import(file, child.lineno, alias.name, inside) for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                base = package[: len(package) - child.level + 1] if child.level else []
+                origin = ".".join([*base, *([child.module] if child.module else [])])
+                yield from (Import(file, child.lineno, f"{origin}.{alias.name}", inside) for alias in child.names)
+            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from visit(child, child.name)
+            else:
+                yield from visit(child, inside)
+
+    yield from visit(ast.parse(file.read_text(encoding="utf-8")), "")
+
+
+def rooms_of_figeval() -> set[str]:
+    entries = [entry for entry in (ROOT / "figeval").iterdir() if not entry.name.startswith("_")]
+    return {entry.name.removesuffix(".py") for entry in entries if entry.is_dir() or entry.suffix == ".py"}
+
+
+def test_every_room_has_a_rule() -> None:
+    assert rooms_of_figeval() == PLUMBING | set(MAY_IMPORT) | {"builtin"}
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_a_stage_knows_no_other_stage(room: str) -> None:
+    allowed = PLUMBING | MAY_IMPORT[room] | {room}
+    wrong = []
+    for file in sources(f"figeval/{room}"):
+        for found in imports(file):
+            package, _, rest = found.module.partition(".")
+            if package == "figeval" and rest.partition(".")[0] not in allowed:
+                # `from figeval import plugins`: a module of the plumbing, or a name that figeval itself exports
+                wrong.append(str(found))
+            assert package not in {"tasks", "plugins", "templates", "results", "tests"}, str(found)
+    assert not wrong
+
+
+def test_plumbing_knows_no_stage() -> None:
+    allowed = PLUMBING
+    wrong = [
+        str(found)
+        for name in sorted(PLUMBING)
+        for found in imports(ROOT / "figeval" / f"{name}.py")
+        if found.module.startswith("figeval.") and found.module.split(".")[1] not in allowed
+    ]
+    assert not wrong
+
+
+def test_tasks_and_plugins_say_from_figeval() -> None:
+    """They are imported as figeval.builtin.…; their other name would make a second copy of the module."""
+    for file in sources("tasks", "plugins"):
+        room = module_name(file).partition(".")[0]
+        for found in imports(file):
+            top = found.module.partition(".")[0]
+            relative = found.module.startswith(f"{room}.") and not spelled(file, found)
+            assert relative or top not in {"tasks", "plugins", "templates", "results", "tests"}, str(found)
+
+
+def spelled(file: Path, found: Import) -> bool:
+    """Whether an import names its module in full, with no leading dot."""
+    line = file.read_text(encoding="utf-8").splitlines()[found.line - 1]
+    return not re.match(r"\s*from\s+\.", line)
+
+
+def test_only_a_command_of_a_benchmark_asks_for_the_pipeline_and_only_when_it_runs() -> None:
+    for file in sources("tasks", "plugins"):
+        for found in imports(file):
+            if any(found.module.startswith(f"{name}.") for name in OUTSIDE):
+                assert file.name == "build.py", str(found)
+                assert found.inside, str(found)
+
+
+def test_nobody_imports_the_command_line() -> None:
+    for file in sources("figeval"):
+        if "cli" not in file.parts and file.name != "__main__.py":
+            assert not [str(found) for found in imports(file) if found.module.startswith("figeval.cli")]
+
+
+PRODUCT = sources("figeval", "tasks", "plugins", "templates", "results", "bench")
+
+
+def test_no_function_is_too_long() -> None:
+    long = []
+    for file in PRODUCT:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines > LONGEST_FUNCTION:
+                    long.append(f"{file.relative_to(ROOT)}:{node.lineno} {node.name} has {lines} lines")
+    assert not long
+
+
+def test_no_module_is_too_long() -> None:
+    counted = {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8").count("\n") for file in PRODUCT}
+    assert not {name: lines for name, lines in counted.items() if lines > LONGEST_MODULE}
+
+
+PLACE = re.compile(r"(?<![\w.:/~{}])/" + r"(?:work|root|home/\w+|Users/\w+|tmp|mnt)/")
+LEFT_BEHIND = {"build", "dist", "runs", "__pycache__"}
+BINARY = {".gz", ".png", ".pdf", ".whl", ".pyc"}
+
+
+def test_nothing_in_the_tree_names_a_place_on_somebodys_machine() -> None:
+    places = [
+        f"{file.relative_to(ROOT)}:{number}: {line.strip():.100}"
+        for file in texts()
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+        if PLACE.search(line)
+    ]
+    assert not places
+
+
+def test_what_counts_as_such_a_place() -> None:
+    for text in ("open('/" + "root/x')", "see /" + "home/ann/data", "cd /" + "work/main"):
+        assert PLACE.search(text)
+    for text in ("https://example.org/" + "home/ann/", "~/" + "work/x", "/etc/passwd", "tmp_path / 'x'"):
+        assert not PLACE.search(text)
+
+
+def texts() -> Iterator[Path]:
+    """The files of the project, without what tools leave behind."""
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in LEFT_BEHIND and (name[0] != "." or name == ".ci")]
+        folders[:] = [name for name in folders if not name.endswith(".egg-info")]
+        yield from (Path(folder, name) for name in names if name[0] != "." and Path(name).suffix not in BINARY)
