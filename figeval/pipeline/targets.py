@@ -49,7 +49,9 @@ def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) ->
 
 
 def behind(target: str, harness: Harness, complain: Callable[[str], None]) -> Iterable[TaskSpec]:
-    """The tasks that one argument means."""
+    """The tasks that one argument means. A registered name wins over a folder that happens to be called so."""
+    if target in harness.catalogue.tasks or target in harness.catalogue.suites:
+        return harness.catalogue.expand([target])
     path = Path(target)
     if path.is_dir():
         return in_folder(path, complain)

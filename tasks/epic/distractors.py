@@ -32,8 +32,8 @@ def alike_matrix(names: Sequence[str], groups: Iterable[Iterable[str]]) -> Alike
 def probabilities(scores: Scores) -> Scores:
     """Softmax of the scores standardised within each narrative (to variance 1); NaN stays NaN, the rest sums to 1.
 
-    Standardising gives models of any spread the same weight: cosines of 0.3 to 0.5 and of 0 to 0.05 alike. A row
-    without any spread says nothing and becomes uniform.
+    Standardising makes cosines of 0.3 to 0.5 and of 0 to 0.05 comparable. What it leaves is the shape: the more a
+    model singles out a few proverbs, the more it decides. A row without any spread says nothing and becomes uniform.
     """
     known = np.ma.masked_invalid(scores)
     shifted = known - known.max(axis=1, keepdims=True)  # softmax does not mind by how much

@@ -281,3 +281,11 @@ def test_built_in_benchmarks_are_sound(cli: Cli, real_data: str) -> None:
     assert done.code == 0, done.out
     assert "prior: 26124 examples" in done.out
     assert done.out.splitlines()[-1] == "5 tasks, 0 errors, 0 warnings"
+
+
+def test_a_folder_that_is_called_like_a_task_does_not_hide_it(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mini_fables").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert "20 examples" in cli("validate", "mini_fables").out

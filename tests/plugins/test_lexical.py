@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from figeval.builtin.plugins.lexical import Chance, Majority, Overlap, Random, word_set
 from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.backends.capabilities import ask, capabilities
+from figeval.builtin.plugins.lexical import Chance, Majority, Overlap, Random, word_set
 from figeval.errors import ModelError
 from figeval.plugins import load
 from figeval.types import (

@@ -7,12 +7,12 @@ import time
 
 import numpy as np
 import pytest
-from figeval.builtin.plugins import tfidf
-from figeval.builtin.plugins.tfidf import Tfidf
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from figeval.builtin.plugins import tfidf
+from figeval.builtin.plugins.tfidf import Tfidf
 from figeval.errors import DataError, ModelError
 from figeval.types import PairExample, RankingExample, TextPair
 

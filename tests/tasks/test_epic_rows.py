@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from figeval.builtin.tasks.epic import rows
 
+from figeval.builtin.tasks.epic import rows
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from figeval.builtin.tasks.impli import idioms, rows
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval.builtin.tasks.impli import idioms, rows
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError

@@ -1,0 +1,171 @@
+"""Exporters: several runs in one table that loads, compiles and says what it leaves out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import Any
+
+import pytest
+
+from figeval import hookimpl, plugins
+from figeval.errors import UnknownName
+from figeval.plugins import Host
+from figeval.records.schema import BaselineRecord, MacroRecord, ModelRecord, RunRecord
+from figeval.report.exporters import load_exporters
+from tests.runs import run, score, task
+
+
+def export(form: str, *runs: RunRecord) -> str:
+    return load_exporters(plugins.host()).get(form)(runs)
+
+
+def model(name: str) -> dict[str, Any]:
+    return {"model": ModelRecord(name=name, backend="encoder"), "identity": f"{abs(hash(name)):08x}"[:8]}
+
+
+TWO = (
+    run(task("proverbs", n=40), task("pairs", protocol="pairs", route="by_head"), **model("minilm")),
+    run(task("proverbs", n=40, scores=[score(value=-0.5, low=None, high=None)]), **model("tf_idf & co")),
+)
+
+
+def test_the_formats_are_registered() -> None:
+    assert {entry.name for entry in load_exporters(plugins.host())} >= {"csv", "json", "latex", "markdown"}
+
+
+def test_a_plugin_may_bring_another() -> None:
+    class Plugin:
+        @staticmethod
+        @hookimpl
+        def register_exporters(register: Any) -> None:
+            register("count", lambda runs: str(len(runs)))
+
+    host = Host()
+    host.load("mine", "a test", lambda: Plugin)
+    assert load_exporters(host).get("count")(TWO) == "2"
+    with pytest.raises(UnknownName, match="unknown format 'cuont'; did you mean 'count'"):
+        load_exporters(host).get("cuont")
+
+
+# ---- for programs ---------------------------------------------------------------------------------------------------
+
+
+def test_csv_has_one_number_per_row() -> None:
+    rows = list(csv.DictReader(io.StringIO(export("csv", *TWO))))
+    assert [(row["kind"], row["model"], row["task"], row["metric"], row["value"]) for row in rows] == [
+        ("model", "minilm", "proverbs", "acc", "0.25"),
+        ("baseline", "chance", "proverbs", "acc", "0.2"),
+        ("baseline", "overlap", "proverbs", "acc", "0.125"),
+        ("baseline", "overlap", "proverbs", "mrr", "0.3"),
+        ("model", "minilm", "pairs", "acc", "0.25"),
+        ("baseline", "chance", "pairs", "acc", "0.2"),
+        ("baseline", "overlap", "pairs", "acc", "0.125"),
+        ("baseline", "overlap", "pairs", "mrr", "0.3"),
+        ("model", "tf_idf & co", "proverbs", "acc", "-0.5"),
+        ("baseline", "chance", "proverbs", "acc", "0.2"),
+        ("baseline", "overlap", "proverbs", "acc", "0.125"),
+        ("baseline", "overlap", "proverbs", "mrr", "0.3"),
+    ]
+    assert rows[0]["route"] == "by_cosine"
+    assert rows[-4]["low"] == "", "unknown is empty, not 0"
+
+
+def test_json_keeps_types_and_unknowns() -> None:
+    record = run(
+        task(status="failed", scores=[], baselines=[]),
+        macro=[MacroRecord(suite="s", metric="acc", value=None, tasks=2)],
+    )
+    failed, macro = json.loads(export("json", record))
+    assert (failed["task"], failed["status"], failed["metric"], failed["value"]) == ("proverbs", "failed", None, None)
+    assert (macro["kind"], macro["task"], macro["metric"], macro["value"]) == ("macro mean", "s", "acc", None)
+    assert json.loads(export("json", TWO[0]))[0]["clusters"] == 20
+
+
+# ---- for people -----------------------------------------------------------------------------------------------------
+
+MARKDOWN = """\
+| task | metric | n | chance | overlap | minilm | tf_idf & co |
+| --- | --- | ---: | ---: | ---: | ---: | ---: |
+| proverbs | acc | 40 | 0.200 | 0.125 | 0.250 [0.100, 0.500] | -0.500 |
+| pairs | acc | 40 | 0.200 | 0.125 | 0.250 [0.100, 0.500] | – |
+
+- 95 % intervals in brackets, over clusters where examples are not independent.
+- minilm: choice by_cosine, pairs by_head
+- tf_idf & co: choice by_cosine
+"""
+
+
+def test_markdown() -> None:
+    assert export("markdown", *TWO) == MARKDOWN
+
+
+def test_runs_on_other_examples_never_share_a_line() -> None:
+    few = task(n=10, scores=[score(n=10)], warnings=["--limit: the first 10 of 40"])
+    other = task(examples_sha256="1" * 64)
+    text = export("markdown", run(task(), **model("a")), run(few, **model("b")), run(other, **model("c")))
+    table = [line for line in text.splitlines() if line.startswith("| proverbs")]
+    assert [line.count("–") for line in table] == [2, 2, 2]
+    assert "- b on proverbs: --limit: the first 10 of 40" in text
+
+
+def test_two_runs_of_one_model_are_told_apart() -> None:
+    first, second = run(task(), identity="11111111"), run(task(), identity="22222222")
+    head = export("markdown", first, second).splitlines()[0]
+    assert "| a-model (11111111) | a-model (22222222) |" in head
+
+
+def test_a_task_without_scores_is_told() -> None:
+    text = export("markdown", run(task(status="failed", scores=[])))
+    assert "- a-model has no scores on proverbs: failed" in text
+
+
+def test_nothing_breaks_a_markdown_table() -> None:
+    text = export("markdown", run(task(), **model("a|b\nc")))
+    assert r"a\|b c" in text
+    assert all(line.startswith("|") for line in text.split("\n\n")[0].splitlines())
+
+
+LATEX = r"""% minilm: choice by_cosine, pairs by_head
+% tf_idf & co: choice by_cosine
+\begin{table}
+\centering
+\begin{tabular}{llrrrrr}
+\toprule
+Task & Metric & $n$ & chance & overlap & minilm & tf\_idf \& co \\
+\midrule
+proverbs & acc & 40 & 0.200 & 0.125 & 0.250 {\scriptsize [0.100, 0.500]} & $-$0.500 \\
+pairs & acc & 40 & 0.200 & 0.125 & 0.250 {\scriptsize [0.100, 0.500]} & -- \\
+\bottomrule
+\end{tabular}
+\caption{Scores of minilm, tf\_idf \& co on $n = 40$ examples, trivial baselines beside them;
+in brackets the 95\,\% interval, over clusters where examples are not independent.}
+\label{tab:figeval}
+\end{table}
+"""
+
+
+def test_latex() -> None:
+    assert export("latex", *TWO) == LATEX
+
+
+def test_latex_lines_have_as_many_cells_as_columns_whatever_the_names() -> None:
+    strange = r"a&b%c$d#e_f{g}h~i^j\k<l>|m" + "\n%"
+    baseline = BaselineRecord(baseline="x & y", scores=[score(value=-0.1)])
+    record = run(task("p_q", baselines=[baseline], warnings=["two\nlines"]), **model(strange))
+    text = export("latex", record)
+    columns = len(re.search(r"\\begin\{tabular\}\{(l+r+)\}", text).group(1))
+    body = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert [len(re.findall(r"(?<!\\)&", line)) for line in body] == [columns - 1] * 2
+    outside = re.sub(r"\\[&%$#_{}]|\\text\w+\{\}", "", " ".join(body))
+    assert not set("%#_~^<>|") & set(outside)
+    assert text.count("\n% ") + text.startswith("% ") == 2
+    assert "$-$0.100" in text
+
+
+def test_latex_names_the_range_of_n() -> None:
+    record = run(task("a"), task("b", n=7, scores=[score(n=7)]))
+    assert "on $n = 7$ to $40$ examples" in export("latex", record)
+    assert r"\caption{Scores of a-model, trivial" in export("latex", run(task(scores=[])))

@@ -1,0 +1,14 @@
+"""A small finished run, made by a model without weights on tasks that travel with figeval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.runs import finished
+
+
+@pytest.fixture(scope="session")
+def mini_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finished(tmp_path_factory.mktemp("runs") / "mini", "mini", by=("figure",), log_samples=True)

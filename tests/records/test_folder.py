@@ -1,0 +1,215 @@
+"""The folder of a run survives kills, full disks and the curious, and refuses what it cannot understand."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.errors import RecordError
+from figeval.records.folder import RunFolder, find_record, read_record
+from figeval.records.schema import ModelRecord, RunRecord
+
+RECORD = RunRecord(
+    identity="0123abcd",
+    status="running",
+    started="2026-01-31T23:59:59Z",
+    command=["run"],
+    config={"model": "random", "tasks": ["t"]},
+    model=ModelRecord(name="random", backend="random"),
+    provenance={},
+)
+TEXTS = st.text() | st.sampled_from(["谚语", "a\nb\r\n\u2028\x85c", "\ud800", '"\\', "\x00", "😀" * 40])
+ROWS = st.lists(st.fixed_dictionaries({"id": TEXTS, "metrics": st.dictionaries(TEXTS, st.floats(0, 1))}), max_size=6)
+
+
+def write(folder: RunFolder, rows: list[dict]) -> None:
+    folder.predictions_file("t").parent.mkdir(parents=True, exist_ok=True)
+    with folder.appending("t") as writer:
+        for row in rows:
+            writer.write(row)
+
+
+# ---- predictions ----------------------------------------------------------------------------------------------------
+
+
+@given(rows=ROWS)
+def test_rows_come_back_as_they_were_written(rows: list[dict], tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = RunFolder(tmp_path_factory.mktemp("run"))
+    write(folder, rows)
+    assert list(folder.rows("t")) == rows
+
+
+@given(rows=ROWS, more=ROWS, data=st.data())
+def test_a_cut_anywhere_keeps_the_whole_lines_and_goes_on_after_them(
+    rows: list[dict], more: list[dict], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = RunFolder(tmp_path_factory.mktemp("run"))
+    write(folder, rows)
+    file = folder.predictions_file("t")
+    content = file.read_bytes()
+    cut = data.draw(st.integers(0, len(content)))
+    file.write_bytes(content[:cut])
+    whole = content[:cut].count(b"\n")
+    assert list(folder.rows("t")) == rows[:whole]
+    write(folder, more)
+    assert list(folder.rows("t")) == rows[:whole] + more
+
+
+def test_a_torn_line_longer_than_a_block_is_dropped(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    write(folder, [{"id": "1"}])
+    with folder.predictions_file("t").open("ab") as stream:
+        stream.write(b"x" * 200_000)
+    write(folder, [{"id": "2"}])
+    assert [row["id"] for row in folder.rows("t")] == ["1", "2"]
+
+
+def test_a_task_without_predictions_has_no_rows(tmp_path: Path) -> None:
+    assert not list(RunFolder(tmp_path).rows("t"))
+
+
+@pytest.mark.parametrize("line", [b"{broken}\n", b"\xff\xfe\n", b"[1, 2]\n", b"{}\n", b"\x00\x00\n"])
+def test_a_damaged_line_is_named(line: bytes, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    write(folder, [{"id": "1"}])
+    with folder.predictions_file("t").open("ab") as stream:
+        stream.write(line)
+    with pytest.raises(RecordError, match=r"t\.jsonl, line 2, .*delete the file"):
+        list(folder.rows("t"))
+
+
+def test_what_json_does_not_know_is_never_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write(RunFolder(tmp_path), [{"id": "1", "metrics": {"acc": float("nan")}}])
+
+
+def test_forgetting_a_task(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    write(folder, [{"id": "1"}])
+    folder.forget("t")
+    folder.forget("t")
+    assert not list(folder.rows("t"))
+
+
+WRITER = """
+import resource, sys
+from pathlib import Path
+from figeval.records.folder import RunFolder
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+folder = RunFolder(Path(sys.argv[1]))
+with folder.locked(), folder.appending("t") as writer:
+    for number in range(1000):
+        writer.write({"id": str(number), "filler": "x" * 90})
+"""
+
+
+def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", WRITER, tmp_path], capture_output=True, text=True, check=False)
+    assert "RecordError: no room left for" in done.stderr
+    assert "what was written is kept" in done.stderr
+    folder = RunFolder(tmp_path)
+    kept = [row["id"] for row in folder.rows("t")]
+    assert kept == [str(number) for number in range(len(kept))]
+    assert 30 < len(kept) < 50
+    write(folder, [{"id": "next"}])
+    assert [row["id"] for row in folder.rows("t")] == [*kept, "next"]
+
+
+# ---- the folder -----------------------------------------------------------------------------------------------------
+
+HOLDER = """
+import sys
+from pathlib import Path
+from figeval.records.folder import RunFolder
+with RunFolder(Path(sys.argv[1])).locked():
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_refused_and_the_lock_ends_with_the_first(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "locked\n"
+        with pytest.raises(RecordError, match="another figeval run is writing here"), RunFolder(tmp_path).locked():
+            pass
+        holder.kill()
+    with RunFolder(tmp_path).locked():
+        pass
+
+
+def test_a_place_where_no_folder_can_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    folder = RunFolder(tmp_path / "file" / "run")
+    with pytest.raises(RecordError, match=r"cannot write .*choose another place with --output_path"), folder.locked():
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(RecordError, match=r"Permission denied.*--output_path"), RunFolder(tmp_path / "run").locked():
+        pass
+
+
+# ---- run.json -------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_comes_back(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert folder.read() is None
+    folder.write(RECORD)
+    assert folder.read() == RECORD
+
+
+def test_a_kill_while_writing_leaves_the_old_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write(RECORD)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        folder.write(RECORD.model_copy(update={"status": "complete"}))
+    monkeypatch.undo()
+    assert folder.read() == RECORD
+    folder.write(RECORD.model_copy(update={"status": "complete"}))
+    assert [file.name for file in tmp_path.iterdir()] == ["run.json"], "no draft is left"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "has schema version None"),
+        (json.dumps({"schema_version": "2.0"}), "has schema version 2.0, this figeval reads 1.0"),
+        (json.dumps({**RECORD.model_dump(), "schema_version": "10.1"}), "has schema version 10.1"),
+        (json.dumps({**RECORD.model_dump(), "status": "half"}), "status: Input should be 'running'"),
+        (json.dumps({**RECORD.model_dump(), "extra": 1}), "extra: Extra inputs are not permitted"),
+    ],
+)
+def test_a_file_that_is_no_record_of_ours(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(RecordError) as caught:
+        RunFolder(tmp_path).read()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_another_minor_version_is_read(tmp_path: Path) -> None:
+    RunFolder(tmp_path).write(RECORD.model_copy(update={"schema_version": "1.7"}))
+    assert read_record(find_record(tmp_path)).schema_version == "1.7"
+
+
+def test_a_missing_record_says_what_to_give(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"cannot read .*give the folder of a run"):
+        read_record(find_record(tmp_path / "nowhere"))

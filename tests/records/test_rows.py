@@ -1,0 +1,84 @@
+"""One line of predictions: typed numbers, NaN and infinity told apart, no text of the benchmark."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.records.rows import TOP, prediction_row
+from figeval.records.schema import PredictionRow
+from figeval.types import ChoiceExample, PairExample, Prediction, RankingExample
+
+COMMON = {"id": "1", "cluster": "c", "group": "g", "meta": {"idiom": "i"}}
+
+
+def stored(example, prediction, **metrics):
+    """A row as it comes back from the file, checked against the published model."""
+    row = json.loads(json.dumps(prediction_row(example, prediction, metrics, samples=False), allow_nan=False))
+    PredictionRow.model_validate(row)
+    return row
+
+
+def test_choice() -> None:
+    example = ChoiceExample(query="q", options=("a", "b"), gold=1, **COMMON)
+    row = stored(example, Prediction(example_id="1", value=1, scores=(0.25, 0.5)), acc=1.0)
+    assert row == {
+        "id": "1",
+        "status": "ok",
+        "pred": 1,
+        "gold": 1,
+        "scores": [0.25, 0.5],
+        "tied": 1,
+        "truncated": False,
+        "metrics": {"acc": 1.0},
+        "cluster": "c",
+        "group": "g",
+        "meta": {"idiom": "i"},
+    }
+
+
+def test_pairs() -> None:
+    example = PairExample(left="l", right="r", label="yes", **COMMON)
+    prediction = Prediction(example_id="1", value="no", scores=(0.1, 0.9), labels=("yes", "no"), truncated=True)
+    row = stored(example, prediction, macro_f1=[0.0, 1.0])
+    assert (row["pred"], row["gold"], row["truncated"], row["metrics"]) == ("no", "yes", True, {"macro_f1": [0.0, 1.0]})
+
+
+def test_no_answer_keeps_its_reason_and_what_was_written() -> None:
+    example = ChoiceExample(query="q", options=("a", "b"), gold=None, **COMMON)
+    row = stored(example, Prediction(example_id="1", value=None, status="unparseable", raw="I would rather not"))
+    assert (row["pred"], row["gold"], row["status"], row["raw"]) == (None, None, "unparseable", "I would rather not")
+    assert row["metrics"] == {}
+
+
+def test_nan_and_infinity_are_told_apart() -> None:
+    example = ChoiceExample(query="q", options=("a", "b", "c"), gold=0, **COMMON)
+    row = stored(example, Prediction(example_id="1", value=None, scores=(math.nan, math.inf, -math.inf), status="nan"))
+    assert row["scores"] == [None, "inf", "-inf"]
+
+
+@given(scores=st.lists(st.floats(allow_nan=False), min_size=1, max_size=40), data=st.data())
+def test_ranking_keeps_the_best_and_the_right_ones(scores: list[float], data: st.DataObject) -> None:
+    relevant = data.draw(st.sets(st.integers(0, len(scores) - 1), min_size=1))
+    texts = tuple(map(str, range(len(scores))))
+    example = RankingExample(query="q", candidates=texts, relevant=frozenset(relevant), **COMMON)
+    row = stored(example, Prediction(example_id="1", value=0, scores=tuple(scores)))
+    best = sorted(range(len(scores)), key=lambda index: -scores[index])[:TOP]
+    assert [index for index, _ in row["top"]] == best
+    assert row["gold"] == sorted(relevant)
+    assert [float(score) for score in row["relevant_scores"]] == [scores[index] for index in sorted(relevant)]
+
+
+@pytest.mark.parametrize(("n", "kept"), [(3, 4), (40, 1)])
+def test_samples_keep_texts_but_not_hundreds_of_shared_candidates(n: int, kept: int) -> None:
+    texts = tuple(map(str, range(n)))
+    example = RankingExample(query="q", candidates=texts, relevant=frozenset({0}), **COMMON)
+    prediction = Prediction(example_id="1", value=0, scores=(1.0,) * n, tied=n)
+    row = prediction_row(example, prediction, {}, samples=True)
+    assert len(row["texts"]) == kept
+    assert row["all_scores"] == [1.0] * n
+    PredictionRow.model_validate(row)

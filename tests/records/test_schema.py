@@ -1,0 +1,78 @@
+"""The published JSON Schemas are those of the code, and what figeval writes keeps to them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from figeval.records.schema import json_schemas, publish
+from tests.runs import finished
+
+SCHEMAS = Path(__file__).resolve().parents[2] / "results" / "schema"
+
+
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    schema = json.loads((SCHEMAS / name).read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == jsonschema.Draft202012Validator.META_SCHEMA["$id"]
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_the_published_files_are_up_to_date(tmp_path: Path) -> None:
+    publish(tmp_path)
+    for name in json_schemas():
+        made, committed = ((folder / name).read_text(encoding="utf-8") for folder in (tmp_path, SCHEMAS))
+        assert made == committed, "run `python -m figeval.records.schema`"
+
+
+def test_a_run_keeps_to_them(mini_run: Path) -> None:
+    record = json.loads((mini_run / "run.json").read_text(encoding="utf-8"))
+    validator("run.schema.json").validate(record)
+    row_schema = validator("predictions.schema.json")
+    files = list((mini_run / "predictions").iterdir())
+    assert len(files) == len(record["tasks"]) == 4
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            row_schema.validate(json.loads(line))
+
+
+def test_a_run_has_what_was_promised(mini_run: Path) -> None:
+    record = json.loads((mini_run / "run.json").read_text(encoding="utf-8"))
+    for task in record["tasks"]:
+        assert task["task"].startswith("mini_")
+        assert task["route"].startswith("by_")
+        assert {one["baseline"] for one in task["baselines"]} >= {"chance"}
+        for score in task["scores"]:
+            assert {"metric", "value", "low", "high", "stderr", "n"} <= set(score)
+    assert record["provenance"]["packages"]["figeval"]
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"tasks": [{"task": "t"}]}, "tasks"),
+        ({"status": "half"}, "status"),
+        ({"unknown": 1}, ""),
+        ({"schema_version": 1}, "schema_version"),
+    ],
+)
+def test_the_schema_refuses_what_is_no_record(change: dict, path: str, mini_run: Path) -> None:
+    record = json.loads((mini_run / "run.json").read_text(encoding="utf-8"))
+    with pytest.raises(jsonschema.ValidationError) as caught:
+        validator("run.schema.json").validate({**record, **change})
+    assert caught.value.json_path.startswith(f"$.{path}".rstrip("."))
+
+
+def test_texts_are_stored_only_when_asked_for(mini_run: Path, tmp_path: Path) -> None:
+    def rows(folder: Path) -> list[dict]:
+        lines = (folder / "predictions/mini_fables.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    assert all(row["texts"] and row["all_scores"] for row in rows(mini_run))
+    without = rows(finished(tmp_path / "run", "mini_fables"))
+    assert not any({"texts", "all_scores"} & set(row) for row in without)
+    fable = rows(mini_run)[0]["texts"][0]
+    assert fable not in (tmp_path / "run/predictions/mini_fables.jsonl").read_text(encoding="utf-8")

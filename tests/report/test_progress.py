@@ -1,0 +1,106 @@
+"""Progress: a bar with rate and time left on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from figeval.report import progress
+from figeval.report.progress import Bar, Lines, progress_on
+from tests.processes import figeval
+from tests.runs import task
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def test_the_console_decides() -> None:
+    assert isinstance(progress_on(Console(file=io.StringIO())), Lines)
+    assert isinstance(progress_on(Console(file=io.StringIO(), force_terminal=True)), Bar)
+
+
+def test_plain_lines_say_what_is_done_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 4.0, 11.0, 12.0, 25.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    out = io.StringIO()
+    lines = Lines(Console(file=out))
+    with lines.live():
+        lines.task_started("proverbs[1]", 400, 100)
+        for _ in range(4):
+            lines.advanced(50)
+        lines.scoring("baselines")
+        lines.task_ended(task("proverbs[1]", seconds=24.0, baseline_seconds=1.5))
+        lines.task_ended(task("broken", status="failed"))
+    assert out.getvalue().splitlines() == [
+        "proverbs[1]: 400 examples, 100 of them kept from before",
+        "proverbs[1]: 200 of 400 after 11 s",
+        "proverbs[1]: 300 of 400 after 25 s",
+        "proverbs[1]: done in 25.5 s",
+        "broken: FAILED in 0.0 s",
+    ]
+
+
+def test_the_bar_shows_count_rate_and_time_left() -> None:
+    out = io.StringIO()
+    bar = Bar(Console(file=out, force_terminal=True, width=100, no_color=True))
+    with bar.live() as live:
+        bar.task_started("proverbs", 400, 100)
+        for _ in range(10):
+            time.sleep(0.01)
+            bar.advanced(20)
+        live.refresh()
+        during = ESCAPES.sub("", out.getvalue())
+        bar.scoring("baselines")
+        live.refresh()
+        bar.task_ended(task("proverbs", seconds=2.5))
+        bar.task_started("broken", 10, 0)
+        bar.task_ended(task("broken", status="failed"))
+    after = ESCAPES.sub("", out.getvalue())
+    assert re.search(r"proverbs\s+[━╺╸ ]+\s+300/400\s+[\d,]+/s\s+0:00:0\d", during), during
+    assert "baselines …" in after
+    assert re.search(r"400\s+2\.5 s", after)
+    assert re.search(r"broken.*FAILED", after)
+
+
+COMMAND = ("run", "--tasks", "mini_fables", "--model", "overlap")
+
+
+def test_a_run_without_a_terminal_prints_lines_on_stderr_and_the_table_on_stdout(tmp_path: Path) -> None:
+    done = figeval(*COMMAND, "--output_path", "run", cwd=tmp_path)
+    assert re.fullmatch(r"mini_fables: 20 examples\nmini_fables: done in \d+\.\d s\n", done.stderr)
+    assert done.stdout.startswith("overlap (overlap)\ntask ")
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_a_run_on_a_terminal_shows_a_bar(tmp_path: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "figeval", *COMMAND, "--output_path", "run"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        seen = b""
+        while piece := read(ours):
+            seen += piece
+        assert process.wait() == 0
+    os.close(ours)
+    text = ESCAPES.sub("", seen.decode())
+    assert re.search(r"mini_fables\s+━+\s+20/20", text), text
+    assert "mini_fables: 20 examples" not in text
+
+
+def read(descriptor: int) -> bytes:
+    """What the other end of a pseudo-terminal wrote, nothing once it is closed (Linux raises then)."""
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:
+        return b""

@@ -1,0 +1,140 @@
+"""Tables for people: plain text for pipes, folded columns on a terminal, and nothing left unsaid."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from figeval.records.schema import BreakdownRecord, GroupRecord, MacroRecord, ModelRecord, RunRecord
+from figeval.report.grid import AND, Grid
+from figeval.report.table import notes, rows, show, show_breakdowns
+from tests.runs import run, score, task
+
+
+def printed(record: RunRecord, **console: Any) -> str:
+    out = io.StringIO()
+    show(record, Console(file=out, **console))
+    return out.getvalue()
+
+
+# ---- what is said ---------------------------------------------------------------------------------------------------
+
+
+def test_a_score_stands_with_its_interval_and_its_floor() -> None:
+    (row,) = rows(run(task()))
+    assert row == (
+        *("proverbs", "by_cosine", "acc", "0.2500", "0.100 to 0.500", "40", "20"),
+        "chance 0.200 · overlap 0.125",
+    )
+
+
+def test_a_task_is_named_once() -> None:
+    first, second = rows(run(task(scores=[score(), score("mrr", 0.5)])))
+    assert first[:3] == ("proverbs", "by_cosine", "acc")
+    assert second[:3] == ("", "", "mrr")
+    assert second[-1] == "overlap 0.300"
+
+
+def test_what_is_unknown_is_a_dash() -> None:
+    (row,) = rows(run(task(scores=[score(value=None, low=None, high=None)])))
+    assert row[3:5] == ("–", "–")
+
+
+def test_a_failed_task_has_a_row_and_its_last_line() -> None:
+    record = run(task(status="failed", scores=[], error="Traceback …\n  somewhere\nValueError: no such word\n"))
+    (row,) = rows(record)
+    assert row[:4] == ("proverbs", "by_cosine", "failed", "–")
+    assert list(notes(record)) == ["proverbs failed: ValueError: no such word"]
+
+
+def test_a_task_still_to_come_has_a_row() -> None:
+    (row,) = rows(run(task(status="running", scores=[]), status="running"))
+    assert row[:4] == ("proverbs", "by_cosine", "not yet", "–")
+
+
+def test_a_suite_shows_a_macro_mean_under_its_name() -> None:
+    record = run(task(), macro=[MacroRecord(suite="all", metric="acc", value=0.25, tasks=9)])
+    assert list(rows(record))[-1][:4] == ("all: macro mean of 9", "", "acc", "0.2500")
+
+
+def test_everything_odd_is_a_note() -> None:
+    counts = {"ok": 30, "nan": 4, "unparseable": 6, "ties": 2, "truncated_inputs": 1, "refusal": 0}
+    record = run(task(counts=counts, warnings=["--limit: the first 40 of 99"]), warnings=["the clock went back"])
+    assert list(notes(record)) == [
+        "proverbs: 4 NaN; 6 unparseable; 2 ties, scored by expectation; 1 inputs cut to the model's length",
+        "proverbs: --limit: the first 40 of 99",
+        "the clock went back",
+    ]
+    assert not list(notes(run(task(counts={"ok": 40}))))
+
+
+# ---- how it is printed ----------------------------------------------------------------------------------------------
+
+PLAIN = """\
+a-model (encoder)
+task      route      metric   value   95 % interval   n  clusters  baselines
+proverbs  by_cosine  acc     0.2500  0.100 to 0.500  40        20  chance 0.200 · overlap 0.125
+  proverbs: 3 ties, scored by expectation
+"""
+
+
+def test_plain_output_is_aligned_text_however_narrow_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    assert printed(run(task(counts={"ties": 3}))) == PLAIN
+
+
+def test_brackets_are_no_markup() -> None:
+    record = run(task("t", warnings=["[bold]see[/bold] [/]"]), model=ModelRecord(name="hf:a[/]b", backend="[red]x"))
+    for console in ({}, {"force_terminal": True, "width": 200, "no_color": True}):
+        text = printed(record, **console)
+        assert "hf:a[/]b ([red]x)" in text
+        assert "[bold]see[/bold] [/]" in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
+def test_nothing_is_cut_on_a_terminal(width: int) -> None:
+    text = printed(run(task("impli_idioms_silver_ent")), force_terminal=True, width=width, color_system=None)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    letters = sorted("".join(text.split()))
+    for part in ("impli_idioms_silver_ent", "acc", "0.2500", "0.100 to 0.500", "chance 0.200", "overlap 0.125"):
+        for letter in "".join(part.split()):
+            letters.remove(letter)
+    if width >= 80:
+        assert "impli_idioms_silver_ent" in text
+        assert "chance 0.200" in text
+
+
+def test_a_narrow_terminal_does_without_spare_columns_and_breaks_between_parts() -> None:
+    grid = Grid(("name", "spare", "parts"), [("a", "x" * 9, AND.join(["one two", "three"]))], spare=("spare",))
+
+    def on(width: int) -> list[str]:
+        out = io.StringIO()
+        grid.print(Console(file=out, force_terminal=True, width=width, color_system=None))
+        return [line.rstrip() for line in out.getvalue().splitlines()]
+
+    assert on(40) == ["name  spare      parts", "a     xxxxxxxxx  one two · three"]
+    assert on(25) == ["name  spare      parts", "a     xxxxxxxxx  one two", "                 three"]
+    assert on(15) == ["name  parts", "a     one two", "      three"]
+
+
+def test_breakdowns_show_the_most_frequent_and_count_the_rest() -> None:
+    groups = [GroupRecord(value=f"idiom {i}", scores=[score(n=99 - i)]) for i in range(25)]
+    record = run(task(breakdowns=[BreakdownRecord(by="idiom", groups=groups)]))
+    out = io.StringIO()
+    show_breakdowns(record, Console(file=out))
+    lines = out.getvalue().splitlines()
+    assert lines[:3] == [
+        "",
+        "proverbs by idiom",
+        "idiom     metric   value   95 % interval   n",
+    ]
+    assert lines[3] == "idiom 0   acc     0.2500  0.100 to 0.500  99"
+    assert lines[-1] == "  … and 5 more in run.json"
+    assert len(lines) == 3 + 20 + 1
+    out = io.StringIO()
+    show_breakdowns(record, Console(file=out), most=None)
+    assert len(out.getvalue().splitlines()) == 3 + 25

@@ -1,0 +1,65 @@
+"""Runs to look at: real ones of a model without weights, and records made up cell by cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from figeval import plugins
+from figeval.config import RunConfig
+from figeval.pipeline import Harness
+from figeval.pipeline import run as run_pipeline
+from figeval.records.schema import BaselineRecord, ModelRecord, RunRecord, ScoreRecord, TaskRecord
+
+
+class Deaf:
+    """An observer that does not listen."""
+
+    def task_started(self, task: str, n: int, done: int) -> None: ...
+    def advanced(self, rows: int) -> None: ...
+    def scoring(self, what: str) -> None: ...
+    def task_ended(self, task: TaskRecord) -> None: ...
+
+
+def finished(folder: Path, *tasks: str, **settings: Any) -> Path:
+    """The folder of a run of `overlap`, or of another model, on these tasks."""
+    config = RunConfig(**{"model": "overlap", "tasks": tasks, "output_path": folder, **settings})
+    run_pipeline(config, Harness(plugins.host()), Deaf())
+    return folder
+
+
+def score(metric: str = "acc", value: float | None = 0.25, **changes: Any) -> ScoreRecord:
+    fields = {"low": 0.1, "high": 0.5, "stderr": 0.1, "n": 40, "clusters": 20, "interval": "clustered t"}
+    return ScoreRecord(metric=metric, value=value, **{**fields, **changes})
+
+
+def task(name: str = "proverbs", **changes: Any) -> TaskRecord:
+    fields: dict[str, Any] = {
+        "version": 1,
+        "protocol": "choice",
+        "route": "by_cosine",
+        "status": "done",
+        "n": 40,
+        "available": 40,
+        "examples_sha256": "0" * 64,
+        "predictions": f"predictions/{name}.jsonl",
+        "scores": [score()],
+        "baselines": [
+            BaselineRecord(baseline="chance", scores=[score(value=0.2)]),
+            BaselineRecord(baseline="overlap", scores=[score(value=0.125), score("mrr", 0.3)]),
+        ],
+    }
+    return TaskRecord(task=name, **{**fields, **changes})
+
+
+def run(*tasks: TaskRecord, **changes: Any) -> RunRecord:
+    fields: dict[str, Any] = {
+        "identity": "0123abcd",
+        "status": "complete",
+        "started": "2026-01-31T23:59:59Z",
+        "command": [],
+        "config": {},
+        "provenance": {},
+        "model": ModelRecord(name="a-model", backend="encoder"),
+    }
+    return RunRecord(tasks=list(tasks), **{**fields, **changes})

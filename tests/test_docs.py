@@ -1,0 +1,122 @@
+"""Documentation that runs. Each page is followed from top to bottom in an empty folder of its own:
+
+* a block after `<!-- file: NAME -->` is written to that file;
+* in a `console` block what stands behind `$ ` is run, and must end with exit code 0; every other line must be found
+  in what it prints, `…` standing for anything;
+* a `python` block that is no file is run after the page's earlier ones;
+* `<!-- needs: real data -->` skips a block where the benchmarks are not at hand, `<!-- untested: WHY -->` always.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/plugins.md", "docs/statistics.md", "docs/architecture.md")
+BLOCK = re.compile(r"(?P<notes>(?:^<!--.*?-->\n)*)^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+NOTE = re.compile(r"<!-- (file|needs|untested): (.*?) -->")
+LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block, where it begins, and what its comments say."""
+
+    line: int
+    language: str
+    text: str
+    notes: dict[str, str]
+
+
+def blocks(page: str) -> Iterator[Block]:
+    for found in BLOCK.finditer(page):
+        line = page.count("\n", 0, found.start()) + 1
+        yield Block(line, found["language"], found["text"], dict(NOTE.findall(found["notes"])))
+
+
+@dataclass
+class Session:
+    """The folder of a page, a shell that stays open between its blocks, and the Python of earlier blocks."""
+
+    folder: Path
+    variables: list[str] = field(default_factory=list)
+    python: str = ""
+
+    def follow(self, block: Block) -> None:
+        kind = "file" if "file" in block.notes else block.language
+        self.ACTIONS.get(kind, lambda *_: None)(self, block)
+
+    def write(self, block: Block) -> None:
+        file = self.folder / block.notes["file"]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(block.text, encoding="utf-8")
+
+    def console(self, block: Block) -> None:
+        for command, expected in commands(block.text):
+            if command.startswith("export "):  # holds for the page's later commands too
+                self.variables.append(command)
+                continue
+            printed = self.run(["bash", "-euo", "pipefail", "-c", "\n".join([*self.variables, command])], command)
+            for line in expected:
+                pattern = ".*".join(re.escape(" ".join(part.split())) for part in line.split("…"))
+                assert re.search(pattern, printed), f"{command} did not print\n{line}\nbut\n{printed}"
+
+    def script(self, block: Block) -> None:
+        self.python += block.text
+        self.run([sys.executable, "-c", self.python], "the Python of this page")
+
+    def run(self, command: list[str], name: str) -> str:
+        """What a command prints, blanks squeezed."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "COLUMNS": "160", "HF_HUB_OFFLINE": "1"}
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{name} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return re.sub(r"[ \t]+", " ", done.stdout + done.stderr)
+
+    ACTIONS = {"file": write, "console": console, "python": script}
+
+
+def commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    """(command, lines that it must print)."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, *printed = part.splitlines()
+        yield command, [line for line in printed if line.strip()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_runs(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    session = Session(tmp_path / "page")
+    session.folder.mkdir()
+    for block in blocks((ROOT / name).read_text(encoding="utf-8")):
+        if "untested" in block.notes or ("needs" in block.notes and not at_hand(block.notes["needs"], request)):
+            continue
+        try:
+            session.follow(block)
+        except AssertionError as error:
+            raise AssertionError(f"{name}, line {block.line}: {error}") from None
+
+
+def at_hand(what: str, request: pytest.FixtureRequest) -> bool:
+    """Whether a block has what it needs."""
+    needs: dict[str, Callable[[], object]] = {"real data": lambda: request.getfixturevalue("real_data")}
+    try:
+        needs[what]()
+    except pytest.skip.Exception:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_its_links_lead_somewhere(name: str) -> None:
+    page = ROOT / name
+    dead = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / link).exists()]
+    assert not dead
