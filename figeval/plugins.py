@@ -52,6 +52,8 @@ class Host:
         self.plugins[name] = Plugin(name, origin)
         try:
             plugin = imported()
+            if (known := self.manager.get_name(plugin)) is not None:
+                raise PluginError(f"the same plugin is already loaded as {known!r}")
             check_hooks(plugin)
             self.manager.register(plugin, name)
         except BROKEN as error:

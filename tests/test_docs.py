@@ -21,7 +21,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/plugins.md", "docs/statistics.md", "docs/architecture.md")
-BLOCK = re.compile(r"(?P<notes>(?:^<!--.*?-->\n)*)^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"(?P<notes>(?:^<!--[^\n]*-->\n)*)"  # comments right above it
+    r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
 NOTE = re.compile(r"<!-- (file|needs|untested): (.*?) -->")
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 
@@ -37,6 +41,8 @@ class Block:
 
 
 def blocks(page: str) -> Iterator[Block]:
+    """The blocks of a page; every fence must belong to one."""
+    assert 2 * len(BLOCK.findall(page)) == len(re.findall(r"^```", page, flags=re.MULTILINE))
     for found in BLOCK.finditer(page):
         line = page.count("\n", 0, found.start()) + 1
         yield Block(line, found["language"], found["text"], dict(NOTE.findall(found["notes"])))
@@ -51,8 +57,10 @@ class Session:
     python: str = ""
 
     def follow(self, block: Block) -> None:
-        kind = "file" if "file" in block.notes else block.language
-        self.ACTIONS.get(kind, lambda *_: None)(self, block)
+        actions = {"file": self.write, "console": self.console, "python": self.script}
+        action = actions.get("file" if "file" in block.notes else block.language)
+        if action is not None:
+            action(block)
 
     def write(self, block: Block) -> None:
         file = self.folder / block.notes["file"]
@@ -80,8 +88,6 @@ class Session:
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{name} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
         return re.sub(r"[ \t]+", " ", done.stdout + done.stderr)
-
-    ACTIONS = {"file": write, "console": console, "python": script}
 
 
 def commands(text: str) -> Iterator[tuple[str, list[str]]]:

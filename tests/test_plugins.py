@@ -144,6 +144,12 @@ def test_two_distributions_with_one_name_are_both_loaded() -> None:
     assert len(list(host.implementations("run_started"))) == 2
 
 
+def test_one_module_under_two_names_is_loaded_once() -> None:
+    one = plugin(run_started=lambda run: None)
+    host = hosting(one, one)
+    assert problems(host) == {"p0": [], "p1": ["not loaded: the same plugin is already loaded as 'p0'"]}
+
+
 def test_check_hooks_accepts_a_default_of_the_authors_own() -> None:
     plugins.check_hooks(plugin(register_tasks=lambda register, folder="mine": None))
     with pytest.raises(PluginError, match="takes register, not 'folder'"):

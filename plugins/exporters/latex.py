@@ -54,7 +54,7 @@ def _body(table: Sequence[Line], trivial: Sequence[str], runs: int) -> Iterable[
                 escape(line.task) if line.task != before else "",
                 escape(line.metric),
                 str(line.n),
-                *(number(line.baselines.get(name)) or MISSING for name in trivial),
+                *(figure(line.baselines.get(name)) or MISSING for name in trivial),
                 *(cell(line.scores.get(place)) for place in range(runs)),
             ]
         )
@@ -68,10 +68,20 @@ def row(cells: Iterable[str]) -> str:
 
 def cell(score: ScoreRecord | None) -> str:
     r"""`0.183 {\scriptsize [0.058, 0.308]}`."""
-    value, interval = number(score), bounds(score)
+    value, interval = figure(score), bounds(score)
     if value is None:
         return MISSING
-    text = value if interval is None else rf"{value} {{\scriptsize {interval}}}"
+    return value if interval is None else rf"{value} {{\scriptsize {minus(interval)}}}"
+
+
+def figure(score: ScoreRecord | None) -> str | None:
+    """The value as LaTeX sets it, None where there is none."""
+    text = number(score)
+    return None if text is None else minus(text)
+
+
+def minus(text: str) -> str:
+    """A minus sign where a hyphen stands."""
     return text.replace("-", "$-$")
 
 
@@ -81,12 +91,14 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
     sizes = sorted({line.n for line in table})
     counts = "" if not sizes else f"$n = {sizes[0]}$" if len(sizes) == 1 else f"$n = {sizes[0]}$ to ${sizes[-1]}$"
     examples = f" on {counts} examples" if counts else ""
-    return (
-        rf"Scores of {models}{examples}, trivial baselines beside them; in brackets the 95\,\% interval, "
-        "over clusters where examples are not independent."
+    return "\n".join(
+        [
+            f"Scores of {models}{examples}, trivial baselines beside them;",
+            r"in brackets the 95\,\% interval, over clusters where examples are not independent.",
+        ]
     )
 
 
 def escape(text: str) -> str:
-    """Text in which nothing is a command."""
-    return "".join(SPECIAL.get(letter, letter) for letter in text)
+    """Text on one line in which nothing is a command."""
+    return "".join(SPECIAL.get(letter, letter) for letter in " ".join(text.split()))

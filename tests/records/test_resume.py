@@ -15,14 +15,17 @@ import pytest
 from tests.processes import figeval
 
 SLOW = """
-import time
+import os, time
 from figeval import hookimpl
 
 class Slow:
-    def __init__(self, model="", nap=0.005):
-        self.nap = nap
+    def __init__(self, model=""):
+        self.batches = 0
     def score_pairs(self, pairs):
-        time.sleep(self.nap * len(pairs))
+        self.batches += 1
+        if self.batches > 1 and "NAP" in os.environ:
+            open("napping", "w").close()
+            time.sleep(60)
         return [float(len(set(pair.left.split()) & set(pair.right.split()))) for pair in pairs]
 
 @hookimpl
@@ -31,17 +34,28 @@ def register_backends(register):
 """
 
 
+TASKS = ("--tasks", "mini_fables,mini_proverbs", "--model", "slow")
+
+
 @pytest.fixture
 def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that takes its time."""
+    """A model that answers its first batch, the first task, at once and then takes a nap."""
     (tmp_path / "slow_plugin.py").write_text(SLOW)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("FIGEVAL_PLUGINS", "slow_plugin")
 
 
-def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "figeval", "run", "--output_path", "run", *arguments]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def started(folder: Path) -> subprocess.Popen[str]:
+    """A run whose first task is done and whose second one is being computed."""
+    command = [sys.executable, "-m", "figeval", "run", "--output_path", "run", *TASKS]
+    environment = {**os.environ, "NAP": "yes"}
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not (folder / "napping").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    return process
 
 
 def rows(folder: Path, task: str) -> list[dict]:
@@ -49,29 +63,22 @@ def rows(folder: Path, task: str) -> list[dict]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
 
 
-TASKS = ("--tasks", "mini_fables,mini_proverbs", "--model", "slow")
-
-
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_run_goes_on_and_ends_like_an_undisturbed_one(slow: None, tmp_path: Path, kill: int) -> None:
-    process = started(tmp_path, *TASKS)
-    deadline = time.monotonic() + 60
-    while not rows(tmp_path, "mini_fables") and time.monotonic() < deadline:
-        time.sleep(0.02)
+    process = started(tmp_path)
     process.send_signal(kill)
     _, errors = process.communicate(timeout=30)
     if kill == signal.SIGINT:
         assert process.returncode == 130
         assert errors.splitlines()[-1].startswith("figeval: interrupted; what was computed is kept")
-    before = len(rows(tmp_path, "mini_fables")) + len(rows(tmp_path, "mini_proverbs"))
-    assert 0 < before < 80
+    assert (len(rows(tmp_path, "mini_fables")), len(rows(tmp_path, "mini_proverbs"))) == (20, 0)
     shown = figeval("show", "run", cwd=tmp_path).stdout
     assert "running, begun" in shown
-    assert f"mini_proverbs: {len(rows(tmp_path, 'mini_proverbs'))} of 60 examples answered" in shown
+    assert "mini_proverbs: 0 of 60 examples answered" in shown
 
     resumed = figeval("run", "--output_path", "run", *TASKS, cwd=tmp_path)
-    assert "of them kept from before" in resumed.stderr
-    figeval("run", "--output_path", "whole", *TASKS, "--model_args", "nap=0", cwd=tmp_path)
+    assert "mini_fables: 20 examples, 20 of them kept from before" in resumed.stderr
+    figeval("run", "--output_path", "whole", *TASKS, cwd=tmp_path)
     one, other = (json.loads((tmp_path / name / "run.json").read_text())["tasks"] for name in ("run", "whole"))
     assert [task["scores"] for task in one] == [task["scores"] for task in other]
     for task in ("mini_fables", "mini_proverbs"):
@@ -80,12 +87,8 @@ def test_a_killed_run_goes_on_and_ends_like_an_undisturbed_one(slow: None, tmp_p
 
 
 def test_a_second_run_in_the_same_folder_is_refused_while_the_first_goes_on(slow: None, tmp_path: Path) -> None:
-    process = started(tmp_path, *TASKS, "--model_args", "nap=1")
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "run/run.json").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    arguments = ("run", "--output_path", "run", *TASKS, "--model_args", "nap=1")
-    refused = figeval(*arguments, cwd=tmp_path, code=2)
+    process = started(tmp_path)
+    refused = figeval("run", "--output_path", "run", *TASKS, cwd=tmp_path, code=2)
     assert refused.stderr == "figeval: run: another figeval run is writing here; wait for it\n"
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()

@@ -1,0 +1,97 @@
+"""Batches: order, budget, memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.builtin.plugins._batching import Budget, is_exhausted, run_batches
+from figeval.errors import ModelError
+
+lengths = st.lists(st.integers(1, 200), max_size=60)
+
+
+@given(lengths=lengths, tokens=st.integers(1, 500))
+def test_results_come_in_the_order_of_the_inputs_within_the_budget(lengths: list[int], tokens: int) -> None:
+    batches = []
+
+    def forward(rows: list[int]) -> list[tuple[int, int]]:
+        batches.append(rows)
+        return [(row, lengths[row]) for row in rows]
+
+    assert run_batches(lengths, forward, Budget(tokens)) == list(enumerate(lengths))
+    assert all(len(rows) == 1 or len(rows) * max(lengths[row] for row in rows) <= tokens for rows in batches)
+    assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
+
+
+@given(lengths=lengths, rows=st.integers(1, 70))
+def test_a_batch_size_fixes_the_rows_of_all_batches_but_the_last(lengths: list[int], rows: int) -> None:
+    sizes = []
+
+    def forward(batch: list[int]) -> list[int]:
+        sizes.append(len(batch))
+        return batch
+
+    run_batches(lengths, forward, Budget(1, rows))
+    assert all(size == rows for size in sizes[:-1])
+    assert all(size <= rows for size in sizes[-1:])
+
+
+@given(lengths=lengths, fits=st.integers(1, 400))
+def test_the_budget_halves_until_it_fits_and_stays_there(lengths: list[int], fits: int) -> None:
+    def forward(rows: list[int]) -> list[int]:
+        longest = max(lengths[row] for row in rows)
+        if len(rows) > 1 and len(rows) * longest > fits:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+        return rows
+
+    budget = Budget(100_000)
+    assert run_batches(lengths, forward, budget) == list(range(len(lengths)))
+    halved = budget.halved
+    assert run_batches(lengths, forward, budget) == list(range(len(lengths)))
+    assert budget.halved == halved, "what held the first time holds the second time"
+    assert budget.describe() == {"batch_size": "auto", "tokens_per_batch": budget.tokens, "halved": halved}
+
+
+@pytest.mark.parametrize(
+    ("error", "exhausted"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), True),
+        (RuntimeError("MPS backend out of memory (MPS allocated: 9.05 GB)"), True),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:119] DefaultCPUAllocator: can't allocate memory"), True),
+        (RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 40 bytes"), True),
+        (MemoryError(), True),
+        (RuntimeError("The size of tensor a (49) must match the size of tensor b (48)"), False),
+    ],
+)
+def test_which_errors_say_that_memory_ran_out(error: Exception, exhausted: bool) -> None:
+    assert is_exhausted(error) is exhausted
+
+
+def test_an_error_that_is_no_lack_of_memory_is_not_retried() -> None:
+    calls = []
+
+    def forward(rows: list[int]) -> list[int]:
+        calls.append(rows)
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    with pytest.raises(RuntimeError, match="shapes"):
+        run_batches([3, 4], forward, Budget(100))
+    assert len(calls) == 1
+
+
+def never_fits(rows: list[int]) -> list[int]:
+    raise MemoryError
+
+
+@pytest.mark.parametrize(("budget", "cure"), [(Budget(1, 64), "auto or a smaller one"), (Budget(10), "max_length")])
+def test_what_cannot_be_halved_is_an_error_with_a_cure(budget: Budget, cure: str) -> None:
+    with pytest.raises(ModelError, match=cure):
+        run_batches([10, 10, 10], never_fits, budget)
+
+
+def test_a_forward_that_returns_too_few_results_is_a_bug() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        run_batches([1, 1], lambda rows: rows[:1], Budget(10))
