@@ -39,6 +39,7 @@ def run(**flags: Any) -> int:
 
     from figeval.pipeline import Harness
     from figeval.pipeline import run as run_pipeline
+    from figeval.report.grid import say
     from figeval.report.progress import progress_on
     from figeval.report.table import show, show_breakdowns
 
@@ -46,10 +47,10 @@ def run(**flags: Any) -> int:
     progress = progress_on(Console(stderr=True))
     with progress.live():
         record, folder = run_pipeline(config, Harness(include=config.include_path), progress)
-    console = Console(width=None if Console().is_terminal else 160)
+    console = Console()
     show(record, console)
     show_breakdowns(record, console)
-    console.print(f"\n  {folder}/run.json", style="dim", markup=False, highlight=False)
+    say(console, f"\n  {folder}/run.json")
     return 0 if record.status == "complete" else 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from figeval.pipeline.plan import Plan
 from figeval.protocols.routes import Route, choose
 from figeval.records.rows import prediction_row
 from figeval.records.schema import BaselineRecord, BreakdownRecord, GroupRecord, ScoreRecord
-from figeval.types import JSON, Example, Prediction
+from figeval.types import JSON, Example, Prediction, Score
 
 
 class Measures:
@@ -58,9 +58,11 @@ class Scorecard:
         wanted = strict and "acc" in self.tallies
         self.strict = StrictTally("acc", measures.statistics["acc"]) if wanted else None
         self.counts: Counter[str] = Counter()
+        self.rows = 0
 
     def add(self, row: JSON) -> None:
         """Count one row in."""
+        self.rows += 1
         self.counts[row["status"]] += 1
         self.counts["ties"] += row["tied"] > 1
         self.counts["truncated_inputs"] += row["truncated"]
@@ -76,7 +78,16 @@ class Scorecard:
         scores = [tally.score(seed) for tally in self.tallies.values()]
         if self.strict is not None:
             scores.append(self.strict.score(seed))
-        return [ScoreRecord(**asdict(score)) for score in scores]
+        return [ScoreRecord(**asdict(self._exact(score))) for score in scores]
+
+    def _exact(self, score: Score) -> Score:
+        """A model that ties on every example and gets the same everywhere is chance in closed form: the value is an
+        expectation, and other examples would not change it.
+        """
+        all_tied = self.counts["ties"] == self.rows
+        if not (all_tied and score.stderr is None and score.low is not None):
+            return score
+        return replace(score, low=None, high=None, interval="none: an exact expectation")
 
 
 def _features(stored: float | list[float]) -> Sequence[float]:

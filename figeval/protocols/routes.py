@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from figeval.errors import CapabilityError, near
+from figeval.errors import CapabilityError, DuplicateName, near
 from figeval.plugins import Host
 from figeval.registry import fill, load_target, plain, target_name
 from figeval.types import Example, Prediction, Request
@@ -57,13 +57,16 @@ class Route:
 
 def load_routes(host: Host) -> list[Route]:
     """Every route of every plugin, in order of preference."""
-    routes: list[Route] = []
+    routes: dict[tuple[str, str], Route] = {}
 
     def add(protocol: str, needs: Iterable[str], start: Any, *, owner: str) -> None:
-        routes.append(Route(target_name(start), protocol, frozenset(needs), start, owner))
+        name = target_name(start)
+        taken = routes.setdefault((protocol, name), Route(name, protocol, frozenset(needs), start, owner))
+        if taken.target is not start:
+            raise DuplicateName(f"route {name!r} for {protocol} of {owner} is already registered by {taken.owner}")
 
     fill(host, "register_routes", add, plain)
-    return routes
+    return list(routes.values())
 
 
 def choose(protocol: str, offered: frozenset[str], routes: Sequence[Route], wanted: str | None = None) -> Route:

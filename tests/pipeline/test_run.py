@@ -23,7 +23,9 @@ def test_a_whole_run(workshop):
     assert task.scores[0].value == right / 20
     assert task.scores[0].clusters == 5
     assert task.baselines[0].baseline == "chance"
-    assert task.baselines[0].scores[0].value == pytest.approx(1 / 3)
+    chance = task.baselines[0].scores[0]
+    assert chance.value == pytest.approx(1 / 3)
+    assert (chance.low, chance.high, chance.interval) == (None, None, "none: an exact expectation")
     assert json.loads((workshop.path / "run" / "run.json").read_text())["tasks"][0]["scores"][0]["metric"] == "acc"
     assert [row["metrics"] for row in workshop.rows()[:2]] == [{"acc": 0.0}, {"acc": 1.0}]
     assert "texts" not in workshop.rows()[0]

@@ -9,6 +9,7 @@ import pytest
 from figeval import plugins
 from figeval.backends.converse import Conversation
 from figeval.errors import CapabilityError, TaskError
+from figeval.hookspecs import hookimpl
 from figeval.protocols import choice, pairs
 from figeval.protocols.routes import Briefing, Route, choose, decide, load_routes
 from figeval.types import ChoiceExample, PairExample, RankingExample
@@ -156,3 +157,19 @@ def test_a_route_may_be_a_function_of_a_plugin():
 
     route = Route("by_guess", "choice", frozenset(), by_guess, "test")
     assert next(route.start(EXAMPLE, briefing())) == []
+
+
+def test_a_second_route_of_the_same_name_is_refused(capsys):
+    class Plugin:
+        @hookimpl
+        def register_routes(self, register):
+            def by_cosine(example, briefing):
+                yield []
+
+            register("choice", {"embed"}, by_cosine)
+
+    host = plugins.load(modules=())
+    host.load("p", "test", Plugin)
+    mine = [route.owner for route in load_routes(host) if (route.protocol, route.name) == ("choice", "by_cosine")]
+    assert mine == ["figeval.defaults"]
+    assert "route 'by_cosine' for choice of p is already registered by figeval.defaults" in capsys.readouterr().err
