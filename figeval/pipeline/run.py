@@ -233,11 +233,16 @@ def _end(record: RunRecord, config: RunConfig, harness: Harness) -> None:
 
 
 def _macro(suite: str, record: RunRecord, harness: Harness) -> list[MacroRecord]:
-    """Macro means of a suite, for the metrics that all of its tasks have."""
+    """Macro means of a suite, for the metrics that all of its tasks have.
+
+    None for a suite of several protocols: accuracy among 250 candidates and among 5 options have no mean.
+    """
     if suite not in harness.catalogue.suites:
         return []
     names = {task.name for task in harness.catalogue.expand([suite])}
     tasks = [task for task in record.tasks if task.task in names]
+    if len({task.protocol for task in tasks}) != 1:
+        return []
     columns: list[dict[str, Any]] = [{score.metric: score.value for score in task.scores} for task in tasks]
     shared = [metric for metric in (columns[0] if columns else ()) if all(metric in column for column in columns)]
     means = []
