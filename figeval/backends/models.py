@@ -33,15 +33,19 @@ class Backends:
 
         Raises:
             UnknownName: no backend is called so, and no plugin recognises it.
+            ModelError: a plugin that looked for it could not.
         """
         name, colon, rest = model.partition(":")
         if name in self.registry:
             return name, rest
-        resolved = self._host.first("resolve_backend", model=model, options=dict(options))
+        known = [entry.name for entry in self.registry]
+        try:
+            resolved = self._host.first("resolve_backend", model=model, options=dict(options))
+        except ModelError as error:  # no such folder, or no hub to ask: or it was meant to be one of our names
+            raise ModelError(f"{error}{near(model, known)}") from error
         if resolved is not None:
             return str(resolved), model
-        wanted = name if colon else model
-        raise UnknownName("model", wanted, [entry.name for entry in self.registry], see="figeval ls models")
+        raise UnknownName("model", name if colon else model, known, see="figeval ls models")
 
 
 @dataclass(frozen=True, slots=True)

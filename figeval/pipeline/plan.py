@@ -86,7 +86,9 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
     try:
         route = choose(task.protocol, model.offers, harness.routes, config.routes.get(task.protocol))
     except CapabilityError as error:
-        raise CapabilityError(f"{model.name} cannot answer {task.name}: {error}") from error
+        raise CapabilityError(
+            f"{model.name} cannot answer {task.name}: {error}; leave {task.name} out of --tasks, or take another model"
+        ) from error
     if config.num_fewshot and not route.needs & PROMPTED:
         raise CapabilityError(f"{task.name} goes {route.name}, which shows no examples; leave out --num_fewshot")
     return route
