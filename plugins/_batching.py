@@ -16,7 +16,7 @@ from figeval.types import JSON
 T = TypeVar("T")
 
 # Smallest budgets that keep the arithmetic units busy. On a CPU more only pushes activations out of its caches.
-TOKENS = {"cpu": 2_048}
+TOKENS = {"cpu": 1_024}
 TOKENS_ON_ACCELERATOR = 32_768
 EXHAUSTED = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
 

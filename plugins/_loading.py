@@ -50,21 +50,21 @@ def device_count(kind: str) -> int:
     """How many devices of a kind there are; 1 where torch does not count them."""
     import torch
 
-    module = getattr(torch, kind, None)
-    return int(module.device_count()) if hasattr(module, "device_count") else 1
+    count = getattr(getattr(torch, kind, None), "device_count", None)
+    return int(count()) if count is not None else 1
 
 
 def choose_dtype(asked: str, checkpoint: Checkpoint, device: str) -> str:
-    """The precision to load in; "auto" is what the weights are stored in.
+    """The precision to load in; "auto" is float32 on a CPU, elsewhere what the weights are stored in.
 
     Raises:
         ModelError: half precision on a CPU.
     """
-    stored = checkpoint.config.get("dtype") or checkpoint.config.get("torch_dtype") or "float32"
-    dtype = str(stored) if asked == "auto" else asked
-    if dtype in HALVES and device == "cpu":
-        raise ModelError(f"dtype={dtype} on a CPU is slow and less exact; use --model_args dtype=float32, or a GPU")
-    return dtype
+    if asked in HALVES and device == "cpu":
+        raise ModelError(f"dtype={asked} on a CPU is less exact and mostly far slower; use dtype=float32 or a GPU")
+    if asked != "auto" or device == "cpu":
+        return "float32" if asked == "auto" else asked
+    return str(checkpoint.config.get("dtype") or checkpoint.config.get("torch_dtype") or "float32")
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def load_model(auto: Any, setup: Setup[Any], *, spare: str = "") -> Any:
     try:
         with quiet():
             model, report = auto.from_pretrained(folder, output_loading_info=True, **options)
-    except (OSError, ValueError, ImportError, RuntimeError, KeyError) as error:
+    except load_errors() as error:
         raise ModelError(f"{checkpoint.model!r} cannot be loaded by {auto.__name__}: {one_line(error)}") from error
     missing = sorted(key for key in report["missing_keys"] if not spare or spare not in key)
     if missing:
@@ -121,10 +121,12 @@ def load_tokenizer(checkpoint: Checkpoint, *, trust: bool) -> Any:
     try:
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(checkpoint.folder_here(), trust_remote_code=trust)
-    except (OSError, ValueError, ImportError, KeyError, AttributeError, TypeError) as error:
+    except load_errors() as error:
         raise ModelError(f"{checkpoint.model!r} has no tokenizer that can be loaded: {one_line(error)}") from error
     if not tokenizer.is_fast:
         raise ModelError(f"{checkpoint.model!r} has no tokenizer.json; save it with a fast tokenizer of transformers")
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes up where there are no files
+        raise ModelError(f"{checkpoint.model!r} has no tokenizer files; save its tokenizer into the same folder")
     return tokenizer
 
 
@@ -153,6 +155,16 @@ def input_limit(asked: int | None, declared: int | None, model: Any) -> int | No
         return asked
     known = [limit for limit in (declared, most) if limit is not None and limit < UNLIMITED]
     return min(known, default=None)
+
+
+def load_errors() -> tuple[type[Exception], ...]:
+    """What the model libraries raise for files that are missing, damaged or not theirs."""
+    from pickle import UnpicklingError
+
+    from safetensors import SafetensorError
+
+    files = (OSError, EOFError, SafetensorError, UnpicklingError)
+    return (*files, ValueError, ImportError, RuntimeError, KeyError, AttributeError, TypeError)
 
 
 def one_line(error: BaseException) -> str:

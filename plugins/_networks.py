@@ -8,7 +8,7 @@ from typing import Any
 
 from figeval.errors import ModelError
 
-from ._loading import input_limit, load_model, load_tokenizer, one_line, quiet
+from ._loading import input_limit, load_errors, load_model, load_tokenizer, one_line, quiet
 from ._neural import Setup
 from ._settings import Settings, one_of
 
@@ -146,7 +146,7 @@ def load_sentence_transformer(setup: Setup[EncoderSettings]) -> Any:
                 trust_remote_code=setup.settings.trust_remote_code,
                 model_kwargs={"dtype": dtype},
             )
-    except (OSError, ValueError, ImportError, RuntimeError, KeyError, TypeError) as error:
+    except load_errors() as error:
         reason = one_line(error)
         raise ModelError(f"sentence-transformers cannot load {setup.checkpoint.model!r}: {reason}") from error
     return model.to(dtype).eval()  # its dense layers come as they were stored

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from figeval.types import JSON
 
 from ._batching import Budget, release_memory
-from ._checkpoint import Checkpoint, fingerprint
+from ._checkpoint import Checkpoint
 from ._loading import choose_device, choose_dtype, parameters
 from ._settings import Settings
 
@@ -59,7 +59,7 @@ class Neural(Generic[S, N]):
 
     @cached_property
     def _fingerprint(self) -> str:
-        return fingerprint(self.setup.checkpoint.folder_here())
+        return self.setup.checkpoint.fingerprint()
 
     def fingerprint(self) -> str:
         """Digest of weights, configuration and tokenizer."""

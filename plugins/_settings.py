@@ -17,8 +17,9 @@ class Settings:
     """What all models on torch share.
 
     `max_length` counts tokens, special ones included; None is what the checkpoint declares. `dtype` is what the
-    weights are loaded as, whatever they are stored as; "auto" is the stored one. `device` None takes cuda, else mps,
-    else cpu. `batch_size` is a number of rows per forward pass, or "auto": as many as fit a budget of tokens.
+    weights are loaded as, whatever they are stored as; "auto" is the stored one, on a CPU float32. `device` None
+    takes cuda, else mps, else cpu. `batch_size` is a number of rows per forward pass, or "auto": as many as fit a
+    budget of tokens.
 
     Raises:
         ModelError: a value that is not of its kind.

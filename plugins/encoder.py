@@ -94,6 +94,8 @@ def open_encoder(settings: EncoderSettings) -> Encoder:
         ModelError: no such model, a raw encoder without `pooling`, a device that is not there, half precision on a CPU.
     """
     checkpoint = locate(settings.model, settings.revision)
+    if checkpoint.sentence_class and not checkpoint.is_sentence_transformer:
+        raise ModelError(f"{settings.model!r} is a {checkpoint.sentence_class}, which gives no sentence vectors")
     if checkpoint.is_sentence_transformer and settings.pooling:
         raise ModelError(f"{settings.model!r} brings its own pooling; leave pooling= out")
     if not checkpoint.is_sentence_transformer and not settings.pooling:

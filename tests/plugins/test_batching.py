@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from figeval.builtin.plugins._batching import Budget, is_exhausted, run_batches
@@ -39,6 +39,7 @@ def test_a_batch_size_fixes_the_rows_of_all_batches_but_the_last(lengths: list[i
     assert all(size <= rows for size in sizes[-1:])
 
 
+@settings(max_examples=10)  # each halving collects garbage
 @given(lengths=lengths, fits=st.integers(1, 400))
 def test_the_budget_halves_until_it_fits_and_stays_there(lengths: list[int], fits: int) -> None:
     def forward(rows: list[int]) -> list[int]:

@@ -16,7 +16,7 @@ from figeval.backends.capabilities import capabilities
 from figeval.builtin.plugins.encoder import Encoder, encoder, minilm
 from figeval.errors import ModelError
 from figeval.types import Text
-from tests.plugins.conftest import ENCODERS, LINES, LONG, POSITIONS, Workshop, change_config
+from tests.plugins.tiny import ENCODERS, LINES, LONG, POSITIONS, Workshop, change_config
 
 TEXTS = [*LINES, "Yes.", "", "a", LINES[1] + " " + LINES[4], "Zwölf Boxkämpfer jagen 東京"] * 3
 REQUESTS = [Text(text) for text in TEXTS]
@@ -171,18 +171,10 @@ def test_fingerprint_is_that_of_the_files_and_changes_with_them(tmp_path: Path, 
 
     assert fingerprint(copy) == fingerprint(folder)
     for name in ("model.safetensors", "tokenizer.json", "config.json"):
-        changed = bytearray((copy / name).read_bytes())
-        changed[-2] ^= 1
-        (copy / name).write_bytes(changed) if name != "config.json" else (copy / name).write_text("{} ")
-        with_change = tmp_path / name
-        assert not with_change.exists()
-    assert encoder(str(folder), pooling="cls").fingerprint() != _digest(copy)
-
-
-def _digest(folder: Path) -> str:
-    from figeval.builtin.plugins._files import fingerprint
-
-    return fingerprint(folder)
+        before = fingerprint(copy)
+        with (copy / name).open("ab") as file:
+            file.write(b" ")
+        assert fingerprint(copy) != before, name
 
 
 def test_closing_forgets_the_weights_and_asking_loads_them_again(workshop: Workshop) -> None:
@@ -219,7 +211,7 @@ def test_refusals_are_one_line_with_the_cure(workshop: Workshop, sentence_folder
     raises("not there on this machine", lambda: encoder(raw, pooling="cls", device="cuda:63"))
     raises("positive whole number", lambda: encoder(raw, pooling="cls", batch_size=0))
     raises("positive whole number", lambda: encoder(raw, pooling="cls", max_length="long"))
-    raises(f"positions for {POSITIONS} tokens", lambda: encoder(raw, pooling="cls", max_length=99).embed(REQUESTS))
+    raises(f"positions for {POSITIONS} tokens", lambda: encoder(raw, pooling="cls", max_length=999).embed(REQUESTS))
     raises("there is no folder", lambda: encoder("./nowhere", pooling="cls"))
     raises("neither config.json nor modules.json", lambda: encoder(str(tmp_path), pooling="cls"))
 
@@ -260,5 +252,5 @@ def test_minilm_reads_all_of_its_512_positions() -> None:
 @installed
 def test_minilm_knows_what_is_alike() -> None:
     cat, kitten, tax = vectors(minilm(), ["The cat sleeps.", "A kitten is asleep.", "Taxes are due in April."])
-    assert cat @ kitten > 0.6 > 0.3 > cat @ tax
+    assert cat @ kitten > 2 * (cat @ tax)
     raises("takes nothing behind the colon", lambda: minilm("large"))

@@ -1,0 +1,89 @@
+"""The model hub: configuration first, weights when they are needed, one line for each way in which it says no.
+
+What is in the hub's own cache is used without asking again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from pathlib import Path
+
+from figeval.errors import ModelError
+
+from ._files import IGNORED, NEEDED, WEIGHTS, weight_files
+
+
+class NotOnHub(ModelError):
+    """The model hub knows no such repository, or not for this user."""
+
+
+def hub_file(model: str, name: str, revision: str | None) -> Path | None:
+    """One file of a hub repository from the cache or the hub; None where it has no such file or cannot be asked.
+
+    Raises:
+        ModelError: the hub has no such model or revision, or does not give it.
+    """
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
+
+    cached = try_to_load_from_cache(model, name, revision=revision)
+    if isinstance(cached, str):
+        return Path(cached)
+    if cached is not None or unreachable():  # not None: the cache remembers that there is no such file
+        return None
+    return ask_hub(model, partial(hf_hub_download, model, name, revision=revision))
+
+
+@lru_cache(maxsize=1)
+def unreachable() -> str:
+    """Why the hub cannot be asked, empty if it can. Its own client would go on trying for half a minute."""
+    import httpx
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return "HF_HUB_OFFLINE is set"
+    try:
+        httpx.head(constants.ENDPOINT, timeout=10)
+    except httpx.HTTPError as error:
+        return f"{constants.ENDPOINT}: {' '.join(str(error).split()) or type(error).__name__}"
+    return ""
+
+
+def ask_hub(model: str, call: Callable[[], str]) -> Path | None:
+    """The path that a download returns, None where the repository has no such file.
+
+    Raises:
+        ModelError: one line for each way in which the hub says no.
+    """
+    from huggingface_hub import errors
+
+    try:
+        return Path(call())
+    except errors.GatedRepoError as error:
+        raise ModelError(f"the hub gives {model!r} only to those who accept its terms; then `hf auth login`") from error
+    except errors.RepositoryNotFoundError as error:
+        raise NotOnHub(f"the model hub has no {model!r}; if it is private: `hf auth login`") from error
+    except errors.RevisionNotFoundError as error:
+        raise ModelError(f"the hub has {model!r}, but not that revision; leave revision= out") from error
+    except errors.LocalEntryNotFoundError as error:
+        raise ModelError(f"the hub did not answer when asked for {model!r}; try again, or give a folder") from error
+    except errors.EntryNotFoundError:
+        return None
+
+
+def download(model: str, revision: str | None) -> Path:
+    """The folder with all files of a hub repository that a model is made from, fetched where they are not cached.
+
+    Raises:
+        ModelError: the hub does not give them, or they hold no weights.
+    """
+    from huggingface_hub import snapshot_download
+
+    fetch = partial(snapshot_download, model, revision=revision, ignore_patterns=list(IGNORED))
+    for weights in WEIGHTS:
+        folder = ask_hub(model, partial(fetch, allow_patterns=[*NEEDED, weights]))
+        if folder is not None and any(weight_files(folder)):
+            return folder
+    why = unreachable()
+    where = f"in the hub's cache, and the hub cannot be asked ({why})" if why else "on the hub for PyTorch"
+    raise ModelError(f"{model!r} has no weights (*.safetensors or *.bin) {where}; give a folder that has")

@@ -1,0 +1,186 @@
+"""NLI heads and cross-encoders: what classes mean, and which label wins."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.backends.capabilities import capabilities
+from figeval.builtin.plugins._labels import DECISIONS, label_scores, meaning, parse_labels, prescribed
+from figeval.builtin.plugins.pairs import pairs
+from figeval.errors import ModelError
+from figeval.types import PairLabel, TextPair
+from tests.plugins.tiny import LINES, LONG, Workshop
+
+HEAD = "ForSequenceClassification"
+MNLI = {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}
+TWO_WAY, THREE_WAY = ("entailment", "non-entailment"), ("entailment", "neutral", "contradiction")
+PAIRS = [(left, right) for left in LINES[:4] for right in LINES]
+
+
+def asked(labels: tuple[str, ...]) -> list[PairLabel]:
+    return [PairLabel(left, right, labels) for left, right in PAIRS]
+
+
+def plain_logits(folder: Path) -> Any:
+    """One pair at a time, straight through transformers, shape (pairs, classes)."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        rows = [model(**tokenizer(left, right, return_tensors="pt")).logits[0].double() for left, right in PAIRS]
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "deberta-v2"])
+def test_probabilities_are_those_of_a_plain_forward_in_any_batch(kind: str, workshop: Workshop) -> None:
+    folder = workshop(kind, HEAD, id2label=MNLI)
+    wanted = plain_logits(folder).softmax(-1).numpy()
+    for size in (1, 64, "auto"):
+        found = pairs(str(folder), batch_size=size).label_pairs(asked(THREE_WAY)).values
+        table = [[row["contradiction"], row["neutral"], row["entailment"]] for row in found]
+        np.testing.assert_allclose(table, wanted, atol=1e-5, err_msg=f"{size}")
+
+
+def test_a_two_way_label_follows_the_three_way_arg_max_or_the_sum(workshop: Workshop) -> None:
+    folder = workshop("bert", HEAD, id2label=MNLI)
+    wanted = plain_logits(folder).softmax(-1).numpy()
+    best = pairs(str(folder)).label_pairs(asked(TWO_WAY)).values
+    assert [row["entailment"] > row["non-entailment"] for row in best] == (wanted.argmax(1) == 2).tolist()
+    summed = pairs(str(folder), decision="sum").label_pairs(asked(TWO_WAY)).values
+    np.testing.assert_allclose([row["entailment"] for row in summed], wanted[:, 2], atol=1e-5)
+    assert all(math.isclose(sum(row.values()), 1) for row in [*best, *summed])
+
+
+@given(logits=st.lists(st.floats(-30, 30), min_size=3, max_size=3))
+def test_the_documented_rules_on_any_logits(logits: list[float]) -> None:
+    behind = {"entailment": (2,), "non-entailment": (0, 1)}
+    weights = np.exp(logits) / np.exp(logits).sum()
+    best = label_scores(np.array(logits), behind, DECISIONS["argmax"])
+    if abs(logits[2] - max(logits[:2])) > 1e-9:
+        assert (best["entailment"] > best["non-entailment"]) == (logits[2] > max(logits[:2]))
+    assert best["entailment"] == pytest.approx(weights[2] / (weights[2] + max(weights[:2])))
+    summed = label_scores(np.array(logits), behind, DECISIONS["sum"])
+    assert summed["non-entailment"] == pytest.approx(weights[0] + weights[1])
+
+
+@pytest.mark.parametrize(
+    ("names", "two_way"),
+    [
+        ({0: "entailment", 1: "neutral", 2: "contradiction"}, {"entailment": (0,), "non-entailment": (1, 2)}),
+        ({0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}, {"entailment": (2,), "non-entailment": (1, 0)}),
+        ({0: "entailment", 1: "not_entailment"}, {"entailment": (0,), "non-entailment": (1,)}),
+        ({0: "Non-Entailment", 1: "Entailment"}, {"entailment": (1,), "non-entailment": (0,)}),
+        ({0: "Contradicts", 1: "Entails", 2: "Neutral"}, {"entailment": (1,), "non-entailment": (2, 0)}),
+    ],
+)
+def test_class_names_in_any_spelling(names: dict[int, str], two_way: dict[str, tuple[int, ...]]) -> None:
+    classes = parse_labels(None, names, "m")
+    assert prescribed(classes, TWO_WAY) == two_way
+    spelt_otherwise = {"Entails": two_way["entailment"], "NOT_ENTAILMENT": two_way["non-entailment"]}
+    assert prescribed(classes, tuple(spelt_otherwise)) == spelt_otherwise
+
+
+def test_labels_of_any_other_task_are_matched_by_name() -> None:
+    classes = parse_labels(None, {0: "literal", 1: "figurative"}, "m")
+    assert prescribed(classes, ("Figurative", "Literal")) == {"Figurative": (1,), "Literal": (0,)}
+
+
+@pytest.mark.parametrize(
+    ("text", "common"),
+    [("ENTAILMENT", "entailment"), ("entails", "entailment"), ("not_entailment", "non-entailment"),
+     ("no-entailment", "non-entailment"), ("Contradictory", "contradiction"), ("contradiction", "contradiction"),
+     ("neutral", "neutral"), ("is a proverb", "isaproverb")],
+)  # fmt: skip
+def test_meanings(text: str, common: str) -> None:
+    assert meaning(text) == common
+
+
+@pytest.mark.parametrize(
+    ("labels", "parsed"),
+    [
+        ("entailment:2;non-entailment:0+1", {"entailment": (2,), "non-entailment": (0, 1)}),
+        ("entailment:2, neutral:1, contradiction:0", {"entailment": (2,), "neutral": (1,), "contradiction": (0,)}),
+    ],
+)
+def test_labels_can_be_given(labels: str, parsed: dict[str, tuple[int, ...]], workshop: Workshop) -> None:
+    folder = workshop("bert", HEAD, num_labels=3)
+    backend = pairs(str(folder), labels=labels)
+    assert backend.classes == parsed
+    assert len(backend.label_pairs(asked(TWO_WAY)).values) == len(PAIRS)
+    described = backend.describe()
+    assert described["classes"] == {name: list(ids) for name, ids in parsed.items()}
+    assert described["decision"] == "argmax"
+    json.dumps(described)
+
+
+@pytest.mark.parametrize("labels", ["entailment", "entailment:x", "entailment:7", "entailment:1-2", ":1"])
+def test_labels_that_cannot_be_read(labels: str, workshop: Workshop) -> None:
+    with pytest.raises(ModelError, match="labels:"):
+        pairs(str(workshop("bert", HEAD, num_labels=3)), labels=labels)
+
+
+def test_a_cross_encoder_gives_its_raw_output(workshop: Workshop) -> None:
+    folder = workshop("roberta", HEAD, num_labels=1)
+    backend = pairs(str(folder))
+    assert capabilities(backend) == {"score_pairs"}
+    wanted = plain_logits(folder)[:, 0].numpy()
+    for size in (1, 64, "auto"):
+        found = pairs(str(folder), batch_size=size).score_pairs([TextPair(*pair) for pair in PAIRS]).values
+        np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_a_cross_encoder_that_sentence_transformers_saved(workshop: Workshop, tmp_path: Path) -> None:
+    from sentence_transformers import CrossEncoder
+
+    theirs = CrossEncoder(str(workshop("roberta", HEAD, num_labels=1)), device="cpu")
+    theirs.save_pretrained(str(tmp_path))
+    found = pairs(str(tmp_path)).score_pairs([TextPair(*pair) for pair in PAIRS]).values
+    wanted = theirs.predict(PAIRS, activation_fn=torch.nn.Identity())
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_a_classifier_labels_and_does_not_score(workshop: Workshop) -> None:
+    assert capabilities(pairs(str(workshop("bert", HEAD, id2label=MNLI)))) == {"label_pairs"}
+
+
+def test_what_is_too_long_is_cut_and_reported(workshop: Workshop) -> None:
+    backend = pairs(str(workshop("bert", HEAD, id2label=MNLI)))
+    output = backend.label_pairs([PairLabel("Yes.", LONG, TWO_WAY), PairLabel("Yes.", "No.", TWO_WAY)])
+    assert output.truncated == {0}
+
+
+def test_weights_that_are_no_numbers_give_scores_that_are_none(workshop: Workshop) -> None:
+    backend = pairs(str(workshop("bert", HEAD, id2label=MNLI)))
+    with torch.no_grad():
+        backend.network.model.classifier.bias.fill_(float("nan"))
+    for row in backend.label_pairs(asked(TWO_WAY)).values:
+        assert all(math.isnan(value) for value in row.values())
+
+
+def test_refusals_are_one_line_with_the_cure(workshop: Workshop) -> None:
+    nameless = str(workshop("bert", HEAD, num_labels=3))
+    with pytest.raises(ModelError, match=r"LABEL_0, LABEL_1, LABEL_2.*labels=entailment:2;neutral:1"):
+        pairs(nameless)
+    with pytest.raises(ModelError, match="use --model masked:"):
+        pairs(str(workshop("bert")))
+    with pytest.raises(ModelError, match="none of argmax, sum"):
+        pairs(str(workshop("bert", HEAD, id2label=MNLI)), decision="mean")
+    two_way = pairs(str(workshop("bert", HEAD, id2label={0: "entailment", 1: "not_entailment"})))
+    with pytest.raises(ModelError, match="no class of the model means 'neutral'"):
+        two_way.label_pairs(asked(THREE_WAY))
+    three_way = pairs(str(workshop("bert", HEAD, id2label=MNLI)))
+    with pytest.raises(ModelError, match="do not tell neutral and non-entailment apart"):
+        three_way.label_pairs(asked(("neutral", "non-entailment")))
+    twice = str(workshop("bert", HEAD, id2label={0: "entails", 1: "entailment", 2: "neutral"}))
+    with pytest.raises(ModelError, match="several classes of one meaning"):
+        pairs(twice)

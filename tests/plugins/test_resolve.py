@@ -1,0 +1,165 @@
+"""Which backend a checkpoint is for, by its config; and the hub, which tests never reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from figeval.builtin.plugins.resolve import resolve_backend
+from figeval.errors import ModelError
+from tests.plugins.tiny import Workshop, change_config
+
+TABLE = [
+    ({"architectures": ["RobertaForMaskedLM"]}, {}, "masked"),
+    ({"architectures": ["BertForPreTraining"]}, {}, "masked"),
+    ({"architectures": ["ElectraForPreTraining"]}, {}, "encoder"),
+    ({"architectures": ["XLMWithLMHeadModel"]}, {}, "masked"),
+    ({"architectures": ["DebertaV2ForSequenceClassification"]}, {}, "pairs"),
+    ({"architectures": ["GPT2LMHeadModel"]}, {}, "hf"),
+    ({"architectures": ["LlamaForCausalLM"]}, {}, "hf"),
+    ({"architectures": ["T5ForConditionalGeneration"]}, {}, "hf"),
+    ({"architectures": ["T5WithLMHeadModel"]}, {}, "hf"),
+    ({"architectures": ["MPNetModel"]}, {}, "encoder"),
+    ({"architectures": ["T5EncoderModel"]}, {}, "encoder"),
+    ({"model_type": "deberta-v2"}, {}, "encoder"),
+    ({"model_type": "gpt2"}, {}, "hf"),
+    ({"architectures": ["RobertaForTokenClassification"]}, {}, None),
+    ({"architectures": ["BertForQuestionAnswering"]}, {}, None),
+    ({"architectures": ["BertModel"]}, {"modules.json": []}, "encoder"),
+    ({"architectures": ["MPNetForMaskedLM"]}, {"modules.json": []}, "encoder"),
+    (None, {"modules.json": []}, "encoder"),
+    ({"architectures": ["BertModel"]}, {"config_sentence_transformers.json": {}}, "encoder"),
+    (
+        {"architectures": ["BertForSequenceClassification"]},
+        {"modules.json": [], "config_sentence_transformers.json": {"model_type": "CrossEncoder"}},
+        "pairs",
+    ),
+    (
+        {"architectures": ["BertForMaskedLM"]},
+        {"modules.json": [], "config_sentence_transformers.json": {"model_type": "SparseEncoder"}},
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "further", "backend"), TABLE)
+def test_the_table(config: dict[str, object] | None, further: dict[str, object], backend: str, tmp_path: Path) -> None:
+    files = {**({} if config is None else {"config.json": config}), **further}
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    (tmp_path / "model.safetensors").touch()
+    assert resolve_backend(str(tmp_path), {}) == backend
+
+
+def test_real_folders(workshop: Workshop, sentence_folder: Path) -> None:
+    assert resolve_backend(str(workshop("roberta")), {}) == "masked"
+    assert resolve_backend(str(workshop("t5", "ForConditionalGeneration")), {}) == "hf"
+    assert resolve_backend(str(sentence_folder), {}) == "encoder"
+
+
+def test_a_misspelt_backend_is_left_to_those_who_know_the_names() -> None:
+    assert resolve_backend("encodr:some/model", {}) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("roberta-large", "the model hub cannot be asked .HF_HUB_OFFLINE is set.*figeval ls models"),
+        ("org/model", "copy the model into a folder"),
+        ("./nowhere", "there is no folder './nowhere'"),
+        ("a/b/c", "there is no folder"),
+        ("", "there is no folder"),
+    ],
+)
+def test_what_is_not_there_is_one_line(model: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
+        resolve_backend(model, {})
+    assert "\n" not in str(caught.value)
+
+
+def test_folders_that_are_no_checkpoints(tmp_path: Path, workshop: Workshop) -> None:
+    with pytest.raises(ModelError, match=r"neither config\.json nor modules\.json"):
+        resolve_backend(str(tmp_path), {})
+    hollow = change_config(workshop("bert"), tmp_path / "hollow")
+    (hollow / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="but no weights"):
+        resolve_backend(str(hollow), {})
+
+
+# ---- a hub on loopback ---------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import sys
+from figeval.builtin.plugins.resolve import resolve_backend
+from figeval.errors import FigevalError
+try:
+    print(resolve_backend(sys.argv[1], {}))
+except FigevalError as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Knows `org/known`; `org/gated` is not for everybody; all else is not there, with the hub's own headers."""
+
+    def do_HEAD(self) -> None:
+        self.answer(body=False)
+
+    def do_GET(self) -> None:
+        self.answer(body=True)
+
+    def answer(self, *, body: bool) -> None:
+        status, error, content = self.find()
+        self.send_response(status)
+        if error:
+            self.send_header("X-Error-Code", error)
+        self.send_header("X-Repo-Commit", "0" * 40)
+        self.send_header("ETag", '"1"')
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+
+    def find(self) -> tuple[int, str, bytes]:
+        if self.path == "/":
+            return 200, "", b""
+        if "org/known" in self.path:
+            if self.path.endswith("/config.json"):
+                return 200, "", b'{"architectures": ["RobertaForMaskedLM"]}'
+            return 404, "EntryNotFound", b""
+        return (403, "GatedRepo", b"") if "org/gated" in self.path else (404, "RepoNotFound", b"")
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def resolve(model: str, endpoint: str, cache: Path) -> str:
+    environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(cache)}
+    environment |= {"HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, model], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+def test_the_hub_says_yes_and_no(tmp_path: Path) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        assert resolve("org/known", endpoint, tmp_path) == "masked"
+        assert "accept its terms" in resolve("org/gated", endpoint, tmp_path)
+        assert "the model hub has no 'org/none'" in resolve("org/none", endpoint, tmp_path)
+        assert resolve("tfdf", endpoint, tmp_path) == "None", "as likely a misspelt backend"
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert resolve("org/known", endpoint, tmp_path) == "masked", "what is cached needs no hub"
+    assert "cannot be asked" in resolve("org/none", endpoint, tmp_path)
