@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
-NEXT := $(BIN)/figeval run --tasks epic,impli --model minilm
+LIMIT := 200
+RUNS := results/runs
 
 # Benchmark files beside the checkout are used before any download.
 ifneq ($(wildcard ../shared/data),)
@@ -18,13 +19,13 @@ help:  ## this list
 
 demo: $(VENV)/.demo  ## score MiniLM on ePiC proverbs and IMPLI pairs
 	@if $(BIN)/figeval data fetch epic impli; then \
-		$(BIN)/figeval run --tasks epic_mcq,impli --model minilm --limit 200 --output_path results/runs/demo; \
+		$(BIN)/figeval run --tasks epic_mcq,impli --model minilm --limit $(LIMIT) --output_path $(RUNS)/demo; \
 	else \
 		printf '\n%s\n%s\n\n' '*** ePiC and IMPLI are neither cached, nor mirrored, nor reachable upstream. ***' \
 			'*** Falling back to the small embedded sample: these numbers are for nobody'"'"'s paper. ***'; \
-		$(BIN)/figeval run --tasks mini --model minilm --output_path results/runs/demo-mini; \
+		$(BIN)/figeval run --tasks mini --model minilm --output_path $(RUNS)/demo-mini; \
 	fi
-	@printf '\nNext: all examples of all tasks:\n  %s\n' '$(NEXT)'
+	@printf '\nNext, all examples of all tasks:\n  %s\n' '$(BIN)/figeval run --tasks epic,impli --model minilm'
 
 test: lint types unit  ## ruff, mypy and pytest
 

