@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -37,20 +38,20 @@ def prepare(settings: S, checkpoint: Checkpoint) -> Setup[S]:
     return Setup(settings, checkpoint, device, choose_dtype(settings.dtype, checkpoint, device))
 
 
-class Neural(Generic[S, N]):
+class Neural(ABC, Generic[S, N]):
     """A backend on torch. A subclass says how its network is loaded and what of it goes into the record."""
 
     def __init__(self, setup: Setup[S]) -> None:
         self.setup = setup
         self.budget = Budget.on(setup.device.partition(":")[0], setup.settings.rows)
 
+    @abstractmethod
     def load(self) -> N:
         """The network, its weights on the device."""
-        raise NotImplementedError
 
+    @abstractmethod
     def details(self, network: N) -> JSON:
         """What the record says of a loaded network."""
-        raise NotImplementedError
 
     @cached_property
     def network(self) -> N:

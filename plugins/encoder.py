@@ -22,7 +22,7 @@ from ._checkpoint import locate
 from ._networks import EncoderNetwork, EncoderSettings, raw_network, sentence_network
 from ._neural import Neural, measures, prepare
 from ._settings import Configured
-from ._tokens import IDS, tokenize
+from ._tokens import tokenize
 from ._words import bare
 
 if TYPE_CHECKING:
@@ -54,18 +54,19 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         if network.encode is not None:
             return Outputs(self._scaled(np.asarray(network.encode(texts, self.setup.settings.rows or 32), np.float32)))
         tokens = tokenize(network.tokenizer, texts, network.limit)
-        empty = [index for index, length in enumerate(tokens.lengths) if not length]
-        for index in empty:
-            tokens.fields[IDS][index] = [tokens.padding]
+        lengths = tokens.lengths
+        filled = [index for index, length in enumerate(lengths) if length]
 
         def forward(rows: list[int]) -> Any:
             import torch
 
+            batch = tokens.tensors([filled[row] for row in rows], self.setup.device)
             with torch.inference_mode():
-                return network.vectors(tokens.tensors(rows, self.setup.device)).float().cpu().numpy()
+                return network.vectors(batch).float().cpu().numpy()
 
-        vectors = np.stack(run_batches(tokens.lengths, forward, self.budget))
-        vectors[empty] = np.nan
+        found = run_batches([lengths[index] for index in filled], forward, self.budget)
+        vectors = np.full((len(texts), len(found[0]) if found else 1), np.nan, dtype=np.float32)
+        vectors[filled] = found
         return Outputs(self._scaled(vectors), tokens.truncated)
 
     def _scaled(self, vectors: Any) -> Any:

@@ -8,7 +8,7 @@ right while every token sees itself.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from importlib import import_module
@@ -40,7 +40,7 @@ def register_backends(register: BackendRegister) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HfSettings(Settings):
-    """lm-eval's own options by lm-eval's names, None where lm-eval decides.
+    """lm-eval's own options by lm-eval's names, None where lm-eval decides; its softmax is taken in float32.
 
     Those that exchange weights (peft, delta, quantised files) are not among them: the fingerprint would not know.
     """
@@ -48,7 +48,7 @@ class HfSettings(Settings):
     dtype: str = "auto"
     add_bos_token: bool | None = None
     prefix_token_id: int | None = None
-    softmax_dtype: str | None = None
+    softmax_dtype: str = "float32"
     mixed_precision_dtype: str | None = None
     parallelize: bool | None = None
     attn_implementation: str | None = None
@@ -85,8 +85,8 @@ class HfModel(Neural[HfSettings, Any]):
             ModelError: a continuation is empty, or alone longer than the model takes.
         """
         lm = self.network
-        lengths = [self._length(request) for request in requests]
-        arguments = [(request.context, request.continuation) for request in requests]
+        arguments = [split(request) for request in requests]
+        lengths = [self._length(*argument) for argument in arguments]
         answers = self._ask("loglikelihood", arguments, lengths)
         values = [float(logprob) for logprob, _is_greedy in answers]
         return Outputs(values, frozenset(i for i, length in enumerate(lengths) if length > lm.max_length))
@@ -109,16 +109,15 @@ class HfModel(Neural[HfSettings, Any]):
         answers = self._ask("generate_until", arguments, lengths)
         return Outputs(answers, frozenset(i for i, length in enumerate(lengths) if length > lm.max_length))
 
-    def _length(self, request: Continuation) -> int:
-        """Tokens that the model has to read at once, split as lm-eval does: blanks between go to the continuation."""
+    def _length(self, context: str, continuation: str) -> int:
+        """Tokens that the model has to read at once."""
         lm = self.network
         causal = lm.backend == "causal"
-        context = request.context.rstrip()
-        before = len(lm.tok_encode(context)) if context else 1  # lm-eval puts a beginning-of-text token there
-        whole = len(lm.tok_encode(request.context + request.continuation))
-        after = (whole - before if context else whole) if causal else len(lm.tok_encode(request.continuation))
-        if after < 1 or not request.continuation.strip():
-            raise ModelError(f"no token to score in {request.continuation!r}; is an option or a label word empty?")
+        before = len(lm.tok_encode(context)) if context else 1  # lm-eval begins an empty context with a token
+        whole = len(lm.tok_encode(context + continuation))
+        after = (whole - before if context else whole) if causal else len(lm.tok_encode(continuation))
+        if after < 1 or not continuation.strip():
+            raise ModelError(f"no token to score in {continuation!r}; is an option or a label word empty?")
         if after > lm.max_length:
             raise ModelError(f"an option of {after} tokens is longer than the model takes ({lm.max_length})")
         # A causal model reads all but the last token; an encoder-decoder reads the two apart.
@@ -143,7 +142,7 @@ class HfModel(Neural[HfSettings, Any]):
         """The `HFLM`.
 
         Raises:
-            ModelError: lm-eval cannot load it.
+            ModelError: lm-eval cannot load it, or its tokenizer knows no token to begin with.
         """
         from lm_eval.api.registry import get_model
 
@@ -153,13 +152,22 @@ class HfModel(Neural[HfSettings, Any]):
         import_module("lm_eval.models")  # fills lm-eval's registry: in an empty one `hf` is unknown
         try:
             with hushed():
-                return get_model("hf").create_from_arg_obj(arguments, ours)
+                lm = get_model("hf").create_from_arg_obj(arguments, ours)
         except load_errors() as error:
             raise ModelError(f"lm-eval cannot load {setup.checkpoint.model!r}: {one_line(error)}") from error
+        if lm.prefix_token_id is None:
+            raise ModelError(f"{setup.checkpoint.model!r} has no token to begin a text with; give prefix_token_id=")
+        return lm
 
     def details(self, network: Any) -> JSON:
         """Size, limit, and which of lm-eval's two kinds it is."""
         return measures(network.model, network.max_length) | {"kind": network.backend}
+
+
+def split(request: Continuation) -> tuple[str, str]:
+    """Context and continuation; blanks between the two go to the continuation."""
+    context = request.context.rstrip()
+    return context, request.context[len(context) :] + request.continuation
 
 
 def open_hf(settings: HfSettings) -> HfModel:
@@ -173,4 +181,4 @@ def open_hf(settings: HfSettings) -> HfModel:
     return HfModel(prepare(settings, checkpoint))
 
 
-hf: Callable[..., HfModel] = Configured(HfSettings, open_hf)
+hf = Configured(HfSettings, open_hf)

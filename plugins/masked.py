@@ -6,7 +6,7 @@ A masked model has no probability of a text; the sum of log P(token | all other 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice
@@ -212,4 +212,4 @@ def open_masked(settings: MaskedSettings) -> MaskedModel:
     return MaskedModel(prepare(settings, checkpoint))
 
 
-masked: Callable[..., MaskedModel] = Configured(MaskedSettings, open_masked)
+masked = Configured(MaskedSettings, open_masked)

@@ -6,7 +6,7 @@ needs `labels=`. A pair that is too long loses tokens of its longer text, and is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -86,8 +86,9 @@ class PairModel(Neural[PairSettings, PairNetwork]):
         setup = self.setup
         tokenizer = load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code)
         model = load_model(AutoModelForSequenceClassification, setup)
-        if model.config.pad_token_id is None:  # decoders with a head find the last token by it
-            model.config.pad_token_id = tokenizer.pad_token_id
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        model.config.pad_token_id = tokenizer.pad_token_id  # decoders with a head find the last token by it
         limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
         return PairNetwork(model, tokenizer, limit)
 
@@ -145,4 +146,4 @@ def open_pairs(settings: PairSettings) -> PairLabeller | PairScorer:
     return PairLabeller(prepare(settings, checkpoint), parse_labels(settings.labels, names, checkpoint.model))
 
 
-pairs: Callable[..., PairLabeller | PairScorer] = Configured(PairSettings, open_pairs)
+pairs = Configured(PairSettings, open_pairs)

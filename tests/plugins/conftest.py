@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,16 @@ import pytest
 
 from tests.plugins.tiny import Workshop
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # before anything imports huggingface_hub, which reads it once
+
+@pytest.fixture(scope="session", autouse=True)
+def no_hub() -> Iterator[None]:
+    """Offline, whoever imported the hub's client first (it reads the environment once)."""
+    from huggingface_hub import constants
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(constants, "HF_HUB_OFFLINE", True)
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

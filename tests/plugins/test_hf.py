@@ -20,6 +20,7 @@ REQUESTS = [
     *(Continuation(line, f" {other}") for line in LINES[:3] for other in ("Yes", "No, it does not.")),
     Continuation("Does it follow? ", "Yes"),
     Continuation("", "Empty vessels"),
+    Continuation(" ", "Empty vessels"),
 ]
 
 

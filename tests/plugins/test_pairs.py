@@ -51,6 +51,15 @@ def test_probabilities_are_those_of_a_plain_forward_in_any_batch(kind: str, work
         np.testing.assert_allclose(table, wanted, atol=1e-5, err_msg=f"{size}")
 
 
+def test_a_decoder_with_a_head_reads_its_last_token_in_any_batch(workshop: Workshop) -> None:
+    """GPT-2 has no padding token; the head must not sit on a padded place."""
+    folder = workshop("gpt2", HEAD, id2label=MNLI, pad_token_id=0)
+    wanted = plain_logits(folder).softmax(-1).numpy()
+    for size in (1, 64):
+        found = pairs(str(folder), batch_size=size).label_pairs(asked(THREE_WAY)).values
+        np.testing.assert_allclose([row["entailment"] for row in found], wanted[:, 2], atol=1e-5)
+
+
 def test_a_two_way_label_follows_the_three_way_arg_max_or_the_sum(workshop: Workshop) -> None:
     folder = workshop("bert", HEAD, id2label=MNLI)
     wanted = plain_logits(folder).softmax(-1).numpy()

