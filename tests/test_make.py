@@ -24,8 +24,17 @@ def make(target: str, installed: Path, *variables: str, **environment: str) -> s
     """`make TARGET` with this environment's programs, as if it had just installed them."""
     for stamp in (".demo", ".dev"):
         (installed / stamp).touch()
-    command = ["make", target, f"VENV={installed}", f"BIN={Path(sys.executable).parent}", *variables]
-    whole = {**os.environ, "HF_HUB_OFFLINE": "1", **environment}
+    command = [
+        "make",
+        "--no-print-directory",
+        target,
+        f"VENV={installed}",
+        f"BIN={Path(sys.executable).parent}",
+        *variables,
+    ]
+    outer = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}  # of the `make test` that this test may run under
+    own = {name: value for name, value in os.environ.items() if name not in outer}
+    whole = {**own, "HF_HUB_OFFLINE": "1", **environment}
     return subprocess.run(command, cwd=ROOT, env=whole, capture_output=True, text=True, timeout=280, check=False)
 
 
