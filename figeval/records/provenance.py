@@ -23,6 +23,8 @@ PACKAGES = (
     "scipy",
 )
 
+ROOMS = ("figeval", "tasks", "templates", "plugins", "pyproject.toml")
+
 
 def now() -> str:
     """UTC, to the second: 2026-01-31T23:59:59Z."""
@@ -43,12 +45,13 @@ def versions() -> dict[str, str]:
 def git_state(root: Path | None = None) -> dict[str, Any] | None:
     """Commit of figeval's own checkout and whether it was changed; None for an installed package, or without git.
 
-    It is the code's repository that counts, not the current directory's.
+    It is the code's repository that counts, not the current directory's; and in it what can change a number, not the
+    results that are just being written.
     """
     root = root or Path(str(files("figeval"))).parent
     if not (root / ".git").exists():
         return None
-    commit, changes = git(root, "rev-parse", "HEAD"), git(root, "status", "--porcelain", "--", ".")
+    commit, changes = git(root, "rev-parse", "HEAD"), git(root, "status", "--porcelain", "--", *ROOMS)
     return None if commit is None or changes is None else {"commit": commit, "dirty": bool(changes)}
 
 

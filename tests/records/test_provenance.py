@@ -34,8 +34,9 @@ def repository(tmp_path: Path) -> Path:
         subprocess.run(("git", "-C", str(tmp_path), *identity, *arguments), check=True, capture_output=True)
 
     git("init")
-    (tmp_path / "a").write_text("1")
-    git("add", "a")
+    (tmp_path / "figeval").mkdir()
+    (tmp_path / "figeval/a").write_text("1")
+    git("add", "figeval")
     git("commit", "-m", "first")
     return tmp_path
 
@@ -45,7 +46,9 @@ def test_git_state_tells_a_changed_checkout(repository: Path) -> None:
     assert clean is not None
     assert re.fullmatch("[0-9a-f]{40}", clean["commit"])
     assert clean["dirty"] is False
-    (repository / "a").write_text("2")
+    (repository / "results.json").write_text("a run that is being written changes no number")
+    assert provenance.git_state(repository) == clean
+    (repository / "figeval/a").write_text("2")
     assert provenance.git_state(repository) == {**clean, "dirty": True}
 
 
