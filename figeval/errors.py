@@ -45,8 +45,8 @@ class RecordError(FigevalError):
     """A run folder cannot be written, read or continued."""
 
 
-def near(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'a' or 'b'?` for the up to three nearest names, empty when none is near."""
+def near(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+    """`; did you mean 'a' or 'b'?` for the up to three nearest names, empty when none is near (`cutoff`, 0 to 1)."""
     spelled = {str(one).lower(): str(one) for one in known}
-    matches = get_close_matches(name.lower(), spelled, n=3, cutoff=0.5)
+    matches = get_close_matches(name.lower(), spelled, n=3, cutoff=cutoff)
     return f"; did you mean {' or '.join(repr(spelled[match]) for match in matches)}?" if matches else ""

@@ -42,7 +42,7 @@ class Backends:
         try:
             resolved = self._host.first("resolve_backend", model=model, options=dict(options))
         except ModelError as error:  # no such folder, or no hub to ask: or it was meant to be one of our names
-            raise ModelError(f"{error}{near(model, known)}") from error
+            raise ModelError(f"{error}{near(model, known, cutoff=0.7)}") from error
         if resolved is not None:
             return str(resolved), model
         raise UnknownName("model", name if colon else model, known, see="figeval ls models")
