@@ -26,9 +26,7 @@ class Entry(Generic[T]):
 
     def load(self) -> T:
         """The thing itself."""
-        if isinstance(self.target, str):
-            return load_target(self.target)  # type: ignore[no-any-return]
-        return self.target
+        return loaded(self.target)
 
 
 class Registry(Generic[T]):
@@ -64,6 +62,11 @@ class Registry(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+def loaded(target: T | str) -> T:
+    """What was registered, imported now if it was given as `"module:attribute"`."""
+    return load_target(target) if isinstance(target, str) else target
 
 
 def load_target(target: str) -> Any:

@@ -19,7 +19,7 @@ Optional methods: `fit(examples)` is called once per task before its first reque
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -68,8 +68,3 @@ def ask(backend: Any, requests: Sequence[Request]) -> Outputs[Any]:
             f"{type(backend).__name__}.{name} returned {len(outputs.values)} outputs for {len(requests)} requests"
         )
     return outputs
-
-
-def covers(offered: Iterable[str], needed: Iterable[str]) -> bool:
-    """Whether every needed capability is offered."""
-    return set(needed) <= set(offered)

@@ -9,7 +9,7 @@ from typing import Any
 from figeval.errors import TaskError
 from figeval.metrics.statistic import Statistic, as_statistic
 from figeval.plugins import Host
-from figeval.registry import Registry, fill, load_target, plain
+from figeval.registry import Registry, fill, loaded, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,7 @@ class Metric:
 
     def statistic(self, labels: tuple[str, ...]) -> Statistic:
         """What it computes for a task with these labels."""
-        target = load_target(self.target) if isinstance(self.target, str) else self.target
-        return as_statistic(target, labels)
+        return as_statistic(loaded(self.target), labels)
 
 
 def load_metrics(host: Host) -> Registry[Metric]:

@@ -170,11 +170,11 @@ class _Session:
 
     def do(self, plan: Plan) -> None:
         """One task, from where it was left; a failure is written down and does not stop the others."""
-        place = next(i for i, task in enumerate(self.record.tasks) if task.task == plan.task.name)
-        task = self.record.tasks[place]
+        task = next(task for task in self.record.tasks if task.task == plan.task.name)
         try:
-            self._predict(plan, task)
-            self._score(plan, task)
+            measures = Measures(plan.metrics, plan.task.labels)
+            self._predict(plan, task, measures)
+            self._score(plan, task, measures)
             task.status = "done"
         except (RecordError, ModelError):
             raise  # no room left, or weights that cannot be used: it would be the same for every task
@@ -190,7 +190,7 @@ class _Session:
             name = plan.task.name
             self.harness.host.each("task_finished", lambda _: {"task": name, "rows": self.folder.rows(name)})
 
-    def _predict(self, plan: Plan, task: TaskRecord) -> None:
+    def _predict(self, plan: Plan, task: TaskRecord, measures: Measures) -> None:
         """Compute the predictions that are not there yet."""
         began = time.monotonic()
         name = plan.task.name
@@ -199,7 +199,6 @@ class _Session:
         if len(answered) < plan.n:
             self.respondent.learn(plan)
             missing = (example for example in plan.examples() if example.id not in answered)
-            measures = Measures(plan.metrics, plan.task.labels)
             interview = Interview(plan, self.respondent, plan.route, measures, self.config.log_samples)
             with self.folder.appending(name) as writer:
                 for row in interview.rows(missing):
@@ -207,10 +206,9 @@ class _Session:
                     self.observer.advanced(1)
             task.seconds += round(time.monotonic() - began, 3)
 
-    def _score(self, plan: Plan, task: TaskRecord) -> None:
+    def _score(self, plan: Plan, task: TaskRecord, measures: Measures) -> None:
         """Sum up the stored rows, and compute baselines once."""
         self.observer.scoring("scores")
-        measures = Measures(plan.metrics, plan.task.labels)
         card = measures.scorecard(strict=plan.task.group is not None)
         for row in self.folder.rows(plan.task.name):
             card.add(row)

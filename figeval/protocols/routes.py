@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from figeval.errors import CapabilityError, DuplicateName, near
 from figeval.plugins import Host
-from figeval.registry import fill, load_target, plain, target_name
+from figeval.registry import fill, loaded, plain, target_name
 from figeval.types import Example, Prediction, Request
 
 Dialogue: TypeAlias = Generator[Sequence[Request], Sequence[Any], Prediction]
@@ -51,8 +51,7 @@ class Route:
 
     def start(self, example: Example, briefing: Briefing) -> Dialogue:
         """Begin the dialogue about one example."""
-        target = load_target(self.target) if isinstance(self.target, str) else self.target
-        return target(example, briefing)
+        return loaded(self.target)(example, briefing)
 
 
 def load_routes(host: Host) -> list[Route]:

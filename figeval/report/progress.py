@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 from figeval.records.schema import TaskRecord
-
-
-class Progress(Protocol):
-    """What the pipeline tells about its progress."""
-
-    def task_started(self, task: str, n: int, done: int) -> None: ...  # noqa: D102
-    def advanced(self, rows: int) -> None: ...  # noqa: D102
-    def scoring(self, what: str) -> None: ...  # noqa: D102
-    def task_ended(self, task: TaskRecord) -> None: ...  # noqa: D102
-    def live(self) -> AbstractContextManager[Any]: ...  # noqa: D102
 
 
 class Lines:
@@ -99,6 +89,6 @@ class Bar:
         self._progress.update(self._current, rate=outcome)
 
 
-def progress_on(console: Any) -> Progress:
+def progress_on(console: Any) -> Bar | Lines:
     """The kind of progress that suits this console."""
     return Bar(console) if console.is_terminal else Lines(console)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from importlib.resources.abc import Traversable
 from typing import Any
 
@@ -108,9 +107,3 @@ def load_catalogue(host: Host, include: Iterable[Traversable] = ()) -> Catalogue
 
 def _refuse(message: str) -> None:
     raise TaskError(message)
-
-
-@lru_cache(maxsize=1)
-def catalogue_of(host: Host) -> Catalogue:
-    """The catalogue of a host, read once."""
-    return load_catalogue(host)
