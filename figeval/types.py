@@ -6,7 +6,7 @@ One example class per protocol, one request class per capability of a model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -158,12 +158,35 @@ class Cloze:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
-    """Text to be continued freely until one of `stop` or `max_new_tokens`."""
+class Message:
+    """One turn of a conversation."""
 
-    text: str
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A conversation whose next turn the model writes, until one of `stop` or `max_new_tokens`.
+
+    An assistant's turn begins as it would continue the user's text (a blank before the letter): a model without a
+    chat template reads the turns as one text, `plain`.
+    """
+
+    messages: tuple[Message, ...]
     stop: tuple[str, ...] = ()
     max_new_tokens: int = 64
+
+    @property
+    def plain(self) -> str:
+        """The turns as one text: an answer follows its question at once, a blank line follows the answer."""
+        return plain_text(self.messages)
+
+
+def plain_text(messages: Sequence[Message]) -> str:
+    """Turns as one text for a model that knows no roles."""
+    after = {"system": "\n\n", "user": "", "assistant": "\n\n"}
+    return "".join(message.content + after[message.role] for message in messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +223,25 @@ class SpanQuery:
 
 
 Request: TypeAlias = Continuation | Cloze | Prompt | Text | TextPair | PairLabel | SpanQuery
+
+
+# ---- what a model writes ---------------------------------------------------------------------------------------------
+
+Finish = Literal["stop", "length", "refusal", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a model wrote. `finish` says why it ended: by itself, at `max_new_tokens`, refused by a filter, or not at
+    all (`error` holds why; such an example is asked again by the next run).
+
+    `reasoning` is a trace that the server kept apart; a trace within `text` is the extractor's to strip.
+    """
+
+    text: str
+    finish: Finish = "stop"
+    reasoning: str = ""
+    error: str = ""
 
 
 # ---- predictions and scores ----------------------------------------------------------------------------------------

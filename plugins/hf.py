@@ -103,9 +103,9 @@ class HfModel(Neural[HfSettings, Any]):
         for request in requests:
             if causal and request.max_new_tokens >= lm.max_length:
                 raise ModelError(f"{request.max_new_tokens} new tokens do not fit a model that takes {lm.max_length}")
-            lengths.append(len(lm.tok_encode(request.text)) + (request.max_new_tokens if causal else 0))
+            lengths.append(len(lm.tok_encode(request.plain)) + (request.max_new_tokens if causal else 0))
             options = {"until": list(request.stop), "max_gen_toks": request.max_new_tokens, "do_sample": False}
-            arguments.append((request.text, options))
+            arguments.append((request.plain, options))
         answers = self._ask("generate_until", arguments, lengths)
         return Outputs(answers, frozenset(i for i, length in enumerate(lengths) if length > lm.max_length))
 

@@ -8,7 +8,7 @@
 | `label_pairs` | `PairLabel` | {label: probability}, summing to 1 |
 | `loglikelihood` | `Continuation` | float, Σ log P(token), natural logarithm |
 | `fill` | `Cloze` | tuple of floats, log P(word in the gap), parallel to `words` |
-| `generate` | `Prompt` | str |
+| `generate` | `Prompt` | `Reply`, or a plain str |
 | `find_spans` | `SpanQuery` | tuple of `Span` |
 
 Optional methods: `fit(examples)` is called once per task before its first request, with every example of the task's

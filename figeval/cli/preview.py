@@ -92,6 +92,8 @@ def parts(request: Request) -> dict[str, str]:
     values = {field.name: getattr(request, field.name) for field in fields(request)}
     if "after" in values:
         values = {"cloze": f"{values.pop('before')}{GAP}{values.pop('after')}", **values}
+    for number, message in enumerate(values.pop("messages", ()), start=1):
+        values[f"{number} {message.role}"] = message.content
     return {name: value if isinstance(value, str) else listing(value) for name, value in values.items()}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from figeval.cli.preview import edged, parts
-from figeval.types import Cloze, Continuation, PairLabel, Prompt
+from figeval.types import Cloze, Continuation, Message, PairLabel, Prompt
 from tests.cli.conftest import Cli
 from tests.pipeline.conftest import write_task
 
@@ -115,4 +115,5 @@ def test_the_texts_of_a_request_by_name() -> None:
     assert parts(Continuation("a", " b")) == {"context": "a", "continuation": " b"}
     assert parts(Cloze("a ", " b", ("Yes", "No"))) == {"cloze": "a [____] b", "words": "Yes | No"}
     assert parts(PairLabel("a", "b", ("x", "y")))["labels"] == "x | y"
-    assert parts(Prompt("a", ("\n",), 8)) == {"text": "a", "stop": "\n", "max_new_tokens": "8"}
+    asked = Prompt((Message("system", "s"), Message("user", "a")), ("\n",), 8)
+    assert parts(asked) == {"1 system": "s", "2 user": "a", "stop": "\n", "max_new_tokens": "8"}

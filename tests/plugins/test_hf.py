@@ -13,7 +13,7 @@ import torch
 from figeval.backends.capabilities import capabilities
 from figeval.builtin.plugins.hf import hf
 from figeval.errors import ModelError
-from figeval.types import Continuation, Prompt
+from figeval.types import Continuation, Message, Prompt
 from tests.plugins.tiny import LINES, LONG, POSITIONS, Workshop
 
 REQUESTS = [
@@ -71,16 +71,16 @@ def test_the_limit_is_exact(workshop: Workshop) -> None:
 def test_generation_stops_where_it_is_told(workshop: Workshop) -> None:
     folder = workshop("gpt2", "LMHeadModel")
     backend = hf(str(folder))
-    prompts = [Prompt(line, max_new_tokens=6) for line in LINES[:3]]
+    prompts = [Prompt((Message("user", line),), max_new_tokens=6) for line in LINES[:3]]
     texts = list(backend.generate(prompts).values)
     assert texts == list(hf(str(folder), batch_size=1).generate(prompts).values)
     assert all(texts)
     stop = texts[0][2:4]
-    (stopped,) = backend.generate([Prompt(LINES[0], stop=(stop,), max_new_tokens=6)]).values
+    (stopped,) = backend.generate([Prompt((Message("user", LINES[0]),), stop=(stop,), max_new_tokens=6)]).values
     assert stopped == texts[0].partition(stop)[0]
-    assert backend.generate([Prompt(LONG, max_new_tokens=4)]).truncated == {0}
+    assert backend.generate([Prompt((Message("user", LONG),), max_new_tokens=4)]).truncated == {0}
     with pytest.raises(ModelError, match=f"{POSITIONS} new tokens do not fit"):
-        backend.generate([Prompt("Yes", max_new_tokens=POSITIONS)])
+        backend.generate([Prompt((Message("user", "Yes"),), max_new_tokens=POSITIONS)])
 
 
 @pytest.mark.parametrize(("kind", "head"), [("llama", "ForCausalLM"), ("t5", "ForConditionalGeneration")])
@@ -89,7 +89,7 @@ def test_other_kinds(kind: str, head: str, workshop: Workshop) -> None:
     one, many = (hf(folder, batch_size=size).loglikelihood(REQUESTS[:6]).values for size in (1, 64))
     np.testing.assert_allclose(one, many, rtol=1e-4)
     backend = hf(folder)
-    assert len(backend.generate([Prompt(LINES[0], max_new_tokens=3)]).values) == 1
+    assert len(backend.generate([Prompt((Message("user", LINES[0]),), max_new_tokens=3)]).values) == 1
     assert backend.describe()["kind"] == ("seq2seq" if kind == "t5" else "causal")
 
 
@@ -119,7 +119,7 @@ def test_weights_that_are_no_numbers_give_scores_that_are_none(workshop: Worksho
 def test_nothing_is_printed(workshop: Workshop, capfd: pytest.CaptureFixture[str]) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
     backend.loglikelihood([*REQUESTS, Continuation(LONG, " Yes")])
-    backend.generate([Prompt(LINES[0], max_new_tokens=2)])
+    backend.generate([Prompt((Message("user", LINES[0]),), max_new_tokens=2)])
     captured = capfd.readouterr()
     assert captured.out == ""
     assert captured.err == ""
