@@ -79,6 +79,18 @@ def locate(model: str, revision: str | None = None) -> Checkpoint:
     return _read(model, revision, None, lambda name: hub_file(model, name, revision))
 
 
+def has_chat_template(checkpoint: Checkpoint) -> bool:
+    """Whether its tokenizer knows how the turns of a conversation are put; no weights are fetched."""
+    folder = checkpoint.folder
+
+    def path(name: str) -> Path | None:
+        return hub_file(checkpoint.model, name, checkpoint.revision) if folder is None else folder / name
+
+    template = path("chat_template.jinja")
+    described = load_json(path("tokenizer_config.json")) or {}
+    return bool(described.get("chat_template")) or (template is not None and template.is_file())
+
+
 def is_hub_id(model: str) -> bool:
     """Whether the text could name a repository of the model hub."""
     return bool(HUB_ID.fullmatch(model)) and not model.startswith(".")
@@ -126,16 +138,23 @@ def is_nameless_encoder(checkpoint: Checkpoint) -> bool:
     return not checkpoint.architecture and checkpoint.config.get("model_type") in MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 
+def is_encoder_decoder(checkpoint: Checkpoint) -> bool:
+    """Whether it reads with one network and writes with another, and has the head to do so."""
+    writes = ends("ForConditionalGeneration", "LMHeadModel")(checkpoint) or not checkpoint.architecture
+    return writes and bool(checkpoint.config.get("is_encoder_decoder"))
+
+
 RULES: tuple[tuple[Callable[[Checkpoint], bool], str | None], ...] = (
     (ends("ForSequenceClassification"), "pairs"),  # before sentence-transformers: its cross-encoders are such
     (lambda checkpoint: checkpoint.is_sentence_transformer, "encoder"),
     (lambda checkpoint: bool(checkpoint.sentence_class), None),  # its sparse and generative models
     (ends("ElectraForPreTraining"), "encoder"),  # tells replaced tokens from real ones; predicts no word
     (ends("ForMaskedLM", "ForPreTraining", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel"), "masked"),
-    (ends("ForCausalLM", "LMHeadModel", "DoubleHeadsModel", "ForConditionalGeneration"), "hf"),
+    (is_encoder_decoder, "seq2seq"),
+    (ends("ForCausalLM", "LMHeadModel", "DoubleHeadsModel", "ForConditionalGeneration"), "causal"),
     (ends("Model"), "encoder"),
     (is_nameless_encoder, "encoder"),
-    (lambda checkpoint: "model_type" in checkpoint.config and not checkpoint.architecture, "hf"),
+    (lambda checkpoint: "model_type" in checkpoint.config and not checkpoint.architecture, "causal"),
 )
 
 
@@ -144,14 +163,14 @@ def backend_of(checkpoint: Checkpoint) -> str | None:
     return next((backend for fits, backend in RULES if fits(checkpoint)), None)
 
 
-def require(checkpoint: Checkpoint, backend: str) -> None:
-    """Raise `ModelError` naming the right backend when a checkpoint is not for this one.
+def require(checkpoint: Checkpoint, *backends: str) -> None:
+    """Raise `ModelError` naming the right backend when a checkpoint is for none of these.
 
     A nameless encoder may be masked, too: whether it has the head is seen when its weights are loaded.
     """
     served = backend_of(checkpoint)
-    if served == backend or (not checkpoint.architecture and (served, backend) == ("encoder", "masked")):
+    if served in backends or (not checkpoint.architecture and (served, *backends) == ("encoder", "masked")):
         return
     kind = checkpoint.sentence_class or checkpoint.architecture or f"{checkpoint.config.get('model_type', 'no model')}"
     cure = f"use --model {served}:{checkpoint.model}" if served else "no built-in backend is for that"
-    raise ModelError(f"{backend!r} cannot use {checkpoint.model!r}, which is a {kind}; {cure}")
+    raise ModelError(f"{backends[-1]!r} cannot use {checkpoint.model!r}, which is a {kind}; {cure}")

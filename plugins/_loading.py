@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -70,17 +71,30 @@ def choose_dtype(asked: str, checkpoint: Checkpoint, device: str) -> str:
 @contextmanager
 def quiet() -> Iterator[None]:
     """No progress bars and no reports from the model libraries while a model is loaded; errors still raise."""
-    from transformers.utils import logging
+    from transformers.utils import logging as reports
 
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    verbosity, bars = reports.get_verbosity(), reports.is_progress_bar_enabled()
+    reports.set_verbosity_error()
+    reports.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(verbosity)
+        reports.set_verbosity(verbosity)
         if bars:
-            logging.enable_progress_bar()
+            reports.enable_progress_bar()
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """No reports from lm-eval either: what it warns of is in our records."""
+    logger = logging.getLogger("lm_eval")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with quiet():
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def load_model(auto: Any, setup: Setup[Any], *, spare: str = "") -> Any:

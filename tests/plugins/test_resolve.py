@@ -22,14 +22,14 @@ TABLE = [
     ({"architectures": ["ElectraForPreTraining"]}, {}, "encoder"),
     ({"architectures": ["XLMWithLMHeadModel"]}, {}, "masked"),
     ({"architectures": ["DebertaV2ForSequenceClassification"]}, {}, "pairs"),
-    ({"architectures": ["GPT2LMHeadModel"]}, {}, "hf"),
-    ({"architectures": ["LlamaForCausalLM"]}, {}, "hf"),
-    ({"architectures": ["T5ForConditionalGeneration"]}, {}, "hf"),
-    ({"architectures": ["T5WithLMHeadModel"]}, {}, "hf"),
+    ({"architectures": ["GPT2LMHeadModel"]}, {}, "causal"),
+    ({"architectures": ["LlamaForCausalLM"]}, {}, "causal"),
+    ({"architectures": ["T5ForConditionalGeneration"], "is_encoder_decoder": True}, {}, "seq2seq"),
+    ({"architectures": ["T5WithLMHeadModel"], "is_encoder_decoder": True}, {}, "seq2seq"),
     ({"architectures": ["MPNetModel"]}, {}, "encoder"),
     ({"architectures": ["T5EncoderModel"]}, {}, "encoder"),
     ({"model_type": "deberta-v2"}, {}, "encoder"),
-    ({"model_type": "gpt2"}, {}, "hf"),
+    ({"model_type": "gpt2"}, {}, "causal"),
     ({"architectures": ["RobertaForTokenClassification"]}, {}, None),
     ({"architectures": ["BertForQuestionAnswering"]}, {}, None),
     ({"architectures": ["BertModel"]}, {"modules.json": []}, "encoder"),
@@ -60,7 +60,7 @@ def test_the_table(config: dict[str, object] | None, further: dict[str, object],
 
 def test_real_folders(workshop: Workshop, sentence_folder: Path) -> None:
     assert resolve_backend(str(workshop("roberta")), {}) == "masked"
-    assert resolve_backend(str(workshop("t5", "ForConditionalGeneration")), {}) == "hf"
+    assert resolve_backend(str(workshop("t5", "ForConditionalGeneration")), {}) == "seq2seq"
     assert resolve_backend(str(sentence_folder), {}) == "encoder"
 
 

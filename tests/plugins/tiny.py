@@ -43,6 +43,7 @@ BERT = Marks({"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", 
 ROBERTA = Marks({"cls_token": "<s>", "pad_token": "<pad>", "sep_token": "</s>", "unk_token": "<unk>",
                  "mask_token": "<mask>"}, "<s>", "</s>", between=2)  # fmt: skip
 GPT2 = Marks({"eos_token": "<|endoftext|>"})
+BART = Marks({"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}, "<s>", "</s>")
 T5 = Marks({"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}, "", "</s>")
 
 
@@ -151,6 +152,28 @@ KINDS = {
     "electra": Kind("Electra", word_pieces, BERT, {**SMALL, "embedding_size": 8, "max_position_embeddings": POSITIONS}),
     "gpt2": Kind("GPT2", byte_pairs, GPT2, {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": POSITIONS}),
     "llama": Kind("Llama", byte_pairs, T5, {**SMALL, "max_position_embeddings": POSITIONS}),
+    "mistral": Kind(
+        "Mistral",
+        byte_pairs,
+        T5,
+        {**SMALL, "max_position_embeddings": POSITIONS, "sliding_window": 8, "num_key_value_heads": 1},
+    ),
+    "mamba": Kind("Mamba", byte_pairs, T5, {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}),
+    "bart": Kind(
+        "Bart",
+        byte_pairs,
+        BART,
+        {
+            "d_model": 16,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "encoder_attention_heads": 2,
+            "decoder_attention_heads": 2,
+            "encoder_ffn_dim": 32,
+            "decoder_ffn_dim": 32,
+            "max_position_embeddings": POSITIONS,
+        },
+    ),
     "t5": Kind(
         "T5",
         unigrams,

@@ -1,0 +1,246 @@
+"""How much faster are log-likelihoods than with lm-eval's own `hf` model, and are they the same?
+
+    python bench/loglikelihood.py [--only NAME …] [--threads T]
+
+Both score the same requests with the same weights in one process: random ones in GPT-2's shape (12 layers, 768 wide,
+a vocabulary of 50,257), on real narratives and proverbs of ePiC. lm-eval's batch size is the best of 8, 16 and 32,
+tried on a part of the requests. Each side's time is everything from texts to numbers: tokenising, planning, forward
+passes. The bound is what the tokens allow: those that lm-eval forwards over those that figeval reads, each with the
+arithmetic of the layers, of attention and, where it is computed, of the vocabulary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+TEMPLATE = "epic/proverb.en.jinja"
+BATCH_SIZES = (8, 16, 32)
+TRIED = 32  # requests on which batch sizes are tried
+CLOSE = 1e-4
+SHOTS = 4
+LAYERS, WIDTH, VOCABULARY = 12, 768, 50_257
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Some documents with their options, and how many times faster figeval has to be."""
+
+    name: str
+    task: str
+    documents: int
+    shots: int
+    bar: float
+
+
+WORKLOADS = (
+    Workload("5 choices", "epic_mcq", 64, 0, 5),
+    Workload("5 choices, 4-shot", "epic_mcq", 24, SHOTS, 15),
+    Workload("250 candidates", "epic_retrieval_seen", 3, 0, 12),
+    Workload("250 candidates, 4-shot", "epic_retrieval_seen", 1, SHOTS, 25),
+)
+Texts = tuple[str, str]
+
+
+# ---- requests and the model ------------------------------------------------------------------------------------------
+
+
+def options(example: Any) -> tuple[str, ...]:
+    return example.options if hasattr(example, "options") else example.candidates
+
+
+def requests(workload: Workload) -> list[Texts]:
+    """(context, continuation) of every option of every document; all documents show the same solved examples."""
+    from figeval.pipeline import Harness
+    from figeval.prompt import load_template
+
+    template, harness = load_template(TEMPLATE), Harness()
+
+    def render(block: str, **variables: Any) -> str:
+        return template.render(block, variables)
+
+    (train,) = harness.catalogue.expand(["epic_retrieval_seen"])
+    solved = [
+        render("context", query=shot.query) + render("continuation", option=shot.candidates[min(shot.relevant)])
+        for shot in islice(harness.examples(train, "train"), 0, 100 * workload.shots, 100)
+    ]
+    before = "".join(f"{shot}\n\n" for shot in solved)
+    (task,) = harness.catalogue.expand([workload.task])
+    documents = islice(harness.examples(task), 0, 13 * workload.documents, 13)
+    return [
+        (before + render("context", query=example.query), render("continuation", option=option))
+        for example in documents
+        for option in options(example)
+    ]
+
+
+def tokenizer_for(texts: Iterator[str]) -> Any:
+    """A byte-level tokenizer of GPT-2's size at most, learnt from the narratives: GPT-2's own is on no disk here."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    end = "<|endoftext|>"
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY, special_tokens=[end], initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=end, model_max_length=1024)
+
+
+def narratives() -> Iterator[str]:
+    from figeval.pipeline import Harness
+
+    harness = Harness()
+    (task,) = harness.catalogue.expand(["epic_retrieval_all"])
+    for example in harness.examples(task):
+        yield example.query
+
+
+def model_of_gpt2s_shape() -> Any:
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    return GPT2LMHeadModel(GPT2Config(n_layer=LAYERS, n_embd=WIDTH, vocab_size=VOCABULARY)).eval()
+
+
+# ---- the two ---------------------------------------------------------------------------------------------------------
+
+
+class Memory:
+    """The highest resident memory of the process while a block runs, in MiB above where it began."""
+
+    def __enter__(self) -> Memory:
+        import psutil
+
+        self._process = psutil.Process()
+        self._begin = self.peak = self._process.memory_info().rss
+        self._stop = threading.Event()
+        self._watch = threading.Thread(target=self._poll)
+        self._watch.start()
+        return self
+
+    def _poll(self) -> None:
+        while not self._stop.wait(0.01):
+            self.peak = max(self.peak, self._process.memory_info().rss)
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._watch.join()
+
+    @property
+    def grown(self) -> float:
+        return (self.peak - self._begin) / 2**20
+
+
+def timed(ask: Callable[[list[Any]], Any], instances: list[Any]) -> tuple[float, float, list[tuple[float, bool]]]:
+    """Seconds, MiB and answers of one call."""
+    with Memory() as memory:
+        began = time.perf_counter()
+        answers = ask(instances)
+        seconds = time.perf_counter() - began
+    return seconds, memory.grown, answers
+
+
+def instances_of(texts: list[Texts]) -> list[Any]:
+    from lm_eval.api.instance import Instance
+
+    return [Instance("loglikelihood", {}, pair, index, metadata=("bench", index, 1)) for index, pair in enumerate(texts)]
+
+
+@dataclass
+class Cost:
+    """Arithmetic of a way to read some requests, in multiply-adds of GPT-2's shape."""
+
+    tokens: int = 0
+    attended: int = 0  # pairs of a token and one that it sees
+    predicted: int = 0  # positions whose vocabulary is scored
+
+    @property
+    def total(self) -> float:
+        layers = 12 * LAYERS * WIDTH**2 * self.tokens
+        return float(layers + 2 * LAYERS * WIDTH * self.attended + WIDTH * VOCABULARY * self.predicted)
+
+
+def cost_of_rows(texts: list[Texts], encode: Callable[[str], list[int]]) -> Cost:
+    """One row per request, every position scored, no padding."""
+    lengths = [len(encode(context + continuation)) - 1 for context, continuation in texts]
+    return Cost(sum(lengths), sum(length * (length + 1) // 2 for length in lengths), sum(lengths))
+
+
+def cost_of_forest(texts: list[Texts], lm: Any) -> Cost:
+    """Every token once, the vocabulary where something is predicted."""
+    import numpy as np
+
+    from figeval.builtin.plugins._encode import encode_pairs, fitted
+    from figeval.builtin.plugins._forest import grow
+
+    forest = grow([fitted("causal", *pair, lm.max_length) for pair in encode_pairs(lm, texts)])
+    predicted = len(np.unique(forest.asked[:, 0]))
+    return Cost(len(forest.tokens), int((forest.depth + 1).sum()), predicted)
+
+
+def compare(workload: Workload, ours: Any, theirs: Any) -> bool:
+    """Print the figures of one workload; whether it reaches its bar."""
+    texts = requests(workload)
+    print(f"\n{workload.name}: {workload.documents} documents, {len(texts):,} requests")
+    instances = instances_of(texts)
+    tries = {}
+    for size in BATCH_SIZES:
+        theirs.batch_size_per_gpu = size
+        tries[size] = timed(lambda part: theirs.loglikelihood(part, disable_tqdm=True), instances[:TRIED])[0]
+    theirs.batch_size_per_gpu = min(tries, key=tries.__getitem__)
+    print("  lm-eval on the first requests: " + ", ".join(f"batch {size} {s:.1f} s" for size, s in tries.items()))
+    ours.engine.tokens.read = 0
+    our_time, our_memory, our_answers = timed(lambda part: ours.loglikelihood(part, disable_tqdm=True), instances)
+    their_time, their_memory, their_answers = timed(
+        lambda part: theirs.loglikelihood(part, disable_tqdm=True), instances
+    )
+    apart = max(abs(a - b) for (a, _), (b, _) in zip(our_answers, their_answers, strict=True))
+    same = sum(a == b for (_, a), (_, b) in zip(our_answers, their_answers, strict=True))
+    rows, forest = cost_of_rows(texts, theirs.tok_encode), cost_of_forest(texts, ours)
+    read, ratio = ours.engine.tokens.read, their_time / our_time
+    print(f"  lm-eval  {rows.tokens:9,} tokens  {their_time:8.2f} s  {their_memory:7.0f} MiB  (batch {theirs.batch_size})")
+    print(f"  figeval  {read:9,} tokens  {our_time:8.2f} s  {our_memory:7.0f} MiB")
+    print(f"  figeval does {forest.total / our_time / 1e9 * 2:.0f} GFLOP/s, lm-eval {rows.total / their_time / 1e9 * 2:.0f}")
+    print(f"  bound: {rows.tokens / forest.tokens:.1f} by tokens, {rows.total / forest.total:.1f} by arithmetic")
+    print(f"  largest difference {apart:.1e}, is_greedy the same for {same:,} of {len(texts):,}")
+    print(f"  {ratio:.1f} times as fast; the bar is {workload.bar:g}", flush=True)
+    return ratio >= workload.bar and apart <= CLOSE and same == len(texts)
+
+
+def main() -> int:
+    """Print the figures; 1 if a bar is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", help="workloads whose names contain this")
+    parser.add_argument("--threads", type=int, default=2)
+    chosen = parser.parse_args()
+    import torch
+    from lm_eval.models.huggingface import HFLM
+
+    from figeval.builtin.plugins._figeval_hf import FigevalHF
+
+    torch.set_num_threads(chosen.threads)
+    model, tokenizer = model_of_gpt2s_shape(), tokenizer_for(narratives())
+    theirs = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=8)
+    ours = FigevalHF(pretrained=model, tokenizer=tokenizer)
+    print(f"GPT-2's shape, {len(tokenizer):,} words known, {ours.engine.describe()}, {chosen.threads} threads")
+    warm = instances_of(requests(Workload("", "epic_mcq", 2, 0, 0)))
+    for lm in (ours, theirs):
+        lm.loglikelihood(warm, disable_tqdm=True)
+    wanted = [each for each in WORKLOADS if not chosen.only or any(part in each.name for part in chosen.only)]
+    return 0 if all([compare(workload, ours, theirs) for workload in wanted]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

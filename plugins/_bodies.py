@@ -1,0 +1,82 @@
+"""The two halves of a causal transformers model used apart: its body with keys and values of our own, and its head on
+chosen states. Nothing here knows how an architecture is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeAlias
+
+Kept: TypeAlias = list[tuple[Any, Any]]  # per layer keys and values, (1, heads, tokens, d)
+
+
+def head(model: Any, body: Any, output: Any, states: Any) -> Any:
+    """Scores of the vocabulary for states (n, d), as (n, vocabulary); `output` is one of the model's body.
+
+    The model's own forward runs with its body exchanged for the given states, so soft-capping and scaling of the
+    scores are the model's.
+    """
+    import torch
+
+    with exchanged(body, type(output)(last_hidden_state=states.unsqueeze(0))):
+        return model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=states.device)).logits[0]
+
+
+@contextmanager
+def exchanged(module: Any, output: Any) -> Iterator[None]:
+    """While this lasts, a module returns `output`, whatever it is given."""
+    before = vars(module).get("forward")  # accelerate puts one of its own there
+    module.forward = lambda *_args, **_kwargs: output
+    try:
+        yield
+    finally:
+        if before is None:
+            del module.forward
+        else:
+            module.forward = before
+
+
+def vocabulary(model: Any) -> int:
+    """How many scores the head computes per state."""
+    return int(getattr(model.config, "vocab_size", None) or model.get_output_embeddings().weight.shape[0])
+
+
+def growing(kept: Kept) -> Any:
+    """A cache that goes on from kept keys and values, and has the longer ones in its layers afterwards."""
+    from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+
+    return Cache(layers=[_filled(DynamicLayer, *pair) for pair in kept]) if kept else DynamicCache()
+
+
+def fixed(kept: Kept) -> Any:
+    """A cache that all rows of a batch see before their own tokens, and that stays as it is."""
+    from transformers.cache_utils import Cache
+
+    return Cache(layers=[_filled(_shared_layer(), *pair) for pair in kept])
+
+
+def _filled(kind: Any, keys: Any, values: Any) -> Any:
+    layer = kind()
+    layer.lazy_initialization(keys, values)
+    layer.keys, layer.values = keys, values
+    return layer
+
+
+@cache
+def _shared_layer() -> Any:
+    """The class is made on first use: transformers is only imported then."""
+    import torch
+    from transformers.cache_utils import DynamicLayer
+
+    class SharedLayer(DynamicLayer):  # type: ignore[misc]
+        """Keys and values of one text before those of every row; nothing is stored."""
+
+        def update(self, key_states: Any, value_states: Any, *_args: Any, **_kwargs: Any) -> tuple[Any, Any]:
+            rows = len(key_states)
+            pairs = ((self.keys, key_states), (self.values, value_states))
+            keys, values = (torch.cat((old.expand(rows, -1, -1, -1), new), dim=-2) for old, new in pairs)
+            return keys, values
+
+    return SharedLayer

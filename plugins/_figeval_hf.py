@@ -1,0 +1,69 @@
+"""lm-eval's `hf` with the packed engine in it: the model `figeval-hf`.
+
+Loading, tokenising, chat templates, generation are lm-eval's; log-likelihoods are computed by ours and are the same.
+This module imports lm-eval; nothing imports it before a model is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from lm_eval.models.huggingface import HFLM
+from tqdm import tqdm
+
+from ._batching import Budget
+from ._encdec import EncoderDecoder
+from ._encode import Ids, encode_pairs, fitted
+from ._packed import Answer, Engine
+
+AT_ONCE = 4_096  # requests: shows progress and bounds memory
+Encoded = tuple[tuple[str, str] | None, Ids, Ids]  # texts, context, continuation
+
+
+class FigevalHF(HFLM):  # type: ignore[misc]
+    """`hf` of lm-eval, several times faster where continuations share a context.
+
+    Log-likelihoods are batched by memory, whatever `batch_size` says; generation is batched by `batch_size`.
+    """
+
+    budget: Budget | None = None  # figeval's own backend shares its budget
+
+    @cached_property
+    def engine(self) -> Engine | EncoderDecoder:
+        """What computes log-likelihoods; it tries itself out on first use."""
+        budget = self.budget or Budget.on(self.device.type)
+        if self.backend == "seq2seq":
+            return EncoderDecoder(self.model, self.device, budget)
+        engine = Engine(self.model, self.device, budget)
+        engine.settle()
+        return engine
+
+    def loglikelihood(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[Answer]:
+        """(Σ log P(token), is greedy) per request, in order."""
+        texts = [request.args for request in requests]
+        encoded = [(text, *ids) for text, ids in zip(texts, encode_pairs(self, texts), strict=True)]
+        return self._loglikelihood_tokens(encoded, disable_tqdm)
+
+    def _loglikelihood_tokens(
+        self, requests: Sequence[Encoded], disable_tqdm: bool = False, override_bs: int | None = None
+    ) -> list[Answer]:
+        del override_bs  # batches are made by memory
+        answers: list[Answer] = []
+        bar = tqdm(total=len(requests), disable=disable_tqdm or self.rank != 0, desc="figeval: packed log-likelihoods")
+        for part in parts(requests, AT_ONCE):
+            limit = self.max_length
+            answers += self.engine.score([fitted(self.backend, ids, after, limit) for _, ids, after in part])
+            for (texts, _, _), answer in zip(part, answers[-len(part) :], strict=True):
+                if texts is not None:  # rolling log-likelihoods are remembered by who asked
+                    self.cache_hook.add_partial("loglikelihood", texts, answer)
+            bar.update(len(part))
+        bar.close()
+        return answers
+
+
+def parts(requests: Sequence[Encoded], size: int) -> Iterator[Sequence[Encoded]]:
+    """Consecutive requests, `size` at a time: those of one document mostly stay together."""
+    for start in range(0, len(requests), size):
+        yield requests[start : start + size]

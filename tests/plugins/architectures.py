@@ -1,0 +1,89 @@
+"""Tiny random causal models of every architecture that matters, with attention windows shorter than the texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+WORDS = 200
+POSITIONS = 256
+WINDOW = 8
+COMMON = {
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "vocab_size": WORDS,
+    "max_position_embeddings": POSITIONS,
+}
+GROUPED = {**COMMON, "num_key_value_heads": 2}
+HEADED = {**GROUPED, "head_dim": 8}
+OLD = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": POSITIONS, "vocab_size": WORDS}
+MIXED = ["sliding_attention", "full_attention", "sliding_attention"]
+
+PACKED = {  # name of the config class without "Config" → its options
+    "GPT2": OLD,
+    "GPTJ": {**OLD, "rotary_dim": 4},
+    "Llama": GROUPED,
+    "Mistral": {**GROUPED, "sliding_window": WINDOW},
+    "Mixtral": {**GROUPED, "num_local_experts": 2},
+    "Qwen2": GROUPED,
+    "Qwen3": HEADED,
+    "Gemma": HEADED,
+    "Gemma2": {**HEADED, "sliding_window": WINDOW},
+    "Gemma3Text": {**HEADED, "sliding_window": WINDOW, "layer_types": MIXED},
+    "Phi": COMMON,
+    "Phi3": {**GROUPED, "pad_token_id": 0},
+    "OPT": {
+        "hidden_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "ffn_dim": 64,
+        "vocab_size": WORDS,
+        "max_position_embeddings": POSITIONS,
+        "word_embed_proj_dim": 32,
+    },
+    "GPTNeoX": COMMON,
+    "Falcon": {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": WORDS},
+    "StableLm": GROUPED,
+    "Olmo2": GROUPED,
+    "Cohere": GROUPED,
+    "Starcoder2": {**GROUPED, "sliding_window": WINDOW},
+    "GptOss": {**HEADED, "sliding_window": WINDOW, "num_local_experts": 2, "num_experts_per_tok": 1},
+}
+SHARING = {  # no mask of ours, yet keys and values of a common beginning
+    "Bloom": {"hidden_size": 32, "n_layer": 3, "n_head": 4, "vocab_size": WORDS},
+    "Mpt": {"d_model": 32, "n_heads": 4, "n_layers": 3, "vocab_size": WORDS, "max_seq_len": POSITIONS},
+    "GPTNeo": {
+        "hidden_size": 32,
+        "num_layers": 2,
+        "num_heads": 4,
+        "vocab_size": WORDS,
+        "max_position_embeddings": POSITIONS,
+        "window_size": WINDOW,
+        "attention_types": [[["global", "local"], 1]],
+    },
+}
+PLAIN = {  # neither
+    "Mamba": {"hidden_size": 32, "num_hidden_layers": 3, "vocab_size": WORDS, "state_size": 4},
+    "RecurrentGemma": {
+        **{key: value for key, value in GROUPED.items() if key != "max_position_embeddings"},
+        "attention_window_size": WINDOW,
+        "lru_width": 32,
+        "num_key_value_heads": 1,
+    },
+}
+ALL = {**PACKED, **SHARING, **PLAIN}
+
+
+def build(name: str, **further: Any) -> Any:
+    """A model with weights large enough that inputs matter."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(**{**ALL[name], **further})
+    model = transformers.AutoModelForCausalLM.from_config(config).float().eval()
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, 0, 0.3)
+    return model

@@ -1,0 +1,198 @@
+"""The packed engine against rows of a plain forward pass, on every architecture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from figeval.builtin.plugins import _packed, _views
+from figeval.builtin.plugins._batching import Budget
+from figeval.builtin.plugins._forest import Scored
+from figeval.builtin.plugins._packed import Engine
+from tests.plugins.architectures import ALL, PACKED, PLAIN, POSITIONS, SHARING, WORDS, build
+
+Answer = tuple[float, bool]
+
+
+def engine_for(model: Any, rows: int | None = None) -> Engine:
+    engine = Engine(model, torch.device("cpu"), Budget.on("cpu", rows))
+    engine.settle()
+    return engine
+
+
+def naive(model: Any, request: Scored) -> Answer:
+    """One text, one forward pass."""
+    with torch.inference_mode():
+        table = model(input_ids=torch.tensor([request.ids[:-1]])).logits[0].double().log_softmax(-1)
+    rows, words = table[-request.predicted :], torch.tensor(request.ids[-request.predicted :])
+    return float(rows.gather(1, words[:, None]).sum()), bool((rows.argmax(-1) == words).all())
+
+
+def some_requests(shots: int = 40, stories: int = 3, options: int = 7) -> list[Scored]:
+    """Solved examples that all share, stories of several lengths, options that begin alike; and one of a token."""
+    generator = np.random.default_rng(1)
+
+    def words(n: int) -> list[int]:
+        return list(generator.integers(3, WORDS, n).tolist())
+
+    begin = words(shots)
+    contexts = [begin + words(5 + 9 * index) for index in range(stories)]
+    first = words(2)
+    continuations = [[*first, *words(3)], first[:1], *(words(1 + index) for index in range(options - 2))]
+    return [Scored((*context, *option), len(option)) for context in contexts for option in continuations]
+
+
+def agrees(engine: Engine, requests: list[Scored], tolerance: float = 1e-4) -> None:
+    for answer, request in zip(engine.score(requests), requests, strict=True):
+        wanted = naive(engine.model, request)
+        assert answer[0] == pytest.approx(wanted[0], abs=tolerance)
+        assert answer[1] == wanted[1]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_architecture_scores_as_plain_rows_do(name: str) -> None:
+    engine = engine_for(build(name))
+    requests = some_requests()
+    greedy = [Scored((*request.ids[:-1], likeliest(engine.model, request)), 1) for request in requests[:2]]
+    agrees(engine, requests + greedy)
+    assert any(answer[1] for answer in engine.score(greedy))
+    expected = "packed" if name in PACKED else "share their beginning" if name in SHARING else "plain rows"
+    described = engine.describe()
+    assert expected in described["scoring"]
+    assert described["head"] == "where predicted"
+    assert ("fell_back_because" in described) == (name not in PACKED)
+    assert (described["tokens"]["read"] < described["tokens"]["one_row_per_continuation"] / 2) == (name not in PLAIN)
+
+
+def likeliest(model: Any, request: Scored) -> int:
+    with torch.inference_mode():
+        return int(model(input_ids=torch.tensor([request.ids[:-1]])).logits[0, -1].argmax())
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_either_attention(attention: str) -> None:
+    agrees(engine_for(build("Llama", attn_implementation=attention)), some_requests())
+
+
+@pytest.mark.parametrize("rows", [1, 2, None])
+def test_any_batch(rows: int | None) -> None:
+    agrees(engine_for(build("Gemma2"), rows), some_requests())
+
+
+def test_the_trunk_is_read_once_for_many_calls() -> None:
+    engine = engine_for(build("GPT2"))
+    requests = some_requests(shots=60)
+    whole = engine.score(requests)
+    read = engine.tokens.read
+    assert read == 60 + sum(5 + 9 * index + 14 for index in range(3))
+    calls = [engine.score(requests[start : start + 7]) for start in range(0, len(requests), 7)]
+    assert [answer[0] for call in calls for answer in call] == pytest.approx([answer[0] for answer in whole], abs=1e-5)
+    assert engine.tokens.read - read == read  # the first call could not know that others follow
+    engine.score(requests[:7])
+    assert engine.tokens.read - 2 * read == 5 + 14
+    agrees(engine, [Scored(request.ids[10:], request.predicted) for request in requests])  # another trunk
+
+
+def test_calls_that_begin_differently_share_nothing() -> None:
+    engine = engine_for(build("GPT2"))
+    requests = some_requests(shots=40)
+    agrees(engine, requests)
+    others = [Scored((7, *request.ids), request.predicted) for request in requests]
+    agrees(engine, requests + others)
+    agrees(engine, requests + others)
+
+
+def test_a_text_that_ends_within_the_trunk_is_scored_nevertheless() -> None:
+    requests = some_requests(shots=60)
+    engine = engine_for(build("Llama"))
+    engine.score(requests)
+    begin = requests[0].ids
+    agrees(engine, [*requests, Scored(begin[:30], 4), Scored(begin[:61], 1)])
+
+
+def test_one_token_of_context_is_enough() -> None:
+    agrees(engine_for(build("GPT2")), [Scored((5, 6), 1), Scored((5, 7), 1), Scored((5, 7, 8), 2), Scored((5, 6), 1)])
+
+
+def test_nothing_asked_nothing_answered() -> None:
+    assert engine_for(build("GPT2")).score([]) == []
+
+
+def test_scores_of_the_vocabulary_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, requests = build("Gemma2"), some_requests()
+    whole = engine_for(model).score(requests)
+    monkeypatch.setitem(_packed.LOGITS, "cpu", 4 * WORDS * 3)
+    seen = []
+    model.lm_head.register_forward_hook(lambda _module, inputs, _output: seen.append(inputs[0].shape[-2]))
+    parts = engine_for(model).score(requests)
+    assert [answer[0] for answer in parts] == pytest.approx([answer[0] for answer in whole], abs=1e-5)
+    assert max(seen[-10:]) <= 3
+
+
+def test_texts_beyond_a_window_that_was_not_tried_go_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window too long for the sample: nothing shows that the band is drawn right beyond it."""
+    monkeypatch.setattr(_views, "LONGEST_TRIED", 20)
+    engine = engine_for(build("Mistral", sliding_window=50))
+    assert engine.way.reach == 50
+    agrees(engine, some_requests(shots=44))
+    short, long = some_requests(shots=10), some_requests(shots=60)
+    engine.tokens.read = engine.tokens.plain = 0
+    agrees(engine, long)
+    far = engine.tokens.read
+    assert far > engine.tokens.plain / 2  # texts that are the beginning of another are not read by themselves
+    agrees(engine, short)
+    assert engine.tokens.read - far < far / 5
+
+
+def test_a_head_that_needs_all_states_is_run_on_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build("Llama")
+    original = model.forward
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        output = original(*args, **kwargs)
+        output.logits = output.logits + output.logits.shape[1]  # differs for a chosen few
+        output.logits[..., 0] += output.logits.shape[1] / 10
+        return output
+
+    monkeypatch.setattr(model, "forward", forward)
+    assert engine_for(model).describe()["head"] == "everywhere"
+
+
+def test_a_model_that_is_no_number_gives_scores_that_are_none() -> None:
+    model = build("GPT2")
+    with torch.no_grad():
+        model.transformer.ln_f.weight.fill_(float("nan"))
+    engine = engine_for(model)
+    assert all(np.isnan(value) for value, _ in engine.score(some_requests()))
+
+
+def test_memory_that_runs_out_halves_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_for(build("Llama"))
+    requests, original, failed = some_requests(stories=6, options=20), engine.body.forward, []
+    wanted = engine.score(requests)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        if len(kwargs["input_ids"]) > 1:
+            failed.append(True)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(engine.body, "forward", forward)
+    assert [value for value, _ in engine.score(requests)] == pytest.approx([value for value, _ in wanted], abs=1e-5)
+    assert failed
+    assert engine.budget.halved >= 1
+
+
+def test_half_precision_is_as_exact_as_plain_rows_are() -> None:
+    engine = engine_for(build("Llama").to(torch.bfloat16))
+    assert "packed" in engine.describe()["scoring"]
+    agrees(engine, some_requests(), tolerance=1.5)
+
+
+def test_windows_are_found_by_name() -> None:
+    assert _views.windows(build("Mistral").config) == [8]
+    assert _views.windows(build("Llama").config) == []
+    assert len(_views.sample_for(build("Mistral").config, POSITIONS)[0].ids) > 24
