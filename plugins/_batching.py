@@ -18,6 +18,7 @@ T = TypeVar("T")
 # Smallest budgets that keep the arithmetic units busy. On a CPU more only pushes activations out of its caches.
 TOKENS = {"cpu": 1_024}
 TOKENS_ON_ACCELERATOR = 32_768
+SHARE = 4  # of free memory, one part is for activations
 EXHAUSTED = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
 
 
@@ -33,6 +34,10 @@ class Budget:
     def on(cls, device: str, rows: int | None = None) -> Budget:
         """The budget to begin with on a kind of device."""
         return cls(TOKENS.get(device, TOKENS_ON_ACCELERATOR), rows)
+
+    def limit(self, memory: int, per_token: int) -> None:
+        """No more tokens than take a share of free memory (bytes), whatever was fastest."""
+        self.tokens = max(1, min(self.tokens, memory // SHARE // per_token))
 
     def fitting(self, length: int) -> int:
         """How many rows of this length go together; at least one."""
@@ -103,6 +108,17 @@ def is_exhausted(error: Exception) -> bool:
 
     text = str(error).lower()
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(words in text for words in EXHAUSTED)
+
+
+def free_memory(device: str) -> int:
+    """Bytes that are free on a device; on kinds that do not say, what is free in the machine."""
+    import psutil
+    import torch
+
+    kind = torch.device(device)
+    if kind.type == "cuda":
+        return int(torch.cuda.mem_get_info(kind)[0])
+    return int(psutil.virtual_memory().available)
 
 
 def release_memory() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from figeval.errors import ModelError
+from figeval.errors import TaskError
 from figeval.types import Cloze, Continuation
 
 Part = tuple[str, slice]  # a text, and the characters of it that are to be scored
@@ -58,7 +58,7 @@ def fit(tokenizer: Any, parts: Sequence[Part], limit: int | None) -> list[Fitted
     A text is tokenised in one piece, so that a word gets its leading blank where the tokenizer wants one.
 
     Raises:
-        ModelError: there is nothing to score, or it alone is longer than the model takes.
+        TaskError: there is nothing to score, or it alone is longer than the model takes.
     """
     texts = [text for text, _ in parts]
     encoded = tokenizer(texts, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
@@ -71,7 +71,7 @@ def _fit_one(encoded: Any, index: int, part: Part, limit: int | None) -> Fitted:
     body = [position for position, is_special in enumerate(special) if not is_special]
     scored = [p for p in body if offsets[p][1] > wanted.start and offsets[p][0] < wanted.stop]
     if not scored:
-        raise ModelError(f"no token to score in {text[wanted]!r}; is an option or a label word of the task empty?")
+        raise TaskError(f"no token to score in {text[wanted]!r}; is an option or a label word of the task empty?")
     first, end = body[0], body[-1] + 1
     room = None if limit is None else limit - (len(special) - (end - first))
     start, stop = window(first, end, range(scored[0], scored[-1] + 1), room)
@@ -89,12 +89,12 @@ def window(first: int, end: int, keep: range, room: int | None) -> tuple[int, in
     """The stretch of the tokens [first, end) that holds `keep` and fits `room`: cut on the left, then on the right.
 
     Raises:
-        ModelError: `keep` itself does not fit.
+        TaskError: `keep` itself does not fit.
     """
     if room is None or end - first <= room:
         return first, end
     if len(keep) > room:
-        raise ModelError(f"an option of {len(keep)} tokens is longer than the model takes ({room}); use another model")
+        raise TaskError(f"an option of {len(keep)} tokens is longer than the model takes ({room}); use another model")
     start = min(keep.start, end - room)
     return start, start + room
 

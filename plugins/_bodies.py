@@ -43,6 +43,16 @@ def vocabulary(model: Any) -> int:
     return int(getattr(model.config, "vocab_size", None) or model.get_output_embeddings().weight.shape[0])
 
 
+def bytes_per_token(model: Any) -> int:
+    """About what one token's way through a layer keeps in memory at a time: states, queries, keys, values, and the
+    two or three wide vectors of the feed-forward part.
+    """
+    config = model.config
+    width = int(getattr(config, "hidden_size", None) or config.d_model)
+    wide = int(getattr(config, "intermediate_size", None) or getattr(config, "ffn_dim", None) or 4 * width)
+    return (8 * width + 4 * wide) * int(next(model.parameters()).element_size())
+
+
 def growing(kept: Kept) -> Any:
     """A cache that goes on from kept keys and values, and has the longer ones in its layers afterwards."""
     from transformers.cache_utils import Cache, DynamicCache, DynamicLayer

@@ -17,8 +17,8 @@ import numpy as np
 
 from figeval.types import JSON
 
-from ._batching import Budget, run_batches
-from ._bodies import Kept, fixed, growing, head, vocabulary
+from ._batching import Budget, free_memory, run_batches
+from ._bodies import Kept, bytes_per_token, fixed, growing, head, vocabulary
 from ._forest import NONE, Forest, Ints, Planner, Row, Scored, Shape, Stem, common, grow
 from ._loading import one_line, positions
 from ._views import View, Way, sample_for, ways_for
@@ -106,6 +106,7 @@ class Engine:
 
     def settle(self) -> None:
         """Find out, on a sample, how this model can be read: the first way that agrees with plain rows."""
+        self.budget.limit(free_memory(str(self.device)), bytes_per_token(self.model))
         self.body = self._separable_body()
         failures = []
         for way in ways_for(self.model.config):

@@ -67,7 +67,7 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         """Pseudo-log-likelihoods of the continuations; a context that is too long loses its beginning.
 
         Raises:
-            ModelError: a continuation is empty, or alone longer than the model takes.
+            TaskError: a continuation is empty, or alone longer than the model takes.
         """
         network = self.network
         copies = PLL[self.setup.settings.pll]
@@ -86,7 +86,7 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         """Log P(word in the gap); a word of several tokens gets as many masks, and their log-probabilities add up.
 
         Raises:
-            ModelError: a word is empty.
+            TaskError: a word is empty.
         """
         network = self.network
         parts = [cloze_part(request, word) for request in requests for word in request.words]

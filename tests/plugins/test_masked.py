@@ -14,7 +14,7 @@ from figeval.backends.capabilities import capabilities
 from figeval.builtin.plugins import masked as module
 from figeval.builtin.plugins._blanks import window
 from figeval.builtin.plugins.masked import masked
-from figeval.errors import ModelError
+from figeval.errors import ModelError, TaskError
 from figeval.types import Cloze, Continuation
 from tests.plugins.tiny import ENCODERS, LINES, LONG, POSITIONS, Workshop, change_config
 
@@ -165,11 +165,11 @@ def test_window(arguments: tuple[int, int, range, int | None], expected: tuple[i
 def test_bad_requests_are_one_line(workshop: Workshop) -> None:
     backend = masked(str(workshop("bert")))
     for request in (Continuation("It means", ""), Continuation("It means", "  ")):
-        with pytest.raises(ModelError, match="no token to score"):
+        with pytest.raises(TaskError, match="no token to score"):
             backend.loglikelihood([request])
-    with pytest.raises(ModelError, match="longer than the model takes"):
+    with pytest.raises(TaskError, match="longer than the model takes"):
         backend.loglikelihood([Continuation("It means", " " + LONG)])
-    with pytest.raises(ModelError, match="no token to score"):
+    with pytest.raises(TaskError, match="no token to score"):
         backend.fill([Cloze("It means ", ".", ("Yes", ""))])
 
 
@@ -199,7 +199,7 @@ def test_it_scores_and_fills_and_nothing_else(workshop: Workshop) -> None:
 
 
 def test_refusals_are_one_line_with_the_cure(workshop: Workshop, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="use --model hf:"):
+    with pytest.raises(ModelError, match="use --model causal:"):
         masked(str(workshop("gpt2", "LMHeadModel")))
     with pytest.raises(ModelError, match="use --model pairs:"):
         masked(str(workshop("bert", "ForSequenceClassification")))

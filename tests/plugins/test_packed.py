@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.builtin.plugins import _packed, _views
+from figeval.builtin.plugins import _bodies, _packed, _views
 from figeval.builtin.plugins._batching import Budget
 from figeval.builtin.plugins._forest import Scored
 from figeval.builtin.plugins._packed import Engine
@@ -184,6 +184,20 @@ def test_memory_that_runs_out_halves_the_batch(monkeypatch: pytest.MonkeyPatch) 
     assert [value for value, _ in engine.score(requests)] == pytest.approx([value for value, _ in wanted], abs=1e-5)
     assert failed
     assert engine.budget.halved >= 1
+
+
+def test_little_free_memory_makes_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_packed, "free_memory", lambda _device: 4 * 100 * (8 * 32 + 4 * 64) * 4)
+    engine = engine_for(build("Llama"))
+    assert engine.budget.tokens == 100
+    agrees(engine, some_requests())
+    monkeypatch.undo()
+    assert engine_for(build("Llama")).budget.tokens == 1_024
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_a_token_costs_is_known_of_every_architecture(name: str) -> None:
+    assert 1_000 < _bodies.bytes_per_token(build(name)) < 10_000
 
 
 def test_half_precision_is_as_exact_as_plain_rows_are() -> None:
