@@ -1,0 +1,113 @@
+"""How well does the answer extractor read its corpus, and how well does lm-eval's filter for multiple choice?
+
+    python bench/extractor.py
+
+Prints, for choices and labels, expected statuses against extracted ones (an answer with the wrong index counts apart),
+which rule decided how often, and the time per reply. The peer is lm-eval's `MultiChoiceRegexFilter`, case and marks
+ignored, with three patterns: that of most of its tasks (a letter in brackets), that of MMLU-Pro ("answer is (B)") and
+the most lenient one (any capital), first and last match. It knows no statuses, so two shares are given: of replies that
+commit to an option, those for which it finds this option; of replies that do not, those for which it finds one.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lm_eval.filters.extraction import MultiChoiceRegexFilter
+
+from figeval.protocols.extract import Extracted, extract_choice, extract_label
+from figeval.types import Reply
+
+GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "protocols"
+STATUSES = ("ok", "ambiguous", "unparseable", "refusal", "empty", "truncated")
+PATTERNS = {"(B)": r"(\([A-Z]\))", "answer is B": r"answer is \(?([A-J])\)?", "any capital": r"\b([A-Z])\b"}
+Case = dict[str, Any]
+
+
+def load(kind: str) -> list[Case]:
+    """The cases of one corpus, each with its options and letters."""
+    corpus = json.loads((GOLDEN / f"answers_{kind}.json").read_text(encoding="utf-8"))
+    cases = [{"options": corpus.get("options", ()), **case} for case in corpus["cases"]]
+    return [{"letters": [chr(ord("A") + i) for i in range(len(case["options"]))], **case} for case in cases]
+
+
+def extract(case: Case) -> Extracted:
+    """What figeval makes of a case."""
+    reply = Reply(text=case["reply"], finish=case.get("finish", "stop"), reasoning=case.get("reasoning", ""))
+    if "words" in case:
+        return extract_label(reply, case["words"])
+    return extract_choice(reply, case["options"], case["letters"])
+
+
+def confusion(cases: Iterable[Case]) -> Counter[tuple[str, str]]:
+    """Pairs of expected and extracted status; an extracted "ok" of the wrong index is "wrong"."""
+    pairs: Counter[tuple[str, str]] = Counter()
+    for case in cases:
+        got, expected = extract(case), case["expect"]
+        wrong = got.status == expected["status"] == "ok" and got.index != expected["index"]
+        pairs[expected["status"], "wrong" if wrong else got.status] += 1
+    return pairs
+
+
+def peer_index(case: Case, pattern: str, group_select: int) -> int | None:
+    """The option that lm-eval's filter finds."""
+    found = MultiChoiceRegexFilter(pattern, group_select, ignore_case=True, ignore_punctuation=True).apply(
+        [[case["reply"]]], [{"choices": list(case["options"])}]
+    )
+    letter = next(iter(found))[0].strip("()")
+    return case["letters"].index(letter) if letter in case["letters"] else None
+
+
+def print_confusion(kind: str, cases: list[Case]) -> None:
+    """Expected statuses down, extracted ones across."""
+    pairs = confusion(cases)
+    columns = ("ok", "wrong", *STATUSES[1:])
+    print(f"\n{kind}: {len(cases)} replies\n{'expected':12}" + "".join(f"{name:>12}" for name in columns))
+    for expected in STATUSES:
+        print(f"{expected:12}" + "".join(f"{pairs[expected, name] or '·':>12}" for name in columns))
+
+
+def print_rules(cases: list[Case]) -> None:
+    """How often each rule decided, and what a reply costs."""
+    started = time.perf_counter()
+    rules = Counter(extract(case).rule for case in cases)
+    each = 1_000 * (time.perf_counter() - started) / len(cases)
+    print(f"\nrules ({each:.1f} ms per reply): " + ", ".join(f"{rule} {count}" for rule, count in rules.most_common()))
+
+
+def print_peer(cases: list[Case]) -> None:
+    """Both readers of choices on the same replies."""
+    committed = [case for case in cases if case["expect"]["status"] == "ok"]
+    others = [case for case in cases if case["expect"]["status"] != "ok"]
+    readers: dict[str, Callable[[Case], int | None]] = {"figeval": lambda case: extract(case).index}
+    for name, pattern in PATTERNS.items():
+        readers[f"lm-eval, {name}, first"] = partial(peer_index, pattern=pattern, group_select=0)
+        readers[f"lm-eval, {name}, last"] = partial(peer_index, pattern=pattern, group_select=-1)
+    print(f"\n{'':32}{'right of ' + str(len(committed)):>16}{'wrong':>8}{'invented of ' + str(len(others)):>18}")
+    for name, read in readers.items():
+        right = sum(read(case) == case["expect"]["index"] for case in committed)
+        none = sum(read(case) is None for case in committed)
+        invented = sum(read(case) is not None for case in others)
+        print(
+            f"{name:32}{right:>9} {right / len(committed):>6.1%}{len(committed) - right - none:>8}"
+            f"{invented:>11} {invented / len(others):>6.1%}"
+        )
+
+
+def main() -> None:
+    """Print every table."""
+    choices, labels = load("choice"), load("label")
+    print_confusion("choice", choices)
+    print_confusion("label", labels)
+    print_rules(choices + labels)
+    print_peer(choices)
+
+
+if __name__ == "__main__":
+    main()
