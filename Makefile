@@ -12,10 +12,10 @@ ifneq ($(wildcard ../shared/data),)
 export FIGEVAL_DATA_MIRROR ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test lint types unit bench schema clean
+.PHONY: help demo test lint types unit bench lm-eval-range schema clean
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
 demo: $(VENV)/.demo  ## score MiniLM on ePiC proverbs and IMPLI pairs
 	@if $(BIN)/figeval data fetch epic impli; then \
@@ -42,6 +42,17 @@ unit: $(VENV)/.dev
 bench: $(VENV)/.dev  ## speed and memory beside the peers
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/embed.py
+
+# The first is the lower bound of pyproject.toml, the second the newest that it allows.
+LM_EVAL := 'lm-eval==0.4.10' 'lm-eval<0.5'
+
+lm-eval-range: $(VENV)/.dev  ## the tests around lm-eval with the oldest and the newest one
+	@for release in $(LM_EVAL); do \
+		folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+		$(PIP) --no-deps --target "$$folder" "$$release" && \
+		PYTHONPATH="$$folder" $(BIN)/python -m pytest -n 2 tests/plugins/harness tests/plugins/test_causal.py && \
+		rm -rf "$$folder" || exit 1; \
+	done
 
 schema: $(VENV)/.dev  ## rewrite the published JSON Schema from the models
 	$(BIN)/python -m figeval.records.schema

@@ -5,9 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+
+ANSWERED = ("tasks", "model", "model_args", "limit", "num_fewshot", "seed", "routes", "threshold")
+# Flags that came later count only where they are given, so that earlier runs are still found by the same command.
+SINCE = ("system_instruction", "apply_chat_template", "max_new_tokens", "shots", "orders", "prompts", "probes")
+# Options of models behind an API that change how an answer is got, not which.
+UNSEEN = ("max_concurrent", "timeout", "max_retries", "input_price", "output_price", "memo", "api_key_env")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,24 +30,37 @@ class RunConfig:
     seed: int = 0
     routes: Mapping[str, str] = field(default_factory=dict)  # protocol → route
     threshold: float | None = None  # replaces that of the pairs tasks
+    system_instruction: str = ""
+    apply_chat_template: bool | None = None  # None: as the model itself would have it
+    max_new_tokens: int | None = None  # of an answer in words; None: enough for the route
+    shots: str = "per_example"  # or "shared": one order of the solved examples for all questions
+    orders: str = ""  # of the options: cyclic, all, or how many
+    prompts: tuple[str, ...] = ()  # names of further prompts of the tasks, or "all"
+    probes: bool = False  # also ask without the query, and with somebody else's
     by: tuple[str, ...] = ()
     baselines: bool = True
     log_samples: bool = False
     output_path: Path | None = None
     include_path: tuple[Path, ...] = ()
     fresh: bool = False
+    max_cost: float | None = None  # of a model behind an API, in the currency of its prices
+    max_tokens: int | None = None
 
     def identity(self) -> str:
         """Eight hex digits over all that can change a prediction, and nothing that cannot.
 
-        Batch size and device change how fast an answer comes; folders change where it goes.
+        Batch size and device change how fast an answer comes, budgets how many; folders change where it goes.
         """
-        answered = ("tasks", "model", "model_args", "limit", "num_fewshot", "seed", "routes", "threshold")
-        values = {key: getattr(self, key) for key in answered}
-        text = json.dumps({**values, "log_samples": self.log_samples}, sort_keys=True, default=dict)
+        values = {key: getattr(self, key) for key in ANSWERED}
+        values["model_args"] = {key: value for key, value in self.model_args.items() if key not in UNSEEN}
+        given = {key: getattr(self, key) for key in SINCE if getattr(self, key) != DEFAULTS[key]}
+        text = json.dumps({**values, "log_samples": self.log_samples, **given}, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def record(self) -> dict[str, Any]:
         """As stored in `run.json`, without folders of this machine."""
         hidden = {"output_path", "include_path", "fresh"}
         return {key: value for key, value in asdict(self).items() if key not in hidden}
+
+
+DEFAULTS = {flag.name: flag.default for flag in fields(RunConfig)}

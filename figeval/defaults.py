@@ -7,25 +7,35 @@ from figeval.registry import MetricRegister, RouteRegister, SourceRegister
 
 CHOICE = "figeval.protocols.choice"
 PAIRS = "figeval.protocols.pairs"
-ROUTES = (  # protocol, needs, start; best first
-    ("choice", {"score_pairs"}, f"{CHOICE}:by_pair_score"),
-    ("choice", {"loglikelihood"}, f"{CHOICE}:by_loglikelihood"),
-    ("choice", {"embed"}, f"{CHOICE}:by_cosine"),
-    ("ranking", {"embed"}, f"{CHOICE}:by_cosine"),
-    ("ranking", {"score_pairs"}, f"{CHOICE}:by_pair_score"),
-    ("ranking", {"loglikelihood"}, f"{CHOICE}:by_loglikelihood"),
-    ("pairs", {"label_pairs"}, f"{PAIRS}:by_head"),
-    ("pairs", {"fill"}, f"{PAIRS}:by_cloze"),
-    ("pairs", {"loglikelihood"}, f"{PAIRS}:by_verbalizer"),
-    ("pairs", {"score_pairs"}, f"{PAIRS}:by_threshold"),
-    ("pairs", {"embed"}, f"{PAIRS}:by_cosine_threshold"),
+ROUTES: tuple[tuple[str, set[str], str, set[str]], ...] = (  # protocol, needs, start, template blocks; best first
+    ("choice", {"score_pairs"}, f"{CHOICE}:by_pair_score", set()),
+    ("choice", {"loglikelihood"}, f"{CHOICE}:by_loglikelihood", {"context", "continuation"}),
+    ("choice", {"embed"}, f"{CHOICE}:by_cosine", set()),
+    ("choice", {"generate"}, f"{CHOICE}:by_letter", {"letter"}),
+    ("choice", {"loglikelihood"}, f"{CHOICE}:by_letter_likelihood", {"letter"}),  # only by --route
+    ("ranking", {"embed"}, f"{CHOICE}:by_cosine", set()),
+    ("ranking", {"score_pairs"}, f"{CHOICE}:by_pair_score", set()),
+    ("ranking", {"loglikelihood"}, f"{CHOICE}:by_loglikelihood", {"context", "continuation"}),
+    ("pairs", {"label_pairs"}, f"{PAIRS}:by_head", set()),
+    ("pairs", {"fill"}, f"{PAIRS}:by_cloze", {"cloze"}),
+    ("pairs", {"loglikelihood"}, f"{PAIRS}:by_verbalizer", {"context"}),
+    ("pairs", {"score_pairs"}, f"{PAIRS}:by_threshold", set()),
+    ("pairs", {"embed"}, f"{PAIRS}:by_cosine_threshold", set()),
+    ("pairs", {"generate"}, f"{PAIRS}:by_label_word", {"word"}),
 )
 FORMATS = ("jsonl", "json", "csv", "tsv")
 CLASSES = "figeval.metrics.classes"
 RANKING = "figeval.metrics.ranking"
+CONTROLS = "figeval.metrics.controls"
+LOWER_IS_BETTER = {"position_bias"}
 METRICS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (  # name, function, protocols, routes
     ("acc", f"{CLASSES}:accuracy", ("choice", "ranking", "pairs"), ()),
     ("acc_norm", f"{CLASSES}:acc_norm", ("choice",), ("by_loglikelihood",)),
+    ("acc_pmi", f"{CLASSES}:acc_pmi", ("choice",), ("by_loglikelihood",)),
+    ("acc_of_all", f"{CONTROLS}:acc_of_all", ("choice", "pairs"), ()),
+    ("parse_rate", f"{CONTROLS}:parse_rate", ("choice", "pairs"), ()),
+    ("consistency", f"{CONTROLS}:consistency", ("choice",), ()),
+    ("position_bias", f"{CONTROLS}:position_bias", ("choice",), ()),
     ("macro_f1", f"{CLASSES}:macro_f1", ("pairs",), ()),
     ("balanced_acc", f"{CLASSES}:balanced_accuracy", ("pairs",), ()),
     ("mrr", f"{RANKING}:mrr", ("ranking",), ()),
@@ -40,8 +50,8 @@ METRICS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (  # na
 @hookimpl
 def register_routes(register: RouteRegister) -> None:
     """Routes of the built-in protocols."""
-    for protocol, needs, start in ROUTES:
-        register(protocol, needs, start)
+    for protocol, needs, start, blocks in ROUTES:
+        register(protocol, needs, start, blocks)
 
 
 @hookimpl
@@ -55,4 +65,4 @@ def register_sources(register: SourceRegister) -> None:
 def register_metrics(register: MetricRegister) -> None:
     """Metrics of the built-in protocols."""
     for name, function, protocols, routes in METRICS:
-        register(name, function, True, protocols, routes)
+        register(name, function, name not in LOWER_IS_BETTER, protocols, routes)

@@ -37,6 +37,10 @@ class ModelError(FigevalError):
     """A model cannot be found, loaded or used for what was asked."""
 
 
+class BudgetExhausted(ModelError):
+    """The next request would cost more than the run may; what was answered is kept."""
+
+
 class CapabilityError(FigevalError):
     """No route leads from what the task asks to what the model can do."""
 

@@ -52,10 +52,11 @@ def register_sources(register: SourceRegister) -> None:
 
 @hookspec
 def register_routes(register: RouteRegister) -> None:
-    """Offer ways from an example to a prediction: `register(protocol, needs, start)`.
+    """Offer ways from an example to a prediction: `register(protocol, needs, start, blocks)`.
 
     `start(example, briefing)` is a generator that yields lists of requests, receives their outputs and returns a
-    `Prediction`; `needs` is the set of capabilities whose requests it yields. Earlier registrations are preferred.
+    `Prediction`; `needs` is the set of capabilities whose requests it yields, `blocks` the template blocks that it
+    renders (by default those that models with such capabilities usually read). Earlier registrations are preferred.
     """
 
 

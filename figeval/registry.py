@@ -128,9 +128,9 @@ class SourceRegister(Protocol):
 
 
 class RouteRegister(Protocol):
-    """`register(protocol, needs, start)`."""
+    """`register(protocol, needs, start, blocks)`."""
 
-    def __call__(self, protocol: str, needs: Iterable[str], start: Any) -> None: ...  # noqa: D102
+    def __call__(self, protocol: str, needs: Iterable[str], start: Any, blocks: Iterable[str] = ()) -> None: ...  # noqa: D102
 
 
 class BackendRegister(Protocol):

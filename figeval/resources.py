@@ -1,12 +1,26 @@
-"""Files that travel inside the package, found through `importlib.resources` and never beside `__file__`."""
+"""Where files lie: those that travel inside the package (found through `importlib.resources`, never beside
+`__file__`), and the folder in which figeval keeps what it fetched or paid for.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
 TEMPLATES = "figeval.builtin.templates"
+
+
+def home() -> Path:
+    """The folder that holds everything figeval keeps between runs: `FIGEVAL_HOME`, else the user's cache folder."""
+    given = os.environ.get("FIGEVAL_HOME")
+    if given:
+        return Path(given).expanduser()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("figeval")
 
 
 def template_folders(folder: Traversable | None) -> Iterator[Traversable]:

@@ -227,7 +227,7 @@ Request: TypeAlias = Continuation | Cloze | Prompt | Text | TextPair | PairLabel
 
 # ---- what a model writes ---------------------------------------------------------------------------------------------
 
-Finish = Literal["stop", "length", "refusal", "error"]
+Finish: TypeAlias = Literal["stop", "length", "refusal", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +258,8 @@ class Prediction:
     probabilities, as the route says.
     `status` tells "could not be parsed" and "was NaN" from "wrong"; `tied` counts the options that share the
     best score; `truncated` says that the model did not see the whole input.
+    `priors` are scores without the query; `raw`, `finish` and `error` tell of an answer in words. Of options shown in
+    several orders `answers` has a prediction each, with its `order`: `order[p]` is the option at place p.
     """
 
     example_id: str
@@ -268,6 +270,11 @@ class Prediction:
     raw: str | None = None
     tied: int = 1
     truncated: bool = False
+    priors: tuple[float, ...] = ()
+    finish: Finish | None = None
+    error: str = ""
+    order: tuple[int, ...] = ()
+    answers: tuple[Prediction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

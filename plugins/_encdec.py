@@ -10,7 +10,7 @@ from typing import Any
 from figeval.types import JSON
 
 from ._batching import Budget, run_batches
-from ._forest import Scored
+from ._encode import Scored
 from ._packed import Answer, Tokens, logits_at_once
 
 IGNORED = -100

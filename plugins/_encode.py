@@ -8,14 +8,21 @@ encoded apart; an empty context is the token that begins a text. What does not f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from figeval.errors import TaskError
 
-from ._forest import Scored
-
 Texts: TypeAlias = tuple[str, str]  # context, continuation
 Ids: TypeAlias = list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One request in tokens: the last `predicted` of `ids` are the continuation; the last of all is never read."""
+
+    ids: tuple[int, ...]
+    predicted: int
 
 
 def split(context: str, continuation: str) -> Texts:

@@ -16,16 +16,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ._encode import Scored
+
 Ints: TypeAlias = NDArray[np.int64]
 NONE = np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """One request in tokens: the last `predicted` of `ids` are the continuation; the last of all is never read."""
-
-    ids: tuple[int, ...]
-    predicted: int
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from figeval.types import JSON
 
 from ._batching import Budget, free_memory, run_batches
 from ._bodies import Kept, bytes_per_token, fixed, growing, head, vocabulary
-from ._forest import NONE, Forest, Ints, Planner, Row, Scored, Shape, Stem, common, grow
+from ._encode import Scored
+from ._forest import NONE, Forest, Ints, Planner, Row, Shape, Stem, common, grow
 from ._loading import one_line, positions
 from ._views import View, Way, sample_for, ways_for
 

@@ -60,7 +60,7 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
         raise ModelError(f"{name}={value} is none of {', '.join(allowed)}{near(str(value), allowed)}")
 
 
-S = TypeVar("S", bound=Settings)
+S = TypeVar("S")
 B = TypeVar("B")
 
 
@@ -70,7 +70,7 @@ class Configured(Generic[S, B]):
     Called as `factory(model, **options)`; its signature names every option, so an unknown one is refused by name.
     """
 
-    def __init__(self, settings: type[S], build: Callable[[S], B]) -> None:
+    def __init__(self, settings: Callable[..., S], build: Callable[[S], B]) -> None:
         self.settings = settings
         self.build = build
         self.__name__ = build.__name__

@@ -16,7 +16,8 @@ import numpy as np
 
 from figeval.types import JSON
 
-from ._forest import Forest, Row, Scored, Shape
+from ._encode import Scored
+from ._forest import Forest, Row, Shape
 
 LONGEST_TRIED = 1_024  # tokens of the sample on which a window is tried; texts beyond a longer window go plain
 CONTEXT = 24

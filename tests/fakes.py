@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from figeval.backends.capabilities import Outputs
-from figeval.types import Cloze, Continuation, PairLabel, Text, TextPair
+from figeval.types import Cloze, Continuation, Message, PairLabel, Prompt, Text, TextPair
 
 
 @dataclass
@@ -81,6 +81,25 @@ class Labels(Counting):
     def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
         self.note(requests)
         return [self.function(request.left, request.right) for request in requests]
+
+
+@dataclass
+class Writer(Counting):
+    """`generate` by a function of the last turn; a Reply or plain text."""
+
+    function: Callable[[str], Any] = lambda question: "A"
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Any]:
+        self.note(prompts)
+        return [self.function(prompt.messages[-1].content) for prompt in prompts]
+
+
+@dataclass
+class Chatting(Likelihood):
+    """A local model whose chat template is switched on."""
+
+    def chat(self, messages: Sequence[Message]) -> str:
+        return "".join(f"<{message.role}>{message.content.strip()}</>" for message in messages) + "<assistant>"
 
 
 def in_rounds(*rounds: Sequence[Any], then: Callable[[list[Any]], Any]) -> Callable[[Any], Iterator[Any]]:

@@ -126,12 +126,13 @@ def spelled(file: Path, found: Import) -> bool:
     return not re.match(r"\s*from\s+\.", line)
 
 
-def test_only_a_command_of_a_benchmark_asks_for_the_pipeline_and_only_when_it_runs() -> None:
+def test_only_a_command_asks_for_the_pipeline_and_only_when_it_runs() -> None:
+    """Of a benchmark, or of the bridge that runs tasks in lm-eval; a task there is imported by lm-eval alone."""
     for file in sources("tasks", "plugins"):
         for found in imports(file):
             if any(found.module.startswith(f"{name}.") for name in OUTSIDE):
-                assert file.name == "build.py", str(found)
-                assert found.inside, str(found)
+                assert file.name == "build.py" or file.parent.name == "harness", str(found)
+                assert found.inside or (file.parent.name, file.name) == ("harness", "tasks.py"), str(found)
 
 
 def test_nobody_imports_the_command_line() -> None:

@@ -14,7 +14,11 @@
 Optional methods: `fit(examples)` is called once per task before its first request, with every example of the task's
 `prior` split (its train or test split where there is none; an attribute `fit_splits` names others);
 `fingerprint()` returns a string that changes with the weights; `describe()` returns a JSON object for the record
-(device, dtype, maximum length …); `close()` frees memory.
+(device, dtype, maximum length …); `close()` frees memory. `chat(messages)` returns a conversation as text with the
+header of the answer, and is there only while a chat template is switched on; an attribute `converses` says whether
+prompts are answered as conversations where that cannot be guessed (see `Model.converses`). `estimate(prompts)` returns
+a line that is shown before the first of them is asked; an attribute `at_once` says how many examples the model can
+well be asked about together, however slow it is.
 """
 
 from __future__ import annotations

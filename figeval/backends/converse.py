@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from figeval.backends.capabilities import CAPABILITIES, ask
-from figeval.backends.memo import Memo
+from figeval.backends.memo import Memo, failed
 from figeval.types import Example, Prediction, Request
 
 E = TypeVar("E", bound=Example)
@@ -28,6 +28,7 @@ class Pace:
     """How many examples make a window."""
 
     size: int = 64
+    smallest: int = 1
     largest: int = 4096  # examples
     requests: int = 131_072  # a window takes no further example beyond so many requests
     seconds: float = 4.0  # a window should take about as long
@@ -37,7 +38,7 @@ class Pace:
         if elapsed < self.seconds / 2:
             self.size = min(self.largest, self.size * 2)
         elif elapsed > self.seconds * 2:
-            self.size = max(1, self.size // 2)
+            self.size = max(self.smallest, self.size // 2)
 
 
 @dataclass(slots=True)
@@ -65,6 +66,10 @@ class Conversation:
     start: Start[Any]
     memo: Memo = field(default_factory=Memo)
     pace: Pace = field(default_factory=Pace)
+
+    def __post_init__(self) -> None:
+        self.pace.smallest = max(self.pace.smallest, getattr(self.backend, "at_once", 1))
+        self.pace.size = max(self.pace.smallest, self.pace.size)
 
     def predictions(self, examples: Iterable[E]) -> Iterator[tuple[E, Prediction]]:
         """(example, prediction) in the order of the examples, a window at a time."""
@@ -113,6 +118,7 @@ class Conversation:
             outputs = ask(self.backend, asked)
             cut = outputs.truncated
             fresh_answers = [(value, index in cut) for index, value in enumerate(outputs.values)]
-            self.memo.update(asked, fresh_answers)
-            answers.update(zip(asked, fresh_answers, strict=True))
+            found = dict(zip(asked, fresh_answers, strict=True))
+            self.memo.update({request: answer for request, answer in found.items() if not failed(answer[0])})
+            answers |= found
         return answers

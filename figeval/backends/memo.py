@@ -5,10 +5,15 @@ is held against, a premise with several hypotheses, the narratives that four tas
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from figeval.types import Request
+
+
+def failed(output: Any) -> bool:
+    """Whether an output says that there is none: a reply that ended by `error`. Asked again, there may be one."""
+    return getattr(output, "finish", "") == "error"
 
 
 class Memo:
@@ -25,14 +30,14 @@ class Memo:
             self._outputs.move_to_end(request)
         return found
 
-    def update(self, requests: Sequence[Request], answers: Sequence[tuple[Any, bool]]) -> None:
+    def update(self, answers: Mapping[Request, tuple[Any, bool]]) -> None:
         """Remember the answers of a batch, forgetting those longest unused.
 
         A batch that would push out everything else is not kept: of 600,000 pairs none recurs soon enough.
         """
-        if len(requests) > self.limit:
+        if len(answers) > self.limit:
             return
-        self._outputs.update(zip(requests, answers, strict=True))
+        self._outputs.update(answers)
         while len(self._outputs) > self.limit:
             self._outputs.popitem(last=False)
 

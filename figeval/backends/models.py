@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,10 @@ from figeval.backends.capabilities import capabilities
 from figeval.errors import ModelError, UnknownName, near
 from figeval.plugins import Host
 from figeval.registry import Registry, fill, plain
+from figeval.types import Message
 
 Factory = Callable[..., Any]
+BUDGETS = ("max_cost", "max_tokens")
 
 
 class Backends:
@@ -62,6 +64,20 @@ class Model:
         """Its capabilities."""
         return capabilities(self.backend)
 
+    @property
+    def chat(self) -> Callable[[Sequence[Message]], str] | None:
+        """What turns a conversation into text, for a model whose chat template is switched on."""
+        found: Callable[[Sequence[Message]], str] | None = getattr(self.backend, "chat", None)
+        return found
+
+    @property
+    def converses(self) -> bool:
+        """Whether it answers a conversation and does not merely go on with a text: its chat template is on, or it
+        writes and gives no probabilities, like the chat models behind an API. Its attribute `converses` overrules that.
+        """
+        behind_an_api = "generate" in self.offers and "loglikelihood" not in self.offers
+        return bool(getattr(self.backend, "converses", self.chat is not None or behind_an_api))
+
     def fit(self, examples: Any) -> bool:
         """Let a model that learns from a task's texts or labels do so; False if this one does not."""
         fit = getattr(self.backend, "fit", None)
@@ -90,15 +106,16 @@ def open_model(
     """The backend that `--model` names, made with `--model_args` (`options`).
 
     `common` (device, batch size, seed) goes to the factories that know such a thing. lm-eval's spelling
-    `--model hf --model_args pretrained=gpt2` is understood.
+    `--model hf --model_args pretrained=gpt2` (or `model=`, for models behind an API) is understood.
 
     Raises:
         UnknownName: nobody knows the model.
         ModelError: the factory has no such option; whatever the factory raises for a model it cannot use.
     """
     options = dict(options)
-    if "pretrained" in options and ":" not in model:
-        model = f"{model}:{options.pop('pretrained')}"
+    for named in ("pretrained", "model"):
+        if named in options and ":" not in model:
+            model = f"{model}:{options.pop(named)}"
     name, wanted = backends.locate(model, options)
     factory = backends.registry.get(name)
     known = inspect.signature(factory).parameters
@@ -106,5 +123,10 @@ def open_model(
     for option in options:
         if option not in known and not open_ended:
             raise ModelError(f"model {name!r} has no option {option!r}{near(option, set(known) - {'model'})}")
+        if option in BUDGETS and option in known:  # to raise a budget is no other run, to change an option is
+            raise ModelError(f"{option} is no option of the model but a flag: --{option}")
+    for flag in BUDGETS:
+        if (common or {}).get(flag) is not None and flag not in known:
+            raise ModelError(f"--{flag} bounds what models behind an API may spend; leave it out for {name!r}")
     shared = {key: value for key, value in (common or {}).items() if key in known and value is not None}
     return Model(model, name, factory(wanted, **{**shared, **options}), options)

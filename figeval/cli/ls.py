@@ -22,7 +22,12 @@ def tasks(host: Host) -> Iterator[JSON]:
 
     for task in _loaded(load_catalogue(host).tasks):
         keys = ("name", "protocol", "metrics", "description", "owner", "version", "language", "labels", "cluster")
-        more = {"data": dict(task.data), "splits": list(task.data) or ["test"], "baselines": task.baselines}
+        more = {
+            "data": dict(task.data),
+            "splits": list(task.data) or ["test"],
+            "baselines": task.baselines,
+            "prompts": list(task.prompts),
+        }
         yield {**{key: getattr(task, key) for key in keys}, **more}
 
 

@@ -20,6 +20,7 @@ from figeval.errors import FigevalError, near
 COMMANDS = {
     "run": ("figeval.cli.run:run", "Run tasks with a model."),
     "ls": ("figeval.cli.ls:ls", "List tasks, suites, models, plugins or metrics."),
+    "rescore": ("figeval.cli.rescore:rescore", "Read stored answers in words again."),
     "show": ("figeval.cli.show:show", "Show a task, or the table of a run."),
     "preview": ("figeval.cli.preview:preview", "Show what a model would really see."),
     "data": ("figeval.cli.data:data", "List, fetch and verify benchmark data."),

@@ -46,6 +46,43 @@ def scalar(text: str) -> Any:
     return text
 
 
+def several(_context: click.Context, parameter: click.Parameter, value: Any) -> str:
+    """`cyclic`, `all`, or a number from 2."""
+    if not value or value in {"cyclic", "all"} or (value.isdigit() and int(value) > 1):
+        return value or ""
+    raise click.BadParameter(f"cyclic, all, or a number from 2, not {value!r}", param=parameter)
+
+
+PROMPTING = (  # in the order of --help; the names are lm-eval's where it has the flag
+    click.option("--num_fewshot", "-f", type=click.IntRange(min=0), default=0, help="Solved examples before each."),
+    click.option(
+        "--shots",
+        type=click.Choice(["per_example", "shared"]),
+        default="per_example",
+        help="Each question its own solved examples, or all the same (faster).",
+    ),
+    click.option("--system_instruction", metavar="TEXT", default="", help="A system message before everything."),
+    click.option(
+        "--apply_chat_template/--no_chat_template",
+        default=None,
+        help="Prompts as the model's chat template has them, or as plain text.",
+    ),
+    click.option("--max_new_tokens", type=click.IntRange(min=1), help="Of an answer in words."),
+    click.option(
+        "--orders", callback=several, metavar="cyclic|all|N", help="Ask with the options in several orders (by_letter)."
+    ),
+    click.option("--prompts", multiple=True, callback=listed, help="Also the task's other prompts: all or a,b."),
+    click.option("--probes", is_flag=True, help="Also without the query, and with somebody else's."),
+)
+
+
+def prompting(command: Any) -> Any:
+    """The flags that say how questions are put."""
+    for option in reversed(PROMPTING):
+        command = option(command)
+    return command
+
+
 model_args = click.option("--model_args", "-a", callback=settings, help="key=value,… or a JSON object.")
 seed = click.option("--seed", type=int, default=0, show_default=True, help="Of everything that draws.")
 include_path = click.option(

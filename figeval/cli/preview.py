@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from figeval.cli.options import include_path, listed, model_args, seed
+from figeval.cli.options import include_path, listed, model_args, prompting, seed
 
 if TYPE_CHECKING:
     from figeval.pipeline.preview import Asked
@@ -25,7 +25,7 @@ LEGEND = "Texts stand behind │ as they are; at their edges · is a blank, ⏎ 
 @click.option("-n", "n", type=click.IntRange(min=1), default=3, show_default=True, help="Examples of each task.")
 @click.option("--model", "-m", "-M", default="", help="Only the route that this model would take.")
 @model_args
-@click.option("--num_fewshot", "-f", type=click.IntRange(min=0), default=0, help="Solved examples before each.")
+@prompting
 @seed
 @include_path
 def preview(n: int, **flags: Any) -> None:
@@ -42,7 +42,7 @@ def preview(n: int, **flags: Any) -> None:
     config = RunConfig(**flags)
     click.echo(LEGEND)
     for task, example, asked in preview_of(config, Harness(include=config.include_path), n):
-        click.echo(f"\n{task.name}  {example.id}")
+        click.echo(f"\n{task}  {example.id}")
         click.echo("\n".join(boxed(about(example))))
         for one in asked:
             click.echo("\n".join(dialogue(one)))
@@ -92,8 +92,8 @@ def parts(request: Request) -> dict[str, str]:
     values = {field.name: getattr(request, field.name) for field in fields(request)}
     if "after" in values:
         values = {"cloze": f"{values.pop('before')}{GAP}{values.pop('after')}", **values}
-    for number, message in enumerate(values.pop("messages", ()), start=1):
-        values[f"{number} {message.role}"] = message.content
+    turns = enumerate(values.pop("messages", ()), start=1)
+    values = {**{f"{number} {message.role}": message.content for number, message in turns}, **values}
     return {name: value if isinstance(value, str) else listing(value) for name, value in values.items()}
 
 
@@ -106,8 +106,8 @@ def boxed(texts: Any) -> Iterator[str]:
     """Named texts, line for line behind a bar."""
     for name, text in texts:
         first, *others = edged(text).split("\n")
-        yield f"    {name:<13}│{first}"
-        yield from (f"    {'':<13}│{line}" for line in others)
+        yield f"    {name:<14}│{first}"
+        yield from (f"    {'':<14}│{line}" for line in others)
 
 
 def edged(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from figeval.cli.options import include_path, listed, model_args, seed
+from figeval.cli.options import include_path, listed, model_args, prompting, seed
 
 
 @click.command()
@@ -15,7 +15,7 @@ from figeval.cli.options import include_path, listed, model_args, seed
 @click.option("--model", "-m", "-M", required=True, help="A name from `ls models`, a folder or a hub id.")
 @model_args
 @click.option("--limit", "-L", type=click.IntRange(min=1), help="Only the first so many examples of each task.")
-@click.option("--num_fewshot", "-f", type=click.IntRange(min=0), default=0, help="Solved examples before each.")
+@prompting
 @click.option("--batch_size", "-b", default="auto", help="Rows in a batch, or auto: as many as memory allows.")
 @click.option("--device", help="cpu, cuda, cuda:1, mps; by default the fastest there is.")
 @seed
@@ -24,6 +24,8 @@ from figeval.cli.options import include_path, listed, model_args, seed
 @click.option("--by", multiple=True, callback=listed, help="Also scores per idiom, proverb, corpus …")
 @click.option("--route", multiple=True, callback=listed, help="protocol=route, e.g. choice=by_cosine.")
 @click.option("--threshold", type=float, help="Similarity from which a pair counts as the first label.")
+@click.option("--max_cost", type=click.FloatRange(min=0, min_open=True), help="An API model may cost no more.")
+@click.option("--max_tokens", type=click.IntRange(min=1), help="An API model may read and write no more in all.")
 @include_path
 @click.option("--no_baselines", is_flag=True, help="Leave out the trivial baselines.")
 @click.option("--fresh", is_flag=True, help="Begin a new run instead of going on with an earlier one.")

@@ -151,6 +151,8 @@ def about(facts: TaskFacts) -> Iterator[tuple[str, str]]:
             yield key, ", ".join(value) if isinstance(value, tuple) else str(value)
     if task.template:
         yield "template", task.template
+    if task.prompts:
+        yield "prompts", ", ".join(task.prompts)
     if task.built_with:
         yield "built with", f"{', '.join(task.built_with)}: these models are at a disadvantage"
     for benchmark, sources in facts.sources.items():

@@ -22,6 +22,7 @@ from urllib.parse import quote
 from figeval.data import download as web
 from figeval.data.sources import DataFile, data_file
 from figeval.errors import DataError
+from figeval.resources import home
 
 State = Literal["cached", "mirror", "missing", "corrupt"]
 
@@ -33,16 +34,6 @@ class Status:
     file: DataFile
     state: State
     path: Path | None
-
-
-def home() -> Path:
-    """The folder that holds everything figeval caches."""
-    given = os.environ.get("FIGEVAL_HOME")
-    if given:
-        return Path(given).expanduser()
-    from platformdirs import user_cache_path
-
-    return user_cache_path("figeval")
 
 
 def mirrors() -> list[str]:

@@ -11,12 +11,17 @@ from collections.abc import Sequence
 
 from figeval.types import Prediction
 
-ANSWERED = frozenset({"ok", "truncated"})
-
 
 def answered(prediction: Prediction) -> bool:
-    """Whether the prediction can be right or wrong; what could not be parsed or was NaN is neither."""
-    return prediction.status in ANSWERED
+    """Whether the prediction can be right or wrong; what could not be parsed, was cut off or NaN is neither."""
+    return prediction.status == "ok"
+
+
+def answers(prediction: Prediction) -> Sequence[Prediction]:
+    """One answer for each order of the options in which the question was put; none where an error kept an answer
+    from coming: that is the network's fault, and the example is asked again.
+    """
+    return () if prediction.status == "error" else prediction.answers or (prediction,)
 
 
 def best(scores: Sequence[float]) -> list[int]:

@@ -1,15 +1,17 @@
-"""Metrics of choice and classification: accuracy, length-normalised accuracy, macro-F1, balanced accuracy."""
+"""Metrics of choice and classification: accuracy, also by length or prior, macro-F1, balanced accuracy."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial, singledispatch
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics import ranking
-from figeval.metrics.answers import answered, best, given
+from figeval.metrics.answers import answered, answers, best, given
 from figeval.metrics.statistic import PerLabel, Statistic
 from figeval.types import ChoiceExample, Example, PairExample, Prediction, RankingExample
 
@@ -23,11 +25,11 @@ def accuracy(example: Example, _prediction: Prediction) -> float | None:
 
 
 def share_of_gold(gold: int | str | None, prediction: Prediction) -> float | None:
-    """Probability that a fair draw from the given answers is gold."""
-    if gold is None or not answered(prediction):
+    """Probability that a fair draw from the given answers is gold; their mean over the orders of the options."""
+    valid = [given(answer) for answer in answers(prediction) if answered(answer)]
+    if gold is None or not valid:
         return None
-    answers = given(prediction)
-    return (gold in answers) / len(answers)
+    return fmean((gold in tied) / len(tied) for tied in valid)
 
 
 @accuracy.register
@@ -47,11 +49,28 @@ def _(example: RankingExample, prediction: Prediction) -> float | None:
 
 def acc_norm(example: ChoiceExample, prediction: Prediction) -> float | None:
     """Accuracy of the best log-likelihood per character of the option (lm-eval's `acc_norm`); None without scores."""
-    if example.gold is None or not prediction.scores or not answered(prediction):
+    if not prediction.scores or not answered(prediction):
         return None
-    per_character = [score / len(option) for score, option in zip(prediction.scores, example.options, strict=True)]
-    answers = best(per_character)
-    return (example.gold in answers) / len(answers)
+    return share_of_best(
+        example.gold, [score / len(option) for score, option in zip(prediction.scores, example.options, strict=True)]
+    )
+
+
+def acc_pmi(example: ChoiceExample, prediction: Prediction) -> float | None:
+    """Accuracy of log P(option | query) − log P(option), so that a likely sentence is not taken for a likely answer
+    (PMI_DC, Holtzman et al. 2021, section 3; lm-eval's `acc_mutual_info` with a premise of its own); None without
+    `priors`.
+    """
+    if not prediction.priors or not answered(prediction):
+        return None
+    gains = [score - prior for score, prior in zip(prediction.scores, prediction.priors, strict=True)]
+    return None if any(map(math.isnan, gains)) else share_of_best(example.gold, gains)
+
+
+def share_of_best(gold: int | None, scores: Sequence[float]) -> float | None:
+    """Probability that a fair draw among the options with the best score is gold."""
+    tied = best(scores)
+    return None if gold is None else (gold in tied) / len(tied)
 
 
 # ---- statistics of the confusion counts: no means, so they are bootstrapped -----------------------------------------
@@ -65,12 +84,12 @@ def confusion(labels: tuple[str, ...], example: PairExample, prediction: Predict
     """
     if example.label is None or not answered(prediction):
         return None
-    answers = given(prediction)
-    unknown = {example.label, *answers} - set(labels)
+    tied = given(prediction)
+    unknown = {example.label, *tied} - set(labels)
     if unknown:
         raise ValueError(f"{sorted(map(str, unknown))} of example {example.id!r} not among the labels {labels}")
     gold = [float(label == example.label) for label in labels]
-    predicted = [(label in answers) / len(answers) for label in labels]
+    predicted = [(label in tied) / len(tied) for label in labels]
     return (*(g * p for g, p in zip(gold, predicted, strict=True)), *predicted, *gold)
 
 

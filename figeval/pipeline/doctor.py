@@ -14,6 +14,7 @@ from shutil import disk_usage
 from figeval.data import cache
 from figeval.data.sources import data_files
 from figeval.records import provenance
+from figeval.resources import home
 from figeval.types import JSON
 
 VARIABLES = ("FIGEVAL_HOME", "FIGEVAL_DATA_MIRROR", "FIGEVAL_PLUGINS", "HF_HOME", "HF_HUB_OFFLINE")
@@ -48,7 +49,7 @@ def checkup(plugins: Sequence[JSON]) -> Checkup:
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
     }
     of_plugins = [f"plugin {row['name']}: {problem}" for row in plugins for problem in row["problems"]]
-    unusable = [*missing, *unwritable(cache.home()), *no_folders(), *broken, *of_plugins]
+    unusable = [*missing, *unwritable(home()), *no_folders(), *broken, *of_plugins]
     wanted = [f"{name} is not installed; `pip install 'figeval[{name}]'`" for name, has in optional.items() if not has]
     return Checkup(facts, unusable, [*absent, *wanted])
 
@@ -114,9 +115,9 @@ def devices() -> list[str]:
 
 def cache_state() -> JSON:
     """Where the cache is, how much it holds and how much more would fit."""
-    home = cache.home()
-    held = sum(file.stat().st_size for file in home.rglob("*") if file.is_file()) if home.is_dir() else 0
-    return {"home": str(home), "bytes": held, "free": disk_usage(existing(home)).free}
+    folder = home()
+    held = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder.is_dir() else 0
+    return {"home": str(folder), "bytes": held, "free": disk_usage(existing(folder)).free}
 
 
 def existing(path: Path) -> Path:
@@ -124,11 +125,11 @@ def existing(path: Path) -> Path:
     return next(place for place in (path, *path.absolute().parents) if place.exists())
 
 
-def unwritable(home: Path) -> Iterator[str]:
+def unwritable(folder: Path) -> Iterator[str]:
     """Why nothing can be cached."""
-    place = existing(home)
+    place = existing(folder)
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        yield f"nothing can be written below {home}; set FIGEVAL_HOME to a folder of yours"
+        yield f"nothing can be written below {folder}; set FIGEVAL_HOME to a folder of yours"
 
 
 def no_folders() -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,40 +11,57 @@ from figeval.backends.models import Model, open_model
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, TaskError, near
 from figeval.metrics.catalogue import Metric, applicable
+from figeval.pipeline.briefing import briefing_of, shots_of, template_of
 from figeval.pipeline.harness import Harness
-from figeval.prompt import PromptTemplate, Shots, load_template
+from figeval.pipeline.variants import Variant, check_prompts, variants
+from figeval.prompt import PromptTemplate, Shots
+from figeval.protocols.extract import VERSION
+from figeval.protocols.orders import in_orders
+from figeval.protocols.reading import READERS
 from figeval.protocols.routes import Briefing, Route, choose
-from figeval.protocols.shown import solved
+from figeval.registry import Registry
 from figeval.taskdef import TaskSpec
 from figeval.taskdef.survey import Survey, first, survey
 from figeval.types import Example
 
-PROMPTED = frozenset({"loglikelihood", "generate"})  # capabilities that read a prompt, where shots can stand
-BLOCK_OF = {"loglikelihood": "context", "fill": "cloze", "generate": "context"}
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A task with all that was settled about it beforehand."""
+    """A task, put in one way, with all that was settled about it beforehand."""
 
-    task: TaskSpec
+    variant: Variant
     route: Route
     metrics: tuple[Metric, ...]
+    baselines: tuple[str, ...]
     briefing: Briefing
     template: PromptTemplate | None  # None on routes that show the model no prompt
-    all_examples: Callable[[], Iterator[Example]]
     fit_examples: Callable[[tuple[str, ...]], Iterator[Example]]
     available: Survey
-    limit: int | None
+    config: RunConfig
+
+    @property
+    def task(self) -> TaskSpec:
+        """The task, with the template of the variant."""
+        return self.variant.task
+
+    @property
+    def name(self) -> str:
+        """Of the task and the variant."""
+        return self.variant.full_name
 
     @property
     def n(self) -> int:
         """Examples after --limit."""
-        return self.available.n if self.limit is None else min(self.limit, self.available.n)
+        return self.available.n if self.config.limit is None else min(self.config.limit, self.available.n)
+
+    @property
+    def extractor(self) -> str | None:
+        """The version of the extractor that reads the answers, on routes where there is something to read."""
+        return str(VERSION) if self.route.name in READERS else None
 
     def examples(self) -> Iterator[Example]:
         """The examples to be scored."""
-        return first(self.all_examples(), self.limit)
+        return first(self.variant.examples(), self.config.limit)
 
     def source(self, splits: tuple[str, ...]) -> tuple[str, ...]:
         """What tells the examples of a split from those of another task: where they come from and how they are made."""
@@ -53,17 +70,25 @@ class Plan:
         split = self.task.split(*splits) or "test"
         return (self.task.owner, self.task.data[split], repr(self.task.fields), *self.task.labels)
 
-    def settings(self, config: RunConfig) -> dict[str, Any]:
-        """What the record says of how the task was put."""
-        briefing = self.briefing
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the record says of how the task was put. What was not asked for is left out."""
+        briefing, config = self.briefing, self.config
         found: dict[str, Any] = {"num_fewshot": config.num_fewshot, "split": "test"}
         if briefing.labels:
             found["labels"] = list(briefing.labels)
         if "threshold" in self.route.name:
             found["threshold"] = briefing.threshold
-        if "fill" in self.route.needs or "loglikelihood" in self.route.needs:
+        if self.route.blocks:
             found["verbalizer"] = {label: list(briefing.words(label)) for label in briefing.labels}
-        return found
+        if "generate" in self.route.needs:
+            found |= {"stop": list(briefing.stop), "max_new_tokens": briefing.max_new_tokens}
+        if briefing.chat is not None:
+            found["chat_template"] = True
+        if config.num_fewshot and config.shots != "per_example":
+            found["shots"] = config.shots
+        given = {"system_instruction": config.system_instruction, "orders": config.orders}
+        return found | {key: value for key, value in given.items() if value}
 
 
 def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan]]:
@@ -73,109 +98,113 @@ def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan]]:
         FigevalError: an unknown name, a task that the model cannot answer, a wrong template, broken data.
     """
     tasks = harness.catalogue.expand(config.tasks)
-    common = {"device": config.device, "batch_size": config.batch_size, "seed": config.seed}
-    model = open_model(harness.backends, config.model, config.model_args, common)
+    check_prompts(tasks, config.prompts)
+    model = opened(config, harness)
+    planner = Planner(config, harness, model)
     routes = [route_of(task, model, harness, config) for task in tasks]
-    plans = [_plan(task, route, harness, config) for task, route in zip(tasks, routes, strict=True)]
+    plans = [plan for task, route in zip(tasks, routes, strict=True) for plan in planner.plans(task, route)]
     _check_breakdowns(config, plans)
     return model, plans
 
 
+def opened(config: RunConfig, harness: Harness) -> Model:
+    """The model of --model.
+
+    Raises:
+        UnknownName, ModelError: there is no such model.
+        CapabilityError: it has no chat template to apply, or nothing else.
+    """
+    flags = ("device", "batch_size", "seed", "apply_chat_template", "max_cost", "max_tokens")
+    common = {flag: getattr(config, flag) for flag in flags} | {"account": config.identity()}
+    model = open_model(harness.backends, config.model, config.model_args, common)
+    if config.apply_chat_template is True and not model.converses:
+        raise CapabilityError(f"{model.name} has no chat template to apply; leave out --apply_chat_template")
+    if config.apply_chat_template is False and model.converses:
+        raise CapabilityError(f"{model.name} answers conversations only; leave out --no_chat_template")
+    return model
+
+
 def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) -> Route:
-    """The route that a model takes on a task. Raises `CapabilityError` where there is none."""
+    """The route that a model takes on a task. Raises `CapabilityError` where there is none, or a flag is lost on it."""
     try:
         route = choose(task.protocol, model.offers, harness.routes, config.routes.get(task.protocol))
     except CapabilityError as error:
         raise CapabilityError(
             f"{model.name} cannot answer {task.name}: {error}; leave {task.name} out of --tasks, or take another model"
         ) from error
-    if config.num_fewshot and not route.needs & PROMPTED:
-        raise CapabilityError(f"{task.name} goes {route.name}, which shows no examples; leave out --num_fewshot")
-    return route
+    return flagged(task, route, config)
 
 
-def _plan(task: TaskSpec, route: Route, harness: Harness, config: RunConfig) -> Plan:
-    template = template_of(task, route)
-    all_examples = partial(harness.examples, task)
-    available = survey(task.name, all_examples)
-    briefing = briefing_of(task, template, shots_of(task, harness, config), config)
-    next(route.start(next(all_examples()), briefing))  # a template that does not render fails here, not after loading
-    return Plan(
-        task=task,
-        route=route,
-        metrics=tuple(applicable(harness.metrics, task.metrics, task.protocol, route.name)),
-        briefing=briefing,
-        template=template,
-        all_examples=all_examples,
-        fit_examples=partial(_fit_examples, harness, task),
-        available=available,
-        limit=config.limit,
-    )
+LOST = {
+    "num_fewshot": "shows no examples",
+    "system_instruction": "has no place for a system message",
+    "prompts": "shows no prompt",
+}
 
 
-def blocks_of(route: Route) -> frozenset[str]:
-    """The template blocks that a route cannot do without."""
-    return frozenset(BLOCK_OF[capability] for capability in route.needs & set(BLOCK_OF))
+def flagged(task: TaskSpec, route: Route, config: RunConfig) -> Route:
+    """The route as --orders changes it. Raises `CapabilityError` for a flag that would change nothing on it."""
+    for flag, why in LOST.items():
+        if getattr(config, flag) and not route.prompted:
+            raise CapabilityError(f"{task.name} goes {route.name}, which {why}; leave out --{flag}")
+    if not config.orders:
+        return route
+    try:
+        return in_orders(route, config.orders, config.seed)
+    except CapabilityError as error:
+        raise CapabilityError(f"{task.name}: {error}") from error
 
 
-def template_file(task: TaskSpec) -> PromptTemplate:
-    """The template that a task names, else that of its protocol. Raises `TaskError` if it is missing or broken."""
-    return load_template(task.template or f"_default/{task.protocol}.jinja", task.folder)
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Makes plans for one model."""
+
+    config: RunConfig
+    harness: Harness
+    model: Model
+
+    def plans(self, task: TaskSpec, route: Route) -> Iterator[Plan]:
+        """One for each variant of the task; the task itself first."""
+        shots = shots_of(task, self.harness, self.config)
+        available: Survey | None = None
+        for variant in variants(task, self.config, self.harness):
+            if available is None or variant.kind == "probe":  # another prompt asks about the same examples
+                available = survey(variant.full_name, variant.examples)
+            yield self._plan(variant, route, shots, available)
+
+    def _plan(self, variant: Variant, route: Route, shots: Shots, available: Survey) -> Plan:
+        task = variant.task
+        metrics = metrics_of(task, route, self.config, self.harness.metrics)
+        template = template_of(task, route)
+        asked_for = [metric.name for metric in metrics]
+        briefing = briefing_of(task, template, shots, self.config, self.model, asked_for)
+        next(route.start(next(variant.examples()), briefing))  # a wrong template fails here, not after loading
+        probed = ("overlap",) if self.config.probes else ()
+        return Plan(
+            variant=variant,
+            route=route,
+            metrics=metrics,
+            baselines=tuple(dict.fromkeys((*task.baselines, *probed))) if variant.kind == "task" else (),
+            briefing=briefing,
+            template=template,
+            fit_examples=partial(_fit_examples, self.harness, task),
+            available=available,
+            config=self.config,
+        )
 
 
-def template_of(task: TaskSpec, route: Route) -> PromptTemplate | None:
-    """The template of a task, on a route that uses one; it must have the blocks that the route renders."""
-    blocks = blocks_of(route)
-    if not blocks:
-        return None
-    template = template_file(task)
-    for block in sorted(blocks - template.blocks):
-        raise TaskError(f"{task.name} goes {route.name}, but template {template.name} has no block {block!r}")
-    return template
+def metrics_of(task: TaskSpec, route: Route, config: RunConfig, registry: Registry[Metric]) -> tuple[Metric, ...]:
+    """The task's metrics, and what must be known beside them of answers in words and of several orders."""
+    told = ("acc_of_all", "parse_rate") if "generate" in route.needs else ()
+    repeated = ("consistency", "position_bias") if config.orders else ()
+    further = [name for name in (*told, *repeated) if task.protocol in registry.get(name).protocols]
+    names = list(dict.fromkeys((*task.metrics, *further)))
+    return tuple(applicable(registry, names, task.protocol, route.name))
 
 
 def _fit_examples(harness: Harness, task: TaskSpec, splits: tuple[str, ...]) -> Iterator[Example]:
     """The examples that a model may learn word weights or label frequencies from."""
     return harness.examples(task, task.split(*splits) or "test")
-
-
-def shots_of(task: TaskSpec, harness: Harness, config: RunConfig) -> Shots:
-    """The few-shot pool of a task: its training split."""
-    if not config.num_fewshot:
-        return Shots((), 0, config.seed)
-    if "train" not in task.data:
-        raise TaskError(f"{task.name} has no train split to take examples from; leave out --num_fewshot")
-    return Shots(list(harness.examples(task, "train")), config.num_fewshot, config.seed)
-
-
-def variables(example: Example) -> dict[str, Any]:
-    """What a template may say of an example: its fields, and `meta`."""
-    return {field.name: getattr(example, field.name) for field in fields(example)}
-
-
-def briefing_of(task: TaskSpec, template: PromptTemplate | None, shots: Shots, config: RunConfig) -> Briefing:
-    """What a route may know of the task, with the prompt put together."""
-    threshold = task.threshold if config.threshold is None else config.threshold
-
-    def bare(block: str, example: Example, **extra: Any) -> str:
-        if template is None:
-            raise TaskError(
-                f"{task.name}: a route that asks for the prompt block {block!r} must need a capability "
-                f"that reads prompts ({', '.join(BLOCK_OF)})"
-            )
-        return template.render(block, {**variables(example), **extra})
-
-    plain = Briefing(bare, task.labels, threshold, dict(task.verbalizer))
-    if not shots.k:
-        return plain
-
-    def with_shots(block: str, example: Example, **extra: Any) -> str:
-        text = bare(block, example, **extra)
-        if block != "context":
-            return text
-        return "".join(solved(shot, plain) + "\n\n" for shot in shots.before(example)) + text
-
-    return Briefing(with_shots, task.labels, threshold, dict(task.verbalizer))
 
 
 def _check_breakdowns(config: RunConfig, plans: list[Plan]) -> None:

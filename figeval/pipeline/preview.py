@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from figeval.backends.models import open_model
+from figeval.backends.models import Model
 from figeval.config import RunConfig
-from figeval.errors import TaskError
+from figeval.errors import CapabilityError, TaskError
+from figeval.pipeline.briefing import briefing_of, shots_of, template_of
 from figeval.pipeline.harness import Harness
-from figeval.pipeline.plan import PROMPTED, briefing_of, route_of, shots_of, template_of
+from figeval.pipeline.plan import flagged, opened, route_of
+from figeval.pipeline.variants import Variant, check_prompts, variants
 from figeval.protocols.routes import Briefing, Route
 from figeval.taskdef import TaskSpec
 from figeval.types import Example, Request
@@ -39,40 +41,43 @@ class Way:
             return Asked(self.route, refusal=self.refusal)
         try:
             return Asked(self.route, next(self.route.start(example, self.briefing)))
-        except TaskError as error:
+        except (TaskError, CapabilityError) as error:
             return Asked(self.route, refusal=str(error))
 
 
-def preview(config: RunConfig, harness: Harness, n: int) -> Iterator[tuple[TaskSpec, Example, list[Asked]]]:
-    """The first n examples of each task with what would be asked: along the route that the model takes, along every
-    route of the protocol where `config.model` is empty.
+def preview(config: RunConfig, harness: Harness, n: int) -> Iterator[tuple[str, Example, list[Asked]]]:
+    """(name, example, what would be asked) for the first n examples of each task and of its further prompts and probes:
+    along the route that the model takes, along every route of the protocol where `config.model` is empty.
 
     Raises:
         FigevalError: an unknown name, broken data, a task that the model cannot answer.
     """
-    for task in harness.catalogue.expand(config.tasks):
-        ways = ways_of(task, config, harness)
-        for example in islice(harness.examples(task), n):
-            yield task, example, [way.ask(example) for way in ways]
+    tasks = harness.catalogue.expand(config.tasks)
+    check_prompts(tasks, config.prompts)
+    model = opened(config, harness) if config.model else None
+    for task in tasks:
+        for variant in variants(task, config, harness):
+            ways = ways_of(variant, model, config, harness)
+            for example in islice(variant.examples(), n):
+                yield variant.full_name, example, [way.ask(example) for way in ways]
 
 
-def ways_of(task: TaskSpec, config: RunConfig, harness: Harness) -> list[Way]:
+def ways_of(variant: Variant, model: Model | None, config: RunConfig, harness: Harness) -> list[Way]:
     """The model's way of answering a task, or every way there is."""
-    if config.model:
-        model = open_model(harness.backends, config.model, config.model_args, {"seed": config.seed})
-        return [_way(task, route_of(task, model, harness, config), config, harness)]
+    task = variant.task
+    if model is not None:
+        return [_way(task, route_of(task, model, harness, config), model, config, harness)]
     return [_tried(task, route, config, harness) for route in harness.routes if route.protocol == task.protocol]
 
 
-def _way(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> Way:
-    return Way(route, briefing_of(task, template_of(task, route), shots_of(task, harness, config), config))
+def _way(task: TaskSpec, route: Route, model: Model | None, config: RunConfig, harness: Harness) -> Way:
+    template, shots = template_of(task, route), shots_of(task, harness, config)
+    return Way(route, briefing_of(task, template, shots, config, model, task.metrics))
 
 
 def _tried(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> Way:
     """A way, or why there is none: one route without a template block must not hide the others."""
-    if config.num_fewshot and not route.needs & PROMPTED:
-        return Way(route, refusal="shows no solved examples, so --num_fewshot is refused")
     try:
-        return _way(task, route, config, harness)
-    except TaskError as error:
+        return _way(task, flagged(task, route, config), None, config, harness)
+    except (TaskError, CapabilityError) as error:
         return Way(route, refusal=str(error))

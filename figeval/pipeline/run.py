@@ -5,18 +5,23 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from figeval.backends.models import Model
 from figeval.config import RunConfig
-from figeval.errors import FigevalError, ModelError, RecordError
+from figeval.errors import BudgetExhausted, FigevalError, ModelError, RecordError
+from figeval.pipeline.estimate import announce
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.plan import Plan, prepare
-from figeval.pipeline.scoring import Baselines, Interview, Measures, Respondent, breakdown
+from figeval.pipeline.scoring import Baselines, Interview, Measures, Respondent, sum_up
+from figeval.pipeline.summary import summed_up
 from figeval.records import provenance
 from figeval.records.folder import RunFolder
-from figeval.records.schema import MacroRecord, ModelRecord, RunRecord, TaskRecord
+from figeval.records.schema import ModelRecord, RunRecord, TaskRecord
+from figeval.types import JSON
 
 RUNS = Path("results/runs")
 
@@ -41,6 +46,7 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
     with folder.locked():
         record = _begin(folder, config, model, plans)
         harness.host.each("run_started", lambda _: {"run": record.model_dump()})
+        announce(model, plans, folder)
         session = _Session(config, harness, observer, folder, model, record)
         for plan in plans:
             session.do(plan)
@@ -89,7 +95,7 @@ def _begin(folder: RunFolder, config: RunConfig, model: Model, plans: list[Plan]
     _check_same(folder.path, stored, fresh)
     fresh.started = stored.started
     known = {task.task: task for task in stored.tasks}
-    fresh.tasks = [_resumed(folder.path, known.get(plan.task.name), _task_record(plan, config)) for plan in plans]
+    fresh.tasks = [_resumed(folder.path, known.get(plan.name), _task_record(plan, config)) for plan in plans]
     return fresh
 
 
@@ -103,7 +109,10 @@ def _check_same(path: Path, stored: RunRecord, fresh: RunRecord) -> None:
 
 def _task_record(plan: Plan, config: RunConfig) -> TaskRecord:
     return TaskRecord(
-        task=plan.task.name,
+        task=plan.name,
+        kind=plan.variant.kind,
+        of=plan.task.name if plan.variant.name else None,
+        variant=plan.variant.name or None,
         version=plan.task.version,
         protocol=plan.task.protocol,
         route=plan.route.name,
@@ -113,25 +122,32 @@ def _task_record(plan: Plan, config: RunConfig) -> TaskRecord:
         examples_sha256=plan.available.sha256,
         template=plan.template.name if plan.template else None,
         template_sha256=plan.template.sha256 if plan.template else None,
-        settings=plan.settings(config),
-        predictions=f"predictions/{plan.task.name}.jsonl",
+        extractor=plan.extractor,
+        settings=plan.settings,
+        predictions=f"predictions/{plan.name}.jsonl",
         warnings=_warnings(plan, config),
     )
 
 
 def _warnings(plan: Plan, config: RunConfig) -> list[str]:
     """What a reader of the number has to know."""
+    found = []
     model = config.model.rstrip("/").rpartition("/")[2].rpartition(":")[2]
-    if model not in plan.task.built_with:
-        return []
-    return [f"the wrong options were picked with the help of {model}, which is punished by construction"]
+    if model in plan.task.built_with:
+        found.append(f"the wrong options were picked with the help of {model}, which is punished by construction")
+    own = plan.task.template
+    if own is not None and plan.template is not None and plan.template.name != own:
+        blocks = " and ".join(repr(block) for block in sorted(plan.route.blocks))
+        found.append(f"{own} has not the block {blocks} of {plan.route.name}; asked with {plan.template.name}")
+    return found
 
 
 def _warnings_of_run(plans: list[Plan], config: RunConfig) -> list[str]:
-    cut = sum(plan.n < plan.available.n for plan in plans)
+    cut = {plan.task.name for plan in plans if plan.n < plan.available.n}
     if not cut:
         return []
-    return [f"--limit {config.limit}: the first examples of {cut} of {len(plans)} tasks, not a random sample"]
+    tasks = {plan.task.name for plan in plans}
+    return [f"--limit {config.limit}: the first examples of {len(cut)} of {len(tasks)} tasks, not a random sample"]
 
 
 SAME = ("version", "route", "n", "examples_sha256", "template_sha256", "settings")
@@ -141,6 +157,8 @@ def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRe
     """The stored record of a task, provided that it asked the same question."""
     if stored is None:
         return fresh
+    if stored.extractor != fresh.extractor:
+        raise RecordError(f"{path}: the answers to {fresh.task} were read by an older extractor; `figeval rescore` it")
     changed = [key for key in SAME if getattr(stored, key) != getattr(fresh, key)]
     if changed:
         what = " and ".join(key.removesuffix("_sha256") for key in changed)
@@ -170,30 +188,37 @@ class _Session:
 
     def do(self, plan: Plan) -> None:
         """One task, from where it was left; a failure is written down and does not stop the others."""
-        task = next(task for task in self.record.tasks if task.task == plan.task.name)
+        task = next(task for task in self.record.tasks if task.task == plan.name)
         try:
             measures = Measures(plan.metrics, plan.task.labels)
             self._predict(plan, task, measures)
             self._score(plan, task, measures)
             task.status = "done"
+        except BudgetExhausted:  # what was spent belongs into the record
+            self._keep()
+            raise
         except (RecordError, ModelError):
             raise  # no room left, or weights that cannot be used: it would be the same for every task
         except FigevalError as error:
             task.status, task.error = "failed", str(error)
         except Exception:  # somebody's bug must not cost the other tasks
             task.status, task.error = "failed", traceback.format_exc()
-        self.record.model.description = self.respondent.model.description()
         task.peak_memory_mb = provenance.peak_memory_mb()
-        self.folder.write(self.record)
+        self._keep()
         self.observer.task_ended(task)
         if task.status == "done":
-            name = plan.task.name
+            name = plan.name
             self.harness.host.each("task_finished", lambda _: {"task": name, "rows": self.folder.rows(name)})
 
+    def _keep(self) -> None:
+        self.record.model.description = self.respondent.model.description()
+        self.folder.write(self.record)
+
     def _predict(self, plan: Plan, task: TaskRecord, measures: Measures) -> None:
-        """Compute the predictions that are not there yet."""
+        """Compute the predictions that are not there yet, and those that failed."""
         began = time.monotonic()
-        name = plan.task.name
+        name = plan.name
+        self.folder.drop(name, failed)
         answered = {row["id"] for row in self.folder.rows(name)}
         self.observer.task_started(name, plan.n, len(answered))
         if len(answered) < plan.n:
@@ -204,18 +229,16 @@ class _Session:
                 for row in interview.rows(missing):
                     writer.write(row)
                     self.observer.advanced(1)
+            self.folder.arrange(name, (example.id for example in plan.examples()))
             task.seconds += round(time.monotonic() - began, 3)
 
     def _score(self, plan: Plan, task: TaskRecord, measures: Measures) -> None:
         """Sum up the stored rows, and compute baselines once."""
         self.observer.scoring("scores")
-        card = measures.scorecard(strict=plan.task.group is not None)
-        for row in self.folder.rows(plan.task.name):
-            card.add(row)
-        task.scores = card.scores(self.config.seed)
-        task.counts = {key: count for key, count in sorted(card.counts.items()) if count}
+        stored, strict = partial(self.folder.rows, plan.name), plan.task.group is not None
         keys = [key for key in self.config.by if key in plan.available.meta_keys]
-        task.breakdowns = [breakdown(key, self.folder.rows(plan.task.name), measures, self.config.seed) for key in keys]
+        sum_up(task, stored, measures, strict=strict, by=keys, seed=self.config.seed)
+        task.warnings.extend(failures(stored()))
         if self.config.baselines and not task.baselines:
             self.observer.scoring("baselines")
             began = time.monotonic()
@@ -223,29 +246,21 @@ class _Session:
             task.baseline_seconds = round(time.monotonic() - began, 3)
 
 
+def failed(row: JSON) -> bool:
+    """Whether a stored prediction says that there was no reply."""
+    return bool(row["status"] == "error")
+
+
+def failures(rows: Iterable[JSON]) -> Iterator[str]:
+    """A sentence about the examples that got no reply, if there are any."""
+    why = [str(row.get("error", "")) for row in rows if failed(row)]
+    if why:
+        what = "1 example" if len(why) == 1 else f"{len(why)} examples"
+        yield f"{what} failed (first: {why[0]}); the same command asks {'it' if len(why) == 1 else 'them'} again"
+
+
 def _end(record: RunRecord, config: RunConfig, harness: Harness) -> None:
-    done = all(task.status == "done" for task in record.tasks)
+    done = all(task.status == "done" and not task.counts.get("error") for task in record.tasks)
     record.status = "complete" if done else "incomplete"
     record.finished = provenance.now()
-    record.macro = [macro for name in config.tasks for macro in _macro(name, record, harness)]
-
-
-def _macro(suite: str, record: RunRecord, harness: Harness) -> list[MacroRecord]:
-    """Macro means of a suite, for the metrics that all of its tasks have.
-
-    None for a suite of several protocols: accuracy among 250 candidates and among 5 options have no mean.
-    """
-    if suite not in harness.catalogue.suites:
-        return []
-    names = {task.name for task in harness.catalogue.expand([suite])}
-    tasks = [task for task in record.tasks if task.task in names]
-    if len({task.protocol for task in tasks}) != 1:
-        return []
-    columns: list[dict[str, Any]] = [{score.metric: score.value for score in task.scores} for task in tasks]
-    shared = [metric for metric in (columns[0] if columns else ()) if all(metric in column for column in columns)]
-    means = []
-    for metric in shared:
-        values = [column[metric] for column in columns]
-        mean = None if None in values else sum(values) / len(values)
-        means.append(MacroRecord(suite=suite, metric=metric, value=mean, tasks=len(values)))
-    return means
+    summed_up(record, config.tasks, harness)

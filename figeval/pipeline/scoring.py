@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from figeval.pipeline.harness import Harness
 from figeval.pipeline.plan import Plan
 from figeval.protocols.routes import Route, choose
 from figeval.records.rows import prediction_row
-from figeval.records.schema import BaselineRecord, BreakdownRecord, GroupRecord, ScoreRecord
+from figeval.records.schema import BaselineRecord, BreakdownRecord, GroupRecord, ScoreRecord, TaskRecord
 from figeval.types import JSON, Example, Prediction, Score
 
 
@@ -58,13 +58,14 @@ class Scorecard:
         wanted = strict and "acc" in self.tallies
         self.strict = StrictTally("acc", measures.statistics["acc"]) if wanted else None
         self.counts: Counter[str] = Counter()
-        self.rows = 0
+        self.answers = 0
 
     def add(self, row: JSON) -> None:
         """Count one row in."""
-        self.rows += 1
-        self.counts[row["status"]] += 1
-        self.counts["ties"] += row["tied"] > 1
+        answers = row.get("answers") or [row]  # one for each order of the options
+        self.answers += len(answers)
+        self.counts.update(answer["status"] for answer in answers)
+        self.counts["ties"] += sum(answer.get("tied", 1) > 1 for answer in answers)
         self.counts["truncated_inputs"] += row["truncated"]
         for name, stored in row["metrics"].items():
             if name in self.tallies:
@@ -84,7 +85,7 @@ class Scorecard:
         """A model that ties on every example and gets the same everywhere is chance in closed form: the value is an
         expectation, and other examples would not change it.
         """
-        all_tied = self.counts["ties"] == self.rows
+        all_tied = self.counts["ties"] == self.answers
         if not (all_tied and score.stderr is None and score.low is not None):
             return score
         return replace(score, low=None, high=None, interval="none: an exact expectation")
@@ -143,7 +144,7 @@ class Baselines:
 
     def of(self, plan: Plan) -> list[BaselineRecord]:
         """The task's baselines on the task's examples."""
-        return [BaselineRecord(baseline=name, scores=self._scores(name, plan)) for name in plan.task.baselines]
+        return [BaselineRecord(baseline=name, scores=self._scores(name, plan)) for name in plan.baselines]
 
     def _scores(self, name: str, plan: Plan) -> list[ScoreRecord]:
         if name not in self._opened:
@@ -157,6 +158,24 @@ class Baselines:
         for row in Interview(plan, respondent, route, measures).rows(plan.examples()):
             card.add(row)
         return card.scores(self.seed)
+
+
+def sum_up(
+    task: TaskRecord,
+    rows: Callable[[], Iterable[JSON]],
+    measures: Measures,
+    *,
+    strict: bool,
+    by: Iterable[str],
+    seed: int,
+) -> None:
+    """Put scores, counts and breakdowns into the record of a task; `rows` may be read several times."""
+    card = measures.scorecard(strict=strict)
+    for row in rows():
+        card.add(row)
+    task.scores = card.scores(seed)
+    task.counts = {key: count for key, count in sorted(card.counts.items()) if count}
+    task.breakdowns = [breakdown(key, rows(), measures, seed) for key in by]
 
 
 def breakdown(key: str, rows: Iterable[JSON], measures: Measures, seed: int) -> BreakdownRecord:

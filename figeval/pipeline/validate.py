@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from figeval.backends.models import open_model
 from figeval.config import RunConfig
-from figeval.errors import DataError, FigevalError, TaskError
+from figeval.errors import CapabilityError, DataError, FigevalError, TaskError
 from figeval.metrics.catalogue import applicable
+from figeval.pipeline.briefing import briefing_of, template_file, template_of
 from figeval.pipeline.harness import Harness
-from figeval.pipeline.plan import blocks_of, briefing_of, template_file
 from figeval.prompt import Shots
 from figeval.protocols.routes import Briefing, Route, choose
 from figeval.taskdef import TaskSpec
@@ -21,8 +21,6 @@ from figeval.types import Example
 
 MOST_ERRORS = 20  # wrong rows of one split, then it is given up
 MOST_ALIKE = 3  # warnings of one kind that are spelled out
-
-Ways = dict[Route, Briefing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ def validate(task: TaskSpec, harness: Harness) -> Verdict:
         verdict.error(problem)
     ways = prompted(task, harness, verdict)
     for split in task.data or ("test",):
-        survey_split(task, split, harness, ways if split == "test" else {}, verdict)
+        survey_split(task, split, harness, ways if split == "test" else [], verdict)
     return verdict
 
 
@@ -87,22 +85,46 @@ def definition_problems(task: TaskSpec, harness: Harness) -> Iterator[FigevalErr
             yield TaskError(f"verbalizer: {word!r} stands for {count} labels, so no answer could tell them apart")
 
 
-def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> Ways:
-    """The routes that show a prompt, ready to begin; a template without a block of one of them is worth a warning."""
-    routes = [route for route in harness.routes if route.protocol == task.protocol and blocks_of(route)]
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A route that shows a prompt, ready to begin with one of the task's templates."""
+
+    route: Route
+    briefing: Briefing
+    prompt: str = ""  # the name of a further prompt
+
+    def __str__(self) -> str:
+        return f"route {self.route.name}" + (f", prompt {self.prompt}" if self.prompt else "")
+
+
+def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[Way]:
+    """Every route that shows a prompt, with every prompt of the task."""
+    ways = list(worded(task, "", harness, verdict))
+    for name, template in task.prompts.items():
+        ways += worded(task.model_copy(update={"template": template}), name, harness, verdict)
+    return ways
+
+
+def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> Iterator[Way]:
+    """The routes with the task's template; where it has not the blocks of one, that of the protocol stands in."""
     try:
-        template = template_file(task)
+        own = template_file(task)
     except TaskError as error:
         verdict.error(f"{task.name}: {error}")
-        return {}
-    briefing = briefing_of(task, template, Shots((), 0, 0), RunConfig(tasks=(task.name,), model=""))
-    for route in routes:
-        for block in sorted(blocks_of(route) - template.blocks):
-            needs = " and ".join(sorted(route.needs))
-            verdict.warn(
-                f"template {template.name} has no block {block!r}: {route.name} is closed to models with {needs}"
-            )
-    return {route: briefing for route in routes if blocks_of(route) <= template.blocks}
+        return
+    config = RunConfig(tasks=(task.name,), model="")
+    for route in harness.routes:
+        if route.protocol != task.protocol or not route.blocks:
+            continue
+        try:
+            template = template_of(task, route)
+        except TaskError as error:
+            verdict.warn(f"{error}: {route.name} is closed to models with {' and '.join(sorted(route.needs))}")
+            continue
+        for block in sorted(route.blocks - own.blocks):
+            standing_in = template.name if template is not None else ""
+            verdict.facts.append(f"template {own.name} has no block {block!r}: {route.name} asks with {standing_in}")
+        yield Way(route, briefing_of(task, template, Shots((), 0, 0), config, metrics=task.metrics), prompt)
 
 
 @dataclass(slots=True)
@@ -133,11 +155,11 @@ class Census:
         return f"{split}: {self.n} examples{clusters}{groups}" + (f"; gold {shares}" if shares else "")
 
 
-def survey_split(task: TaskSpec, split: str, harness: Harness, ways: Ways, verdict: Verdict) -> None:
+def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Way], verdict: Verdict) -> None:
     """Build, check and render every example of a split, and describe what it holds."""
     census = Census()
     odd: Counter[str] = Counter()
-    ways = dict(ways)
+    ways = list(ways)
     for number, example in built(task, split, harness, verdict):
         census.count(example)
         twin = census.ids.setdefault(example.id, number)
@@ -179,14 +201,15 @@ def built(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Ite
         verdict.error(error)
 
 
-def render(task: TaskSpec, number: int, example: Example, ways: Ways, verdict: Verdict) -> None:
-    """Make the first requests of every prompted route; one that fails is noted once and left out from then on."""
-    for route, briefing in list(ways.items()):
+def render(task: TaskSpec, number: int, example: Example, ways: list[Way], verdict: Verdict) -> None:
+    """Make the first requests of every way; one that fails is noted once and left out from then on."""
+    for way in list(ways):
         try:
-            next(route.start(example, briefing))
-        except TaskError as error:
-            verdict.error(f"{task.name}: row {number}, id {example.id!r}, route {route.name}: {error}")
-            del ways[route]
+            next(way.route.start(example, way.briefing))
+        except (TaskError, CapabilityError) as error:
+            note = verdict.error if isinstance(error, TaskError) else verdict.warn  # other routes remain
+            note(f"{task.name}: row {number}, id {example.id!r}, {way}: {error}")
+            ways.remove(way)
 
 
 def answer(example: Any) -> Iterable[str]:

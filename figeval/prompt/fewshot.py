@@ -12,7 +12,8 @@ from figeval.types import Example
 
 @dataclass(frozen=True, slots=True)
 class Shots:
-    """k examples of the training split, drawn anew for every question from (seed, question id).
+    """k examples of the training split, in a random order: one of its own for every question, from (seed, question
+    id), or one `shared` by all, so that nearly all prompts begin alike and a model may compute that beginning once.
 
     Never one of the question's own cluster: a narrative of the same proverb would give the answer away.
     """
@@ -20,6 +21,7 @@ class Shots:
     pool: Sequence[Example]
     k: int
     seed: int
+    shared: bool = False
 
     def before(self, question: Example) -> list[Example]:
         """The examples to show before this question.
@@ -29,9 +31,9 @@ class Shots:
         """
         if not self.k:
             return []
-        generator = random.Random(f"{self.seed} {question.id}")
+        generator = random.Random(str(self.seed) if self.shared else f"{self.seed} {question.id}")
         order = generator.sample(range(len(self.pool)), len(self.pool))
-        chosen = []
+        chosen: list[Example] = []
         for index in order:
             shot = self.pool[index]
             if shot.id != question.id and (shot.cluster is None or shot.cluster != question.cluster):

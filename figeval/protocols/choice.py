@@ -5,8 +5,10 @@ Ranking differs only in that there are hundreds of options and that `background`
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
+from figeval.protocols.reading import letters_of, read_letter
 from figeval.protocols.routes import Briefing, Dialogue, decide
 from figeval.protocols.similarity import cosines
 from figeval.types import ChoiceExample, Continuation, RankingExample, Text, TextPair
@@ -35,12 +37,32 @@ def by_pair_score(example: ChoiceExample | RankingExample, _briefing: Briefing) 
 
 
 def by_loglikelihood(example: ChoiceExample | RankingExample, briefing: Briefing) -> Dialogue:
-    """Log P(option | context), natural logarithm, summed over the option's tokens."""
+    """Log P(option | context), natural logarithm, summed over the option's tokens.
+
+    `priors` are the same without the query, asked for where the metric `acc_pmi` is.
+    """
     options, among = _options(example)
-    context = briefing.render("context", example)
-    continuations = [briefing.render("continuation", example, option=option) for option in options]
-    scores = yield [Continuation(context, continuation) for continuation in continuations]
-    return decide(example.id, scores, among)
+    blocks = ["context", "unconditional"] if "acc_pmi" in briefing.metrics else ["context"]
+    continuations = [briefing.begun(briefing.render("continuation", example, option=option)) for option in options]
+    contexts = [briefing.render(block, example) for block in blocks]
+    scores = yield [Continuation(context, continuation) for context in contexts for continuation in continuations]
+    decided = decide(example.id, scores[: len(options)], among)
+    return replace(decided, priors=tuple(map(float, scores[len(options) :])))
+
+
+def by_letter(example: ChoiceExample, briefing: Briefing) -> Dialogue:
+    """The letter that the model writes under a list of lettered options."""
+    letters_of(example)  # are there enough?
+    (reply,) = yield [briefing.prompt("letter", example)]
+    return read_letter(example, briefing, reply)
+
+
+def by_letter_likelihood(example: ChoiceExample, briefing: Briefing) -> Dialogue:
+    """Log P(letter | question and lettered options), as for MMLU (Hendrycks et al. 2021)."""
+    letters = letters_of(example)
+    context = briefing.render("letter", example)
+    scores = yield [Continuation(context, briefing.begun(f" {letter}")) for letter in letters]
+    return decide(example.id, scores)
 
 
 def by_cosine(example: ChoiceExample | RankingExample, _briefing: Briefing) -> Dialogue:

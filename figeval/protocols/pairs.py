@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from figeval.errors import CapabilityError, TaskError
+from figeval.protocols.reading import read_word
 from figeval.protocols.routes import Briefing, Dialogue, decide
 from figeval.protocols.similarity import cosines
 from figeval.types import Cloze, Continuation, PairExample, PairLabel, Prediction, Text, TextPair
@@ -44,8 +45,14 @@ def by_verbalizer(example: PairExample, briefing: Briefing) -> Dialogue:
     """Log P(label word | context) of a left-to-right model; several words of a label are added up."""
     context = briefing.render("context", example)
     words = [word for label in briefing.labels for word in briefing.words(label)]
-    logprobs = yield [Continuation(context, f" {word}") for word in words]
+    logprobs = yield [Continuation(context, briefing.begun(f" {word}")) for word in words]
     return _by_scores(example, briefing, _per_label(briefing, dict(zip(words, logprobs, strict=True))))
+
+
+def by_label_word(example: PairExample, briefing: Briefing) -> Dialogue:
+    """The label whose word the model writes."""
+    (reply,) = yield [briefing.prompt("word", example)]
+    return read_word(example, briefing, reply)
 
 
 def _per_label(briefing: Briefing, logprobs: dict[str, float]) -> list[float]:

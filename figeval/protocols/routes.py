@@ -9,45 +9,38 @@ devices. Which route a model takes follows from its capabilities: no ladder over
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from figeval.errors import CapabilityError, DuplicateName, near
 from figeval.plugins import Host
+from figeval.protocols.briefing import Briefing
+from figeval.protocols.shown import OPENING
 from figeval.registry import fill, loaded, plain, target_name
 from figeval.types import Example, Prediction, Request
 
+__all__ = ["Briefing", "Dialogue", "Route", "choose", "decide", "load_routes"]
+
 Dialogue: TypeAlias = Generator[Sequence[Request], Sequence[Any], Prediction]
-
-
-@dataclass(frozen=True, slots=True)
-class Briefing:
-    """What a route may know of its task beside the example.
-
-    `render(block, example, **extra)` is the prompt: one block of the task's template, `context` with the few-shot
-    examples before it.
-    """
-
-    render: Callable[..., str]
-    labels: tuple[str, ...] = ()
-    threshold: float = 0.5
-    verbalizer: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def words(self, label: str) -> tuple[str, ...]:
-        """The words that express a label: those of the task's verbalizer, else the label itself."""
-        return self.verbalizer.get(label, (label,))
+READS = {"loglikelihood": "context", "fill": "cloze", "generate": "context"}  # blocks of a route that names none
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A way from an example to a prediction, and the capabilities it needs."""
+    """A way from an example to a prediction, the capabilities it needs, and the template blocks it renders."""
 
     name: str
     protocol: str
     needs: frozenset[str]
     target: Callable[[Any, Briefing], Dialogue] | str
     owner: str
+    blocks: frozenset[str] = frozenset()
+
+    @property
+    def prompted(self) -> bool:
+        """Whether the model reads a conversation, in which solved examples and a system message can stand."""
+        return bool(self.blocks & OPENING)
 
     def start(self, example: Example, briefing: Briefing) -> Dialogue:
         """Begin the dialogue about one example."""
@@ -58,9 +51,10 @@ def load_routes(host: Host) -> list[Route]:
     """Every route of every plugin, in order of preference."""
     routes: dict[tuple[str, str], Route] = {}
 
-    def add(protocol: str, needs: Iterable[str], start: Any, *, owner: str) -> None:
-        name = target_name(start)
-        taken = routes.setdefault((protocol, name), Route(name, protocol, frozenset(needs), start, owner))
+    def add(protocol: str, needs: Iterable[str], start: Any, blocks: Iterable[str] = (), *, owner: str) -> None:
+        name, offered = target_name(start), frozenset(needs)
+        read = frozenset(blocks) or frozenset(READS[capability] for capability in offered & set(READS))
+        taken = routes.setdefault((protocol, name), Route(name, protocol, offered, start, owner, read))
         if taken.target is not start:
             raise DuplicateName(f"route {name!r} for {protocol} of {owner} is already registered by {taken.owner}")
 

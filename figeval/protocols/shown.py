@@ -1,21 +1,30 @@
-"""A solved example as text, for few-shot prompts."""
+"""The answer of a solved example, as a few-shot prompt shows it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from figeval.protocols.routes import Briefing
 from figeval.types import ChoiceExample, PairExample, RankingExample
+
+if TYPE_CHECKING:
+    from figeval.protocols.briefing import Briefing
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # the names of options, in the order in which they are shown
 
 
 def _choice(example: ChoiceExample, briefing: Briefing) -> str:
     assert example.gold is not None
-    return briefing.render("continuation", example, option=example.options[example.gold])
+    return briefing.block("continuation", example, option=example.options[example.gold])
+
+
+def _letter(example: ChoiceExample, _briefing: Briefing) -> str:
+    assert example.gold is not None
+    return f" {LETTERS[example.gold]}"
 
 
 def _ranking(example: RankingExample, briefing: Briefing) -> str:
-    return briefing.render("continuation", example, option=example.candidates[min(example.relevant)])
+    return briefing.block("continuation", example, option=example.candidates[min(example.relevant)])
 
 
 def _pair(example: PairExample, briefing: Briefing) -> str:
@@ -23,13 +32,12 @@ def _pair(example: PairExample, briefing: Briefing) -> str:
     return f" {briefing.words(example.label)[0]}"
 
 
-ANSWERS: dict[type, Callable[[Any, Briefing], str]] = {
-    ChoiceExample: _choice,
-    RankingExample: _ranking,
-    PairExample: _pair,
+# Blocks that ask a question, with what would answer it; before these, solved examples can stand.
+ANSWERS: dict[tuple[str, type], Callable[[Any, Briefing], str]] = {
+    ("context", ChoiceExample): _choice,
+    ("context", RankingExample): _ranking,
+    ("context", PairExample): _pair,
+    ("letter", ChoiceExample): _letter,
+    ("word", PairExample): _pair,
 }
-
-
-def solved(example: Any, briefing: Briefing) -> str:
-    """The question and its right answer, as the model would have to continue it."""
-    return briefing.render("context", example) + ANSWERS[type(example)](example, briefing)
+OPENING = frozenset({"context", "letter", "word", "unconditional"})  # blocks behind which the model goes on

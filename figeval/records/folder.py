@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -72,17 +72,30 @@ class RunFolder:
         Raises:
             RecordError: a whole line is no JSON object.
         """
-        file = self.predictions_file(task)
-        if not file.exists():
-            return
-        with file.open("rb") as lines:  # bytes: a cut may go through a character
-            for number, line in enumerate(lines, start=1):
-                if line.endswith(b"\n"):
-                    yield parsed(line, file, number)
+        for row, _ in indexed(self.predictions_file(task)):
+            yield row
 
-    def forget(self, task: str) -> None:
-        """Delete the predictions of a task: it is to be computed anew."""
-        self.predictions_file(task).unlink(missing_ok=True)
+    def drop(self, task: str, unwanted: Callable[[JSON], bool]) -> int:
+        """Take rows out, atomically: they are to be computed anew. How many there were."""
+        file = self.predictions_file(task)
+        kept, dropped = [], 0
+        for row, place in indexed(file):
+            if unwanted(row):
+                dropped += 1
+            else:
+                kept.append(place)
+        if dropped:
+            rewrite(file, kept)
+        return dropped
+
+    def arrange(self, task: str, ids: Iterable[str]) -> None:
+        """Put rows into the order of these ids, if they are not: what came later by a detour goes where it belongs."""
+        file = self.predictions_file(task)
+        wanted = {name: rank for rank, name in enumerate(ids)}
+        stored = [(wanted.get(row["id"], len(wanted)), place) for row, place in indexed(file)]
+        ranked = sorted(stored)
+        if ranked != stored:
+            rewrite(file, [place for _, place in ranked])
 
     @contextmanager
     def appending(self, task: str) -> Iterator[PredictionWriter]:
@@ -124,6 +137,32 @@ def parsed(line: bytes, file: Path, number: int) -> JSON:
     if not isinstance(row, dict) or "id" not in row:
         raise RecordError(f"{file}, line {number}, is no prediction; delete the file and run again")
     return row
+
+
+Place = tuple[int, int]  # where a line begins and how long it is, in bytes
+
+
+def indexed(file: Path) -> Iterator[tuple[JSON, Place]]:
+    """The whole lines of a predictions file and where they are: memory does not grow with their length."""
+    if not file.exists():
+        return
+    begin = 0
+    with file.open("rb") as lines:  # bytes: a cut may go through a character
+        for number, line in enumerate(lines, start=1):
+            if line.endswith(b"\n"):
+                yield parsed(line, file, number), (begin, len(line))
+            begin += len(line)
+
+
+def rewrite(file: Path, places: Iterable[Place]) -> None:
+    """Replace a predictions file, atomically, by some of its lines in this order."""
+    draft = file.with_suffix(".jsonl.part")
+    with cure(file):
+        with file.open("rb") as old, draft.open("wb") as new:
+            for begin, length in places:
+                old.seek(begin)
+                new.write(old.read(length))
+        draft.replace(file)
 
 
 def drop_torn_line(file: Path) -> None:

@@ -44,6 +44,20 @@ def _finite(scores: Sequence[float]) -> list[float | str | None]:
     return [score if math.isfinite(score) else None if math.isnan(score) else str(score) for score in scores]
 
 
+def _written(prediction: Prediction) -> JSON:
+    """What a model wrote and how it ended, as far as there is anything."""
+    said = {"raw": prediction.raw, "finish": prediction.finish, "error": prediction.error or None}
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def _answer(answer: Prediction) -> JSON:
+    """The answer to one order of the options."""
+    row: JSON = {"order": list(answer.order), "status": answer.status, "pred": answer.value}
+    if answer.scores:
+        row |= {"scores": _finite(answer.scores), "tied": answer.tied}
+    return row | _written(answer)
+
+
 def prediction_row(
     example: Example, prediction: Prediction, metrics: Mapping[str, float | list[float]], *, samples: bool
 ) -> JSON:
@@ -60,8 +74,11 @@ def prediction_row(
         "group": example.group,
         "meta": dict(example.meta),
     }
-    if prediction.raw is not None:
-        row["raw"] = prediction.raw
+    row |= _written(prediction)
+    if prediction.priors:
+        row["priors"] = _finite(prediction.priors)
+    if prediction.answers:
+        row["answers"] = [_answer(answer) for answer in prediction.answers]
     if samples:
         row["texts"] = list(example.texts) if len(example.texts) <= 16 else [example.texts[0]]
         row["all_scores"] = _finite(prediction.scores)

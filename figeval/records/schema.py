@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from figeval.types import Status
+from figeval.types import Finish, Status
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"  # 1.1: answers in words, orders, prompts and probes
 
 
 class Stored(BaseModel):
@@ -61,7 +61,10 @@ class BreakdownRecord(Stored):
 class TaskRecord(Stored):
     """One task: how it was put to the model and what came of it."""
 
-    task: str
+    task: str = Field(description="its name; a further prompt or a probe of it is called task@variant")
+    kind: Literal["task", "prompt", "probe"] = Field(default="task", description="only a task enters macro means")
+    of: str | None = Field(default=None, description="the task that this is a prompt or a probe of")
+    variant: str | None = Field(default=None, description="the name of that prompt or probe")
     version: int
     protocol: str
     route: str = Field(description="how the question was put: by_cosine, by_loglikelihood, by_head …")
@@ -77,6 +80,7 @@ class TaskRecord(Stored):
     examples_sha256: str = Field(description="over ids, texts and labels of all examples")
     template: str | None = None
     template_sha256: str | None = None
+    extractor: str | None = Field(default=None, description="version of what read the answers in words")
     settings: dict[str, Any] = Field(default={}, description="labels, threshold, verbalizer, few-shot examples")
     predictions: str = Field(description="file with one line per example, relative to run.json")
     seconds: float = Field(default=0.0, description="wall time of the model and its scoring, over all sessions")
@@ -104,6 +108,20 @@ class MacroRecord(Stored):
     tasks: int
 
 
+class SpreadRecord(Stored):
+    """One metric of one task over the prompts that it was asked with."""
+
+    task: str
+    metric: str
+    prompts: int
+    mean: float
+    lowest: float
+    lowest_prompt: str
+    highest: float
+    highest_prompt: str
+    range: float = Field(description="highest minus lowest")
+
+
 class RunRecord(Stored):
     """One run of one model over some tasks."""
 
@@ -117,11 +135,25 @@ class RunRecord(Stored):
     model: ModelRecord
     tasks: list[TaskRecord] = []
     macro: list[MacroRecord] = []
+    spreads: list[SpreadRecord] = []
     provenance: dict[str, Any]
     warnings: list[str] = []
 
 
 StoredScore = float | Literal["inf", "-inf"] | None  # NaN is null, JSON knows no infinity
+
+
+class AnswerRow(Stored):
+    """The answer to one order of the options, in terms of the options as they are."""
+
+    order: list[int] = Field(description="the option at each place")
+    status: Status
+    pred: int | str | None
+    scores: list[StoredScore] = []
+    tied: int = 1
+    raw: str | None = None
+    finish: Finish | None = None
+    error: str = ""
 
 
 class PredictionRow(Stored):
@@ -140,7 +172,11 @@ class PredictionRow(Stored):
     cluster: str | None = Field(description="examples that share it are not independent")
     group: str | None = Field(description="examples that share it are a minimal pair")
     meta: dict[str, str]
+    priors: list[StoredScore] = Field(default=[], description="scores of the options without the query")
     raw: str | None = Field(default=None, description="the text that a model wrote")
+    finish: Finish | None = Field(default=None, description="how that text ended")
+    error: str = Field(default="", description="why there is no answer")
+    answers: list[AnswerRow] = Field(default=[], description="only with --orders; scores are then shares of answers")
     texts: list[str] = Field(default=[], description="only with --log_samples")
     all_scores: list[StoredScore] = Field(default=[], description="only with --log_samples")
 

@@ -9,10 +9,21 @@ from figeval.records.schema import BreakdownRecord, RunRecord, ScoreRecord, Task
 from figeval.report.grid import AND, Grid, say
 
 HEAD = ("task", "route", "metric", "value", "95 % interval", "n", "clusters", "baselines")
+OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest")
 RIGHT = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
 NOTHING = "–"
-COUNTED = {"ties": "ties, scored by expectation", "truncated_inputs": "inputs cut to the model's length", "nan": "NaN"}
+COUNTED = {
+    "ties": "ties, scored by expectation",
+    "truncated_inputs": "inputs cut to the model's length",
+    "nan": "NaN",
+    "ambiguous": "ambiguous answers",
+    "unparseable": "answers that say nothing of the options",
+    "refusal": "refusals",
+    "empty": "empty answers",
+    "truncated": "answers cut off, give more --max_new_tokens",
+    "error": "without a reply",
+}
 
 
 def number(value: float | None) -> str:
@@ -38,12 +49,13 @@ def baselines(task: TaskRecord, metric: str) -> str:
 def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
     """The cells of the table, HEAD's columns; a task's name stands in its first row only."""
     for task in record.tasks:
+        name = f"{task.task} (probe)" if task.kind == "probe" else task.task
         if not task.scores or task.status == "failed":
             state = "failed" if task.status == "failed" else "not yet"
-            yield (task.task, task.route, state, NOTHING, NOTHING, NOTHING, NOTHING, "")
+            yield (name, task.route, state, NOTHING, NOTHING, NOTHING, NOTHING, "")
         for index, score in enumerate(task.scores):
             yield (
-                task.task if index == 0 else "",
+                name if index == 0 else "",
                 task.route if index == 0 else "",
                 score.metric,
                 number(score.value),
@@ -68,9 +80,19 @@ def notes(record: RunRecord) -> Iterator[str]:
     yield from record.warnings
 
 
+def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:
+    """The cells of the second table, OVER_PROMPTS' columns."""
+    for one in record.spreads:
+        worst, best = f"{number(one.lowest)} {one.lowest_prompt}", f"{number(one.highest)} {one.highest_prompt}"
+        yield (one.task, one.metric, str(one.prompts), number(one.mean), number(one.range), worst, best)
+
+
 def show(record: RunRecord, console: Any) -> None:
-    """Print the table on a rich console."""
+    """Print the table on a rich console, and under it what became of tasks that were asked with several prompts."""
     Grid(HEAD, list(rows(record)), f"{record.model.name} ({record.model.backend})", RIGHT, SPARE).print(console)
+    if record.spreads:
+        console.print()
+        Grid(OVER_PROMPTS, list(spreads(record)), "over prompts", {"prompts", "mean", "range"}).print(console)
     for note in notes(record):
         say(console, f"  {note}")
 

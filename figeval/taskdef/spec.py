@@ -14,6 +14,7 @@ from figeval.types import Example
 FieldSource = str | int | float | list[Any] | dict[str, str]
 ProtocolName = Literal["choice", "ranking", "pairs"]
 NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+RESERVED = ("all", "default", "no_query", "shuffled_query")  # what else stands behind the @ of a record, or means it
 
 # What one row is made into, per protocol: (required fields, optional fields).
 PROTOCOL_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
@@ -59,6 +60,7 @@ class TaskSpec(Named):
     data: Mapping[str, str] = Field(default_factory=dict)  # split → "scheme:path"; `test` is what is scored
     fields: Mapping[str, FieldSource] = Field(default_factory=dict)
     template: str | None = None
+    prompts: Mapping[str, str] = Field(default_factory=dict)  # name → another template, for --prompts
     labels: Words = ()  # pairs: in order; the first is the positive one
     verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
     threshold: float = 0.5  # pairs by similarity: at or above is the first label
@@ -85,6 +87,14 @@ class TaskSpec(Named):
         if strange:
             raise ValueError(f"verbalizer has words for {sorted(strange)}, which are not among labels {self.labels}")
         return self
+
+    @field_validator("prompts")
+    @classmethod
+    def _named_prompts(cls, prompts: Mapping[str, str]) -> Mapping[str, str]:
+        for name in prompts:
+            if not NAME.fullmatch(name) or name in RESERVED:
+                raise ValueError(f"{name!r} cannot name a prompt: a name is letters, digits, _ and not {RESERVED}")
+        return prompts
 
     def _check_fields(self) -> None:
         required, optional = PROTOCOL_FIELDS[self.protocol]

@@ -16,7 +16,8 @@ COLUMNS = (
 
 
 def rows(runs: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
-    """Every number of every run with its circumstances; `kind` is model, baseline or macro mean.
+    """Every number of every run with its circumstances; `kind` is model, baseline or macro mean, and prompt or probe
+    where the model was asked in another way.
 
     A task without scores keeps a row that says so in `status`.
     """
@@ -31,7 +32,7 @@ def rows(runs: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
 
 def _of_task(about: dict[str, Any], task: TaskRecord) -> Iterator[dict[str, Any]]:
     shared = {key: getattr(task, key) for key in ("task", "version", "protocol", "status", "examples_sha256")}
-    asked = {**shared, "kind": "model", "route": task.route}
+    asked = {**shared, "kind": "model" if task.kind == "task" else task.kind, "route": task.route}
     for score in task.scores:
         yield _row(about, asked, _numbers(score))
     if not task.scores:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from figeval.backends.converse import Conversation, Pace
 from figeval.backends.memo import Memo
-from figeval.types import ChoiceExample, Prediction, Text, TextPair
-from tests.fakes import Closeness, Vectors, in_rounds
+from figeval.types import ChoiceExample, Message, Prediction, Prompt, Reply, Text, TextPair
+from tests.fakes import Closeness, Counting, Vectors, in_rounds
 
 
 def example(number: int, text: str = "a b") -> ChoiceExample:
@@ -98,9 +98,9 @@ def test_the_window_follows_the_clock():
 
 def test_the_memo_is_bounded_and_keeps_what_recurs():
     memo = Memo(limit=2)
-    memo.update([Text("a"), Text("b")], [(1, False), (2, False)])
+    memo.update({Text("a"): (1, False), Text("b"): (2, False)})
     assert memo.get(Text("a")) == (1, False)
-    memo.update([Text("c")], [(3, True)])
+    memo.update({Text("c"): (3, True)})
     assert memo.get(Text("b")) is None
     assert memo.get(Text("a")) == (1, False)
     assert memo.get(Text("c")) == (3, True)
@@ -108,6 +108,33 @@ def test_the_memo_is_bounded_and_keeps_what_recurs():
 
 def test_a_batch_beyond_the_limit_does_not_wash_out_the_memo():
     memo = Memo(limit=3)
-    memo.update([Text("kept")], [(np.float64(1), False)])
-    memo.update([Text(str(n)) for n in range(10)], [(n, False) for n in range(10)])
+    memo.update({Text("kept"): (np.float64(1), False)})
+    memo.update({Text(str(n)): (n, False) for n in range(10)})
     assert memo.get(Text("kept")) is not None
+
+
+def test_a_reply_that_failed_is_not_remembered_but_serves_its_window():
+    class Moody(Counting):
+        def generate(self, prompts):
+            self.note(prompts)
+            finish = "error" if len(self.batches) == 1 else "stop"
+            return [Reply(text="", finish=finish) for _ in prompts]
+
+    def ask(example):
+        (reply,) = yield [Prompt((Message("user", example.query),))]
+        return Prediction(example_id=example.id, value=None, status="error" if reply.finish == "error" else "ok")
+
+    backend = Moody()
+    talked = Conversation(backend, ask, pace=Pace(size=2)).predictions([example(number) for number in range(12)])
+    assert [prediction.status for _, prediction in talked] == ["error"] * 2 + ["ok"] * 10
+    assert len(backend.asked) == 2, "once failed, once answered, then remembered"
+
+
+def test_a_model_that_wants_many_at_once_gets_them_however_slow_it_is():
+    class Far(Closeness):
+        at_once = 100
+
+    conversation = Conversation(Far(), ask_pairs)
+    for _ in range(9):
+        conversation.pace.adapt(1000)
+    assert conversation.pace.size == 100

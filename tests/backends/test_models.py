@@ -8,10 +8,10 @@ import pytest
 
 from figeval import plugins
 from figeval.backends.capabilities import capabilities
-from figeval.backends.models import Backends, open_model
+from figeval.backends.models import Backends, Model, open_model
 from figeval.errors import ModelError, UnknownName
 from figeval.hookspecs import hookimpl
-from tests.fakes import Closeness, Vectors
+from tests.fakes import Chatting, Closeness, Likelihood, Vectors, Writer
 
 
 def factory(model="", pooling="mean", device=None):
@@ -71,3 +71,22 @@ def test_capabilities_are_those_of_the_object():
     partial = Vectors()
     partial.score_pairs = None  # a class that offers it, an object that does not
     assert capabilities(partial) == {"embed"}
+
+
+class Both(Likelihood, Writer):
+    """A base model: it goes on with a text and gives probabilities."""
+
+
+class Overruling(Writer):
+    converses = False
+
+
+@pytest.mark.parametrize(
+    ("backend", "converses"),
+    [(Writer(), True), (Both(), False), (Chatting(), True), (Closeness(), False), (Overruling(), False)],
+    ids=["behind an API", "base model", "chat template", "no prompts", "its own word"],
+)
+def test_who_answers_a_conversation(backend, converses):
+    model = Model("m", "m", backend)
+    assert model.converses is converses
+    assert (model.chat is not None) is isinstance(backend, Chatting)

@@ -20,7 +20,7 @@ def blocks(out: str) -> dict[str, list[tuple[str, str]]]:
     for line in out.splitlines():
         if heading := re.match(r"  (\w+) \(", line):
             shown = found.setdefault(heading[1], [])
-        elif entry := re.match(r"    (\S+) *│(.*)", line):
+        elif entry := re.match(r"    (\S+(?: \w+)?) *│(.*)", line):
             shown.append((entry[1], entry[2]))
         elif more := re.match(r"     +│(.*)", line):
             shown[-1] = (shown[-1][0], f"{shown[-1][1]}\n{more[1]}")
@@ -31,7 +31,9 @@ def test_every_route_of_a_pairs_task(cli: Cli) -> None:
     done = cli("preview", "mini_pairs", "-n", "1")
     assert done.code == 0
     shown = blocks(done.out)
-    assert list(shown) == ["by_head", "by_cloze", "by_verbalizer", "by_threshold", "by_cosine_threshold"]
+    assert list(shown) == [
+        *("by_head", "by_cloze", "by_verbalizer", "by_threshold", "by_cosine_threshold", "by_label_word")
+    ]
     left, right = (text for _, text in shown["by_threshold"])
     assert shown["by_head"] == [("left", left), ("right", right), ("labels", "entailment | non-entailment")]
     assert shown["by_cosine_threshold"] == [("text", left), ("text", right)]
@@ -49,9 +51,9 @@ def test_every_route_of_a_pairs_task(cli: Cli) -> None:
 def test_what_is_known_of_an_example(cli: Cli) -> None:
     out = cli("preview", "mini_proverbs", "-n", "2").out
     assert out.count("mini_proverbs  ") == 2
-    assert "gold         │2: A stitch in time saves nine" in out
-    assert "cluster      │P01" in out
-    assert "meta.proverb │P01" in out
+    assert "gold          │2: A stitch in time saves nine" in out
+    assert "cluster       │P01" in out
+    assert "meta.proverb  │P01" in out
 
 
 def test_three_examples_of_every_task_of_a_suite(cli: Cli) -> None:
@@ -77,18 +79,22 @@ def test_solved_examples_stand_before_the_question(cli: Cli, tmp_path: Path) -> 
     assert len(questions) == 3
     assert questions[-1] == ("word0", "")
     assert all(answer.strip() for _, answer in questions[:-1])
-    assert done.out.count("not possible: shows no solved examples") == 2
+    assert done.out.count("which shows no examples; leave out --num_fewshot") == 2
+    turns = [text for name, text in shown["by_letter"] if name[0].isdigit()]
+    assert len(turns) == 5
+    assert all(text in {"·A", "·B", "·C"} for text in turns[1::2])
     assert cli("preview", "mine", "--include_path", ".", "--num_fewshot", "2", "-n", "1", "--seed", "4").out != done.out
 
 
-def test_a_template_without_a_block_closes_one_route_and_hides_no_other(cli: Cli, tmp_path: Path) -> None:
+def test_where_a_template_lacks_a_block_that_of_the_protocol_stands_in(cli: Cli, tmp_path: Path) -> None:
     write_task(tmp_path, "mine")
     with (tmp_path / "mine.task.yaml").open("a") as task:
         task.write("template: half.jinja\n")
     (tmp_path / "half.jinja").write_text("{% block continuation %} {{ option }}{% endblock %}")
     done = cli("preview", "mine", "--include_path", ".", "-n", "1")
     assert done.code == 0
-    assert "not possible: mine goes by_loglikelihood, but template half.jinja has no block 'context'" in done.out
+    (context, *_) = blocks(done.out)["by_loglikelihood"]
+    assert context == ("context", "Question: word0 here\nAnswer:"), "the prompt of the protocol stands in"
     assert blocks(done.out)["by_pair_score"]
 
 

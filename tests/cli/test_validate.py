@@ -148,6 +148,41 @@ def test_a_wrong_template(name: str, task: Path, cli: Cli) -> None:
     assert words in error
 
 
+def test_where_the_prompt_of_the_protocol_stands_in(task: Path, cli: Cli) -> None:
+    edit(task, "name: t", "name: t\ntemplate: own.jinja")
+    (task.parent / "own.jinja").write_text(
+        "{% block context %}{{ query }}{% endblock %}{% block continuation %} {{ option }}{% endblock %}"
+    )
+    done = cli("validate", task)
+    assert done.code == 0
+    assert "template own.jinja has no block 'letter': by_letter asks with _default/choice.jinja" in done.out
+    assert "by_loglikelihood asks with" not in done.out
+
+
+def test_a_metric_that_asks_for_a_block_which_is_not_there(task: Path, cli: Cli) -> None:
+    test_where_the_prompt_of_the_protocol_stands_in(task, cli)
+    edit(task, "acc_norm", "acc_pmi")
+    assert "route by_loglikelihood: template own.jinja has no block 'unconditional'" in cli("validate", task).out
+
+
+def test_every_further_prompt_is_rendered(task: Path, cli: Cli) -> None:
+    edit(task, "name: t", "name: t\nprompts: {loud: loud.jinja, lost: lost.jinja}")
+    (task.parent / "loud.jinja").write_text(
+        "{% block context %}{{ qery }}{% endblock %}{% block continuation %} {{ option }}{% endblock %}"
+    )
+    done = cli("validate", task)
+    assert done.code == 2
+    assert "template 'lost.jinja' is neither beside its task nor built in" in done.out
+    assert "row 1, id 't0', route by_loglikelihood, prompt loud: template loud.jinja, block 'context'" in done.out
+
+
+def test_more_options_than_letters_close_one_way_and_are_no_error(task: Path, cli: Cli) -> None:
+    write_task(task.parent, "t", row4={"o": [f"o{i}" for i in range(30)]})
+    done = cli("validate", task)
+    assert done.code == 0
+    assert "warning: t: row 5, id 't4', route by_letter: 't4' has 30 options, more than the 26 letters" in done.out
+
+
 def test_a_prompt_that_fails_in_one_row_only_names_the_row(task: Path, cli: Cli) -> None:
     write_task(task.parent, "t", row11={"q": "odd one"})
     edit(task, "name: t", "name: t\ntemplate: bad.jinja")

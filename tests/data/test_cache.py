@@ -15,6 +15,7 @@ from figeval.data import cache
 from figeval.data import download as web
 from figeval.data.download import Patience
 from figeval.errors import DataError, FigevalError, UnknownName
+from figeval.resources import home
 from tests.data.loopback import Site, answer, truncate
 
 BODY = b"what the benchmark's authors published\n" * 1000
@@ -254,5 +255,5 @@ def test_the_default_home_is_the_users_cache(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.delenv("FIGEVAL_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache.home().is_relative_to(tmp_path)
-    assert cache.home().name == "figeval"
+    assert home().is_relative_to(tmp_path)
+    assert home().name == "figeval"

@@ -78,7 +78,7 @@ def test_without_an_answer_there_is_no_value(status: str) -> None:
 
 
 def test_a_truncated_input_still_has_a_rank() -> None:
-    assert ranking.mrr(example(2, frozenset({0})), prediction([0.5, 0.1], status="truncated")) == 1.0
+    assert ranking.mrr(example(2, frozenset({0})), prediction([0.5, 0.1], truncated=True)) == 1.0
 
 
 def test_scores_that_do_not_fit_are_a_bug_and_not_a_rank() -> None:

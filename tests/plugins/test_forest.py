@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins._forest import Planner, Scored, Shape, Stem, grow
+from figeval.builtin.plugins._encode import Scored
+from figeval.builtin.plugins._forest import Planner, Shape, Stem, grow
 
 tokens = st.integers(0, 3)
 requests = st.lists(

@@ -10,7 +10,7 @@ import torch
 
 from figeval.builtin.plugins import _bodies, _packed, _views
 from figeval.builtin.plugins._batching import Budget
-from figeval.builtin.plugins._forest import Scored
+from figeval.builtin.plugins._encode import Scored
 from figeval.builtin.plugins._packed import Engine
 from tests.plugins.architectures import ALL, PACKED, PLAIN, POSITIONS, SHARING, WORDS, build
 

@@ -93,3 +93,19 @@ def test_too_few_training_examples():
     with pytest.raises(TaskError, match="more than the 1 training examples of other clusters"):
         Shots(pool("xxy"), 2, seed=1).before(question)
     assert Shots((), 0, seed=1).before(question) == []
+
+
+def test_shared_shots_are_one_order_without_the_question_s_cluster():
+    shots = Shots(pool("xxyzyzxyz"), 3, seed=1, shared=True)
+    questions = [ChoiceExample(id=f"q{n}", query="?", options=("a",), gold=0, cluster=c) for n, c in enumerate("xyzxw")]
+    chosen = [shots.before(question) for question in questions]
+    assert all(
+        shot.cluster != question.cluster for question, mine in zip(questions, chosen, strict=True) for shot in mine
+    )
+    assert chosen[0][0].id == chosen[3][0].id
+    assert chosen[4] == Shots(shots.pool, 3, seed=1, shared=True).before(questions[4])
+    order = [shot.id for shot in Shots(shots.pool, 9, seed=1, shared=True).before(questions[4])]
+    for mine in chosen:
+        places = [order.index(shot.id) for shot in mine]
+        assert places == sorted(places), "what is left of the one order"
+    assert any(chosen[4] != Shots(shots.pool, 3, seed=seed, shared=True).before(questions[4]) for seed in range(2, 9))

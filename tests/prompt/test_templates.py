@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from typing import Any
 
 import pytest
 from jinja2 import Template, UndefinedError
@@ -10,29 +11,50 @@ from jinja2 import Template, UndefinedError
 from figeval.sandbox import environment
 
 TEMPLATES = files("figeval.builtin.templates")
-CHOICE = {"query": "A tale.\nIt ends.", "option": "Be kind."}
-PAIR = {"left": "He was in hot water.", "right": "He was in trouble.", "gap": "[gap]"}
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+CHOICE = {"query": "A tale.\nIt ends.", "option": "Be kind.", "options": ("Be kind.", "Run."), "letters": LETTERS}
+PAIR = {"left": "He was in hot water.", "right": "He was in trouble.", "gap": "[gap]", "words": ["Yes", "No"]}
+LETTERED = "A tale.\nIt ends.\nA. Be kind.\nB. Run.\n"
 
 EXPECTED = {
     ("_default/choice.jinja", "context"): "Question: A tale.\nIt ends.\nAnswer:",
     ("_default/choice.jinja", "continuation"): " Be kind.",
     ("_default/choice.jinja", "unconditional"): "Answer:",
+    ("_default/choice.jinja", "letter"): (
+        f"Question: {LETTERED}Reply with the letter of the best answer and nothing else.\nAnswer:"
+    ),
     ("_default/ranking.jinja", "context"): "Text: A tale.\nIt ends.\nBest match:",
     ("_default/ranking.jinja", "continuation"): " Be kind.",
     ("_default/ranking.jinja", "unconditional"): "Best match:",
     ("_default/pairs.jinja", "context"): "First: He was in hot water.\nSecond: He was in trouble.\nRelation:",
     ("_default/pairs.jinja", "cloze"): "First: He was in hot water.\nRelation: [gap]\nSecond: He was in trouble.",
+    ("_default/pairs.jinja", "word"): (
+        "First: He was in hot water.\nSecond: He was in trouble.\n"
+        "How do the two relate? Reply with one of these and nothing else: Yes, No.\nRelation:"
+    ),
     ("epic/proverb.en.jinja", "context"): "Story: A tale.\nIt ends.\nA fitting proverb:",
     ("epic/proverb.en.jinja", "continuation"): " Be kind.",
     ("epic/proverb.en.jinja", "unconditional"): "A fitting proverb:",
+    ("epic/proverb.en.jinja", "letter"): (
+        f"Story: {LETTERED}Which of these proverbs does the story illustrate? Reply with its letter and nothing else."
+        "\nA fitting proverb:"
+    ),
     ("impli/nli.en.jinja", "context"): (
         "Sentence: He was in hot water.\nClaim: He was in trouble.\n"
         "If the sentence is true, is the claim true as well? Yes, No or Maybe?\nAnswer:"
     ),
     ("impli/nli.en.jinja", "cloze"): "He was in hot water? [gap], He was in trouble.",
+    ("impli/nli.en.jinja", "word"): (
+        "Sentence: He was in hot water.\nClaim: He was in trouble.\n"
+        "If the sentence is true, is the claim true as well? Reply with one word, Yes, No or Maybe, and nothing else."
+        "\nAnswer:"
+    ),
     ("mini/moral.en.jinja", "context"): "Fable: A tale.\nIt ends.\nMoral:",
     ("mini/moral.en.jinja", "continuation"): " Be kind.",
     ("mini/moral.en.jinja", "unconditional"): "Moral:",
+    ("mini/moral.en.jinja", "letter"): (
+        f"Fable: {LETTERED}Which of these is the moral of the fable? Reply with its letter and nothing else.\nMoral:"
+    ),
 }
 NAMES = sorted({name for name, _ in EXPECTED})
 # What each block is given: a block that asks for more would fail at run time.
@@ -41,6 +63,8 @@ GIVEN = {
     "continuation": ("option",),
     "unconditional": (),
     "cloze": ("left", "right", "gap"),
+    "letter": ("query", "options", "letters"),
+    "word": ("left", "right", "words"),
 }
 
 
@@ -48,7 +72,7 @@ def compiled(name: str) -> Template:
     return environment().from_string(TEMPLATES.joinpath(*name.split("/")).read_text(encoding="utf-8"))
 
 
-def render(name: str, block: str, variables: dict[str, str]) -> str:
+def render(name: str, block: str, variables: dict[str, Any]) -> str:
     template = compiled(name)
     return "".join(template.blocks[block](template.new_context(variables)))
 
@@ -68,7 +92,7 @@ def test_no_block_goes_unchecked(name: str) -> None:
 def test_blanks_belong_to_the_continuation(name: str) -> None:
     """A context that ended in a blank would be tokenised differently from what a label word or option follows."""
     for (file, block), text in EXPECTED.items():
-        if file == name and block in {"context", "unconditional"}:
+        if file == name and block in {"context", "unconditional", "letter", "word"}:
             assert text == text.strip()
             assert text.endswith(":")
 
@@ -111,3 +135,70 @@ def test_the_premise_becomes_a_question(left: str, shown: str) -> None:
 def test_markup_in_the_data_is_not_run(name: str) -> None:
     hostile = "{{ 7 * 7 }} {% raw %} <b>&"
     assert hostile in render(name, "context", dict.fromkeys(GIVEN["context"], hostile))
+
+
+# ---- further prompts ------------------------------------------------------------------------------------------------
+
+PROMPTS = {
+    "epic/proverb": ("context", "continuation", "unconditional", "letter"),
+    "mini/moral": ("context", "continuation", "unconditional", "letter"),
+    "impli/nli": ("context", "cloze", "word"),
+}
+WORDINGS = ("short", "question", "instruction", "prose")
+FURTHER = [f"{stem}.{wording}.en.jinja" for stem in PROMPTS for wording in WORDINGS]
+
+
+def test_every_template_is_looked_at() -> None:
+    found = [f"{room.name}/{file.name}" for room in TEMPLATES.iterdir() if room.is_dir() for file in room.iterdir()]
+    assert sorted(name for name in found if name.endswith(".jinja")) == sorted([*NAMES, *FURTHER])
+
+
+BLOCKS = [(name, block) for name in FURTHER for block in PROMPTS[name.split(".")[0]]]
+QUESTIONS = [(name, block) for name, block in BLOCKS if block not in {"continuation", "cloze"}]
+
+
+def shown(name: str, block: str) -> str:
+    stem = name.split(".")[0]
+    return render(name, block, PAIR if stem == "impli/nli" else CHOICE)
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_another_wording_has_the_same_blocks(name: str) -> None:
+    stem = name.split(".")[0]
+    assert tuple(compiled(name).blocks) == PROMPTS[stem]
+    assert set(compiled(f"{stem}.en.jinja").blocks) == set(PROMPTS[stem])
+
+
+@pytest.mark.parametrize(("name", "block"), QUESTIONS)
+def test_another_wording_asks_the_same_question(name: str, block: str) -> None:
+    text = shown(name, block)
+    assert text != shown(f"{name.split('.')[0]}.en.jinja", block)
+    assert text == text.strip()
+    assert text.endswith(":")
+    assert "\n\n" not in text, "which parts solved examples"
+    asked = PAIR if "impli" in name else CHOICE
+    for part in ("query", "left", "right") if block != "unconditional" else ():
+        assert asked.get(part, "") in text
+    if block == "letter":
+        assert "\nA. Be kind.\nB. Run.\n" in text
+
+
+@pytest.mark.parametrize("name", [name for name, block in BLOCKS if block == "unconditional"])
+def test_what_goes_on_is_the_same_in_another_wording(name: str) -> None:
+    assert shown(name, "continuation") == " Be kind."
+    assert shown(name, "context").endswith("\n" + shown(name, "unconditional"))
+
+
+@pytest.mark.parametrize("name", [name for name, block in BLOCKS if block == "cloze"])
+def test_another_cloze_has_one_gap_with_words_on_both_sides(name: str) -> None:
+    before, gap, after = shown(name, "cloze").partition("[gap]")
+    assert gap
+    assert "[gap]" not in after
+    assert before.split()
+    assert after.strip(" ,.:")
+
+
+@pytest.mark.parametrize("stem", PROMPTS)
+def test_wordings_differ_from_each_other(stem: str) -> None:
+    for block in set(PROMPTS[stem]) - {"continuation"}:
+        assert len({shown(f"{stem}.{wording}.en.jinja", block) for wording in WORDINGS}) == len(WORDINGS)

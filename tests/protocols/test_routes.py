@@ -21,7 +21,8 @@ PAIR = PairExample(id="1", left="He kicked the bucket", right="He died", label="
 
 
 def render(block, example, **extra):
-    return {"context": "Q", "continuation": f" {extra.get('option')}", "cloze": f"before{extra.get('gap')}after"}[block]
+    texts = {"context": "Q", "unconditional": "A:", "cloze": f"before{extra.get('gap')}after"}
+    return texts.get(block, f" {extra.get('option')}")
 
 
 def briefing(**settings):
@@ -44,6 +45,15 @@ def test_choice_by_loglikelihood_asks_what_the_template_says():
     prediction = answer(choice.by_loglikelihood, EXAMPLE, backend)
     assert [(r.context, r.continuation) for r in backend.asked] == [("Q", " a dog"), ("Q", " the cat"), ("Q", " cat")]
     assert prediction.value == 2  # the shortest continuation
+
+
+def test_priors_are_asked_for_in_the_same_round_where_a_metric_wants_them():
+    backend = Likelihood(function=lambda context, option: -float(len(context) + len(option)))
+    prediction = answer(choice.by_loglikelihood, EXAMPLE, backend, briefing(metrics=frozenset({"acc", "acc_pmi"})))
+    assert len(backend.batches) == 1
+    assert [r.context for r in backend.asked] == ["Q", "Q", "Q", "A:", "A:", "A:"]
+    assert (prediction.scores, prediction.priors) == ((-7.0, -9.0, -5.0), (-8.0, -10.0, -6.0))
+    assert answer(choice.by_loglikelihood, EXAMPLE, Likelihood()).priors == ()
 
 
 def test_choice_by_cosine_in_float64():

@@ -90,12 +90,40 @@ def test_what_json_does_not_know_is_never_written(tmp_path: Path) -> None:
         write(RunFolder(tmp_path), [{"id": "1", "metrics": {"acc": float("nan")}}])
 
 
-def test_forgetting_a_task(tmp_path: Path) -> None:
+def test_rows_are_taken_out_and_the_others_stay_as_they_are(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    write(folder, [{"id": "1"}])
-    folder.forget("t")
-    folder.forget("t")
-    assert not list(folder.rows("t"))
+    rows = [{"id": str(number), "status": "error" if number % 3 else "ok", "raw": "…\n"} for number in range(7)]
+    assert folder.drop("t", lambda row: True) == 0  # no file
+    write(folder, rows)
+    file = folder.predictions_file("t")
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines) + b'{"id": "torn')
+    assert folder.drop("t", lambda row: row["status"] == "error") == 4
+    assert file.read_bytes() == b"".join(lines[::3])
+    before = file.stat().st_ino
+    assert folder.drop("t", lambda row: row["status"] == "error") == 0
+    assert file.stat().st_ino == before, "nothing to drop, nothing to write"
+
+
+def test_rows_are_put_in_order(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.arrange("t", ["1"])  # no file
+    write(folder, [{"id": name} for name in "24531"])
+    folder.arrange("t", "12345")
+    assert [row["id"] for row in folder.rows("t")] == list("12345")
+    before = folder.predictions_file("t").stat().st_ino
+    folder.arrange("t", "12345")
+    assert folder.predictions_file("t").stat().st_ino == before
+
+
+def test_no_room_for_a_smaller_file_leaves_the_larger_one(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    write(folder, [{"id": "1"}, {"id": "2"}])
+    draft = folder.predictions_file("t").with_suffix(".jsonl.part")
+    draft.mkdir()  # the draft cannot be written
+    with pytest.raises(RecordError, match="choose another place"):
+        folder.drop("t", lambda row: row["id"] == "1")
+    assert [row["id"] for row in folder.rows("t")] == ["1", "2"]
 
 
 WRITER = """
@@ -191,7 +219,7 @@ def test_a_kill_while_writing_leaves_the_old_record(tmp_path: Path, monkeypatch:
     [
         ("{", "is no JSON"),
         ("[]", "has schema version None"),
-        (json.dumps({"schema_version": "2.0"}), "has schema version 2.0, this figeval reads 1.0"),
+        (json.dumps({"schema_version": "2.0"}), "has schema version 2.0, this figeval reads 1.1"),
         (json.dumps({**RECORD.model_dump(), "schema_version": "10.1"}), "has schema version 10.1"),
         (json.dumps({**RECORD.model_dump(), "status": "half"}), "status: Input should be 'running'"),
         (json.dumps({**RECORD.model_dump(), "extra": 1}), "extra: Extra inputs are not permitted"),

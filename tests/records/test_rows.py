@@ -82,3 +82,27 @@ def test_samples_keep_texts_but_not_hundreds_of_shared_candidates(n: int, kept: 
     assert len(row["texts"]) == kept
     assert row["all_scores"] == [1.0] * n
     PredictionRow.model_validate(row)
+
+
+def test_priors_and_how_a_text_ended() -> None:
+    example = ChoiceExample(query="q", options=("a", "b"), gold=0, **COMMON)
+    scored = stored(example, Prediction(example_id="1", value=0, scores=(-1.0, -2.0), priors=(-3.0, -math.inf)))
+    assert scored["priors"] == [-3.0, "-inf"]
+    written = stored(example, Prediction(example_id="1", value=None, status="truncated", raw="Well", finish="length"))
+    assert (written["raw"], written["finish"]) == ("Well", "length")
+    broken = Prediction(example_id="1", value=None, status="error", finish="error", error="HTTP 500")
+    assert stored(example, broken)["error"] == "HTTP 500"
+    assert not {"priors", "raw", "finish", "error", "answers"} & set(
+        stored(example, Prediction(example_id="1", value=0))
+    )
+
+
+def test_the_answer_to_every_order_is_a_row_in_the_row() -> None:
+    example = ChoiceExample(query="q", options=("a", "b"), gold=0, **COMMON)
+    written = Prediction(example_id="1", value=1, order=(1, 0), raw="A", finish="stop")
+    scored = Prediction(example_id="1", value=0, order=(0, 1), scores=(1.0, 1.0), tied=2)
+    row = stored(example, Prediction(example_id="1", value=0, scores=(0.75, 0.25), answers=(written, scored)))
+    assert row["answers"] == [
+        {"order": [1, 0], "status": "ok", "pred": 1, "raw": "A", "finish": "stop"},
+        {"order": [0, 1], "status": "ok", "pred": 0, "scores": [1.0, 1.0], "tied": 2},
+    ]

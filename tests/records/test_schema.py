@@ -8,6 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from figeval.records.folder import read_record
 from figeval.records.schema import json_schemas, publish
 from tests.runs import finished
 
@@ -76,3 +77,11 @@ def test_texts_are_stored_only_when_asked_for(mini_run: Path, tmp_path: Path) ->
     assert not any({"texts", "all_scores"} & set(row) for row in without)
     fable = rows(mini_run)[0]["texts"][0]
     assert fable not in (tmp_path / "run/predictions/mini_fables.jsonl").read_text(encoding="utf-8")
+
+
+def test_runs_of_earlier_versions_are_still_read() -> None:
+    files = sorted((SCHEMAS.parent / "measured").glob("*/run.json"))
+    versions = {json.loads(file.read_text(encoding="utf-8"))["schema_version"] for file in files}
+    assert "1.0" in versions
+    for file in files:
+        assert all(task.kind == "task" and task.of is None for task in read_record(file).tasks)

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from figeval.records.schema import BreakdownRecord, GroupRecord, MacroRecord, ModelRecord, RunRecord
+from figeval.records.schema import (
+    BreakdownRecord,
+    GroupRecord,
+    MacroRecord,
+    ModelRecord,
+    RunRecord,
+    SpreadRecord,
+)
 from figeval.report.grid import AND, Grid
 from figeval.report.table import notes, rows, show, show_breakdowns
 from tests.runs import run, score, task
@@ -64,11 +71,32 @@ def test_everything_odd_is_a_note() -> None:
     counts = {"ok": 30, "nan": 4, "unparseable": 6, "ties": 2, "truncated_inputs": 1, "refusal": 0}
     record = run(task(counts=counts, warnings=["--limit: the first 40 of 99"]), warnings=["the clock went back"])
     assert list(notes(record)) == [
-        "proverbs: 4 NaN; 6 unparseable; 2 ties, scored by expectation; 1 inputs cut to the model's length",
+        "proverbs: 4 NaN; 6 answers that say nothing of the options; 2 ties, scored by expectation; "
+        "1 inputs cut to the model's length",
         "proverbs: --limit: the first 40 of 99",
         "the clock went back",
     ]
     assert not list(notes(run(task(counts={"ok": 40}))))
+
+
+def test_probes_are_marked_and_prompts_are_named() -> None:
+    prompt = task("proverbs@short", kind="prompt", of="proverbs", variant="short", baselines=[])
+    probe = task("proverbs@no_query", kind="probe", of="proverbs", variant="no_query", baselines=[])
+    assert [row[0] for row in rows(run(task(), prompt, probe))] == [
+        *("proverbs", "proverbs@short", "proverbs@no_query (probe)")
+    ]
+
+
+def test_the_spread_over_prompts_stands_under_the_table() -> None:
+    about = {"lowest": 0.2, "lowest_prompt": "short", "highest": 0.35, "highest_prompt": "default"}
+    spread = SpreadRecord(task="proverbs", metric="acc", prompts=3, mean=0.25, range=0.15, **about)
+    lines = printed(run(task(), spreads=[spread])).splitlines()
+    assert lines[3:] == [
+        "",
+        "over prompts",
+        "task      metric  prompts    mean   range  lowest        highest",
+        "proverbs  acc           3  0.2500  0.1500  0.2000 short  0.3500 default",
+    ]
 
 
 # ---- how it is printed ----------------------------------------------------------------------------------------------

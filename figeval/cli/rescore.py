@@ -1,0 +1,60 @@
+"""`figeval rescore`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from figeval.cli.options import include_path
+
+if TYPE_CHECKING:
+    from figeval.pipeline.rescore import Reread
+
+HEAD = ("task", "answers", "changed", "before", "after", "acc before", "acc after")
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@include_path
+@click.option("--json", "as_json", is_flag=True, help="One JSON list.")
+def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
+    """Read the stored answers of a run again with the present extractor; predictions and scores are replaced.
+
+    Only runs on by_letter and by_label_word have answers in words. No model is needed, but the tasks' data are.
+
+    \b
+    figeval rescore results/runs/claude
+    """
+    from figeval.pipeline.harness import Harness
+    from figeval.pipeline.rescore import rescore as read_again
+
+    found = read_again(run, Harness(include=include_path))
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        click.echo(json.dumps([asdict(one) for one in found], indent=1))
+        return
+    from rich.console import Console
+
+    from figeval.report.grid import Grid
+
+    Grid(HEAD, list(map(cells, found)), right=("answers", "changed", "acc before", "acc after")).print(Console())
+
+
+def cells(one: Reread) -> tuple[str, ...]:
+    """One line of the table."""
+    from figeval.report.table import number
+
+    counts = (str(one.answers), str(one.changed))
+    return (one.task, *counts, listed(one.before), listed(one.after), number(one.acc_before), number(one.acc_after))
+
+
+def listed(statuses: Mapping[str, int]) -> str:
+    """`35 ok · 5 refusal`."""
+    from figeval.report.grid import AND
+
+    return AND.join(f"{count} {status}" for status, count in statuses.items())

@@ -1,0 +1,59 @@
+"""The ways of putting one task: as it stands, with its other prompts, and with something taken from it (probes)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias
+
+from figeval.config import RunConfig
+from figeval.errors import TaskError, near
+from figeval.pipeline.harness import Harness
+from figeval.taskdef import TaskSpec
+from figeval.taskdef.probes import PROBES
+from figeval.types import Example
+
+Kind: TypeAlias = Literal["task", "prompt", "probe"]
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A task put in one way: `epic_mcq`, `epic_mcq@moral`, `epic_mcq@no_query`. `name` is the part behind the @."""
+
+    task: TaskSpec
+    examples: Callable[[], Iterator[Example]]
+    kind: Kind = "task"
+    name: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """As in records and file names."""
+        return f"{self.task.name}@{self.name}" if self.name else self.task.name
+
+
+def variants(task: TaskSpec, config: RunConfig, harness: Harness) -> Iterator[Variant]:
+    """The task itself first, then the prompts that --prompts names, then the probes of --probes."""
+    examples = partial(harness.examples, task)
+    yield Variant(task=task, examples=examples)
+    for name in prompts_of(task, config.prompts):
+        worded = task.model_copy(update={"template": task.prompts[name]})
+        yield Variant(task=worded, examples=examples, kind="prompt", name=name)
+    for name, probe in PROBES.items() if config.probes else ():
+        changed = probe(examples, config.seed, task.name)
+        yield Variant(task=task, examples=changed, kind="probe", name=name)
+
+
+def prompts_of(task: TaskSpec, wanted: Sequence[str]) -> list[str]:
+    """The names of the task's further prompts that are wanted."""
+    return [name for name in task.prompts if name in wanted or ALL in wanted]
+
+
+def check_prompts(tasks: Iterable[TaskSpec], wanted: Sequence[str]) -> None:
+    """Raise `TaskError` for a prompt that none of the tasks has."""
+    known = {name: None for task in tasks for name in task.prompts}
+    for name in wanted:
+        if name not in known and (name != ALL or not known):
+            has = f"they have {', '.join(known)}" if known else "they have no other prompts"
+            raise TaskError(f"--prompts {name}: none of these tasks has it{near(name, known)}; {has}")

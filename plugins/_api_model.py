@@ -1,0 +1,162 @@
+"""The backend of `plugins/api.py`: questions in, replies out, what is known already taken from the memo."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from figeval.backends.archive import Archive, Usage, open_archive
+from figeval.types import JSON, Prompt, Reply
+
+from ._api_client import Client
+from ._api_dialects import Anthropic, Dialect, OpenAI, OpenAISettings
+from ._api_memo import archive_file, cut, key_of, unpacked
+from ._api_purse import Purse, expected
+from ._api_round import Call, Round, Session
+from ._api_settings import ApiSettings, endpoint
+from ._settings import Configured
+
+T = TypeVar("T")
+DEEP = 4  # requests in a window for each one under way: few workers then wait for the slowest of a window
+
+
+class ApiModel:
+    """Answers conversations. Its replies come in the order of the requests, whatever the order of the answers."""
+
+    def __init__(self, dialect: Dialect, client: Client, settings: ApiSettings) -> None:
+        self.dialect = dialect
+        self.client = client
+        self.settings = settings
+        self.purse = Purse(settings)
+        self.session = Session(width=settings.max_concurrent, narrowest=settings.max_concurrent)
+        self.at_once = DEEP * settings.max_concurrent
+
+    def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
+        """One reply for each conversation.
+
+        Raises:
+            ModelError: no request would be answered: nobody is there, the key is wrong, there is no such model.
+            BudgetExhausted: the next request would cost more than is left.
+            RecordError: the memo cannot be written.
+        """
+        calls = [self._call(request) for request in requests]
+        with open_archive(archive_file()) as archive:
+            replies = self._remembered(archive, calls)
+            self.purse.spent = archive.spent(self.settings.account)
+            fresh = {call.key: call for call in calls if call.key not in replies}
+            if fresh:
+                work = Round(self.client, self.session, self.purse, archive)
+                replies |= run_async(work.run(list(fresh.values())))
+        return [cut(replies[call.key], request.stop) for call, request in zip(calls, requests, strict=True)]
+
+    def _remembered(self, archive: Archive, calls: Sequence[Call]) -> dict[str, Reply]:
+        if not self.settings.memo:
+            return {}
+        found = archive.known({call.key for call in calls})
+        self.session.from_memo += len(found)
+        return {key: unpacked(stored) for key, stored in found.items()}
+
+    def _call(self, request: Prompt) -> Call:
+        body = json.dumps(self.dialect.body(request), separators=(",", ":")).encode("ascii")
+        return Call(
+            key_of(self.client.url, self.client.served(), body, self.settings), body, expected(request, self.settings)
+        )
+
+    def estimate(self, requests: Iterable[Prompt]) -> str:
+        """What it would take to answer these, in one line."""
+        costs = {call.key: call.expected for call in map(self._call, requests)}
+        with open_archive(archive_file()) as archive:
+            known = archive.known(costs) if self.settings.memo else {}
+            self.purse.spent = archive.spent(self.settings.account)
+        total = sum((cost for key, cost in costs.items() if key not in known), Usage())
+        cost = self.purse.cost(total)
+        told = [
+            f"{len(costs) - len(known):,} requests, about {total.tokens_in:,} tokens to read and at most "
+            f"{total.tokens_out:,} to write" + ("" if cost is None else f", a cost of at most {cost:,.4f}"),
+            f"{len(known):,} answers are kept from before" if known else "",
+            f"spent so far: {self.purse.say(self.purse.spent)}" if self.purse.spent.total else "",
+            "" if self.purse.allows(total) else "the budget may end before",
+        ]
+        return "; ".join(filter(None, told))
+
+    def fingerprint(self) -> str:
+        """Model, host and decoding options: what can change an answer and can be known from here.
+
+        Raises:
+            ModelError: the server on this machine, which is asked what it serves, is down.
+        """
+        settings = self.settings
+        options = {
+            **settings.decoding,
+            **settings.extra_body,
+            "reasoning_effort": getattr(settings, "reasoning_effort", None),
+            "reasoning_tokens": settings.reasoning_tokens,
+            "seed": settings.seed if settings.sampled else None,
+        }
+        given = {name: value for name, value in options.items() if value not in (None, 0) or name == "temperature"}
+        told = (
+            settings.model,
+            f"at {self.client.endpoint.host}",
+            json.dumps(given, sort_keys=True),
+            self.client.served(),
+        )
+        return " ".join(filter(None, told))
+
+    def describe(self) -> JSON:
+        """Where it was asked and how that went; tokens and cost are those of the run over all its sessions."""
+        session, spent = self.session, self.purse.spent
+        return {
+            "base_url": self.client.endpoint.url,
+            "answered_as": sorted(session.models),
+            "requests": session.sent,
+            "answered": session.answered,
+            "from_memo": session.from_memo,
+            "failed": session.failed,
+            "faults": dict(sorted(session.faults.items())),
+            "max_concurrent": self.settings.max_concurrent,
+            "narrowest": session.narrowest,
+            "tokens_in": spent.tokens_in,
+            "tokens_out": spent.tokens_out,
+            "cost": self.purse.cost(spent),
+        }
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end; in a thread of its own where a loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, work).result()
+
+
+def opened(dialect: Dialect, settings: ApiSettings) -> ApiModel:
+    """The model; nothing is sent yet. Raises `ModelError` without a key."""
+    client = Client(dialect, endpoint(settings, dialect.url, dialect.variable), settings)
+    return ApiModel(dialect, client, settings)
+
+
+def open_openai(settings: OpenAISettings) -> ApiModel:
+    """A chat model of OpenAI, or of a server that speaks like it.
+
+    Raises:
+        ModelError: an option that is none, an address that is none, no key.
+    """
+    return opened(OpenAI(settings), settings)
+
+
+def open_anthropic(settings: ApiSettings) -> ApiModel:
+    """A chat model of Anthropic.
+
+    Raises:
+        ModelError: an option that is none, an address that is none, no key.
+    """
+    return opened(Anthropic(settings), settings)
+
+
+openai = Configured(OpenAISettings, open_openai)
+anthropic = Configured(ApiSettings, open_anthropic)

@@ -1,0 +1,104 @@
+"""Parse rate, accuracy of all, accuracy without priors, consistency, position bias: worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from figeval.metrics.classes import acc_pmi, accuracy
+from figeval.metrics.controls import acc_of_all, consistency, parse_rate, position_bias
+from figeval.metrics.tally import Tally
+from figeval.types import ChoiceExample, PairExample, Prediction
+
+EXAMPLE = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=1)
+HIDDEN = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=None)
+PAIR = PairExample(id="1", left="l", right="r", label="yes")
+CYCLIC = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
+
+
+def said(value, status="ok", **more):
+    return Prediction(example_id="1", value=value, status=status, **more)
+
+
+def in_cyclic_orders(*values):
+    """None is an answer that could not be understood."""
+    pairs = zip(values, CYCLIC, strict=True)
+    return said(
+        0,
+        answers=tuple(said(value, "ok" if value is not None else "unparseable", order=order) for value, order in pairs),
+    )
+
+
+@pytest.mark.parametrize(
+    ("example", "prediction", "rate", "acc", "of_all"),
+    [
+        (EXAMPLE, said(1), 1.0, 1.0, 1.0),
+        (EXAMPLE, said(0), 1.0, 0.0, 0.0),
+        (EXAMPLE, said(None, "refusal"), 0.0, None, 0.0),
+        (EXAMPLE, said(None, "error"), None, None, None),
+        (EXAMPLE, said(None, "truncated"), 0.0, None, 0.0),
+        (HIDDEN, said(1), 1.0, None, None),
+        (PAIR, said("yes", labels=("yes", "no")), 1.0, 1.0, 1.0),
+        (PAIR, said(None, "empty", labels=("yes", "no")), 0.0, None, 0.0),
+        (EXAMPLE, in_cyclic_orders(1, 1, 1), 1.0, 1.0, 1.0),
+        (EXAMPLE, in_cyclic_orders(1, None, 0), 2 / 3, 0.5, 1 / 3),
+        (EXAMPLE, in_cyclic_orders(None, None, None), 0.0, None, 0.0),
+    ],
+)
+def test_silence_is_not_wrong_and_cannot_hide(example, prediction, rate, acc, of_all):
+    assert parse_rate(example, prediction) == pytest.approx(rate)
+    assert accuracy(example, prediction) == (None if acc is None else pytest.approx(acc))
+    assert acc_of_all(example, prediction) == (None if of_all is None else pytest.approx(of_all))
+
+
+@pytest.mark.parametrize(
+    ("scores", "priors", "expected"),
+    [
+        ((-1.0, -3.0, -9.0), (-1.0, -9.0, -9.0), 1.0),
+        ((-1.0, -3.0, -9.0), (), None),
+        ((-1.0, -3.0, -9.0), (-1.0, -3.0, -9.0), 1 / 3),
+        ((-1.0, -3.0, -9.0), (-9.0, -3.0, -9.0), 0.0),
+    ],
+    ids=["the likely option is not the likely answer", "not asked for", "three ties", "a rare option"],
+)
+def test_prior_corrected_accuracy(scores, priors, expected):
+    assert acc_pmi(EXAMPLE, said(0, scores=scores, priors=priors)) == expected
+
+
+def test_a_prior_of_an_impossible_option_is_no_score():
+    infinite = (-np.inf, -1.0, -1.0)
+    assert acc_pmi(EXAMPLE, said(1, scores=infinite, priors=infinite)) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [((1, 1, 1), 1.0), ((0, 0, 1), 1 / 3), ((0, 1, 2), 0.0), ((1, None, 1), 1.0), ((1, None, None), None)],
+)
+def test_consistency_is_the_share_of_agreeing_pairs(values, expected):
+    assert consistency(EXAMPLE, in_cyclic_orders(*values)) == expected
+
+
+def test_two_ties_agree_as_two_fair_draws_would():
+    tie = said(0, scores=(1.0, 1.0, 0.0), tied=2)
+    assert consistency(EXAMPLE, said(0, answers=(tie, tie))) == 0.5
+    assert consistency(EXAMPLE, said(0, answers=(tie, said(2)))) == 0.0
+
+
+def bias(*predictions):
+    tally = Tally("position_bias", position_bias)
+    for prediction in predictions:
+        tally.update(EXAMPLE, prediction)
+    return tally.score().value
+
+
+def test_position_bias_of_extremes():
+    assert bias(in_cyclic_orders(0, 1, 2)) == pytest.approx(2 / 3), "always the first place: 1 − 1/options"
+    assert bias(in_cyclic_orders(1, 1, 1)) == pytest.approx(0.0), "always the same option: every place once"
+    # first, first, last of three: |2/3 − 1/3| + |0 − 1/3| + |1/3 − 1/3|, halved
+    assert bias(in_cyclic_orders(0, 1, 1)) == pytest.approx(1 / 3)
+
+
+def test_position_bias_adds_up_over_examples_and_leaves_out_silence():
+    assert bias(in_cyclic_orders(0, 1, 2), in_cyclic_orders(2, 0, 1)) == pytest.approx(1 / 3), "first and last, halved"
+    assert bias(in_cyclic_orders(0, None, None)) == bias(in_cyclic_orders(0, None, None), in_cyclic_orders(*[None] * 3))
+    assert bias(in_cyclic_orders(None, None, None)) is None

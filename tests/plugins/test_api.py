@@ -1,0 +1,612 @@
+"""Models behind an API, against a server that answers by itself and misbehaves on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval import plugins
+from figeval.backends.archive import Usage, open_archive
+from figeval.backends.models import Backends, open_model
+from figeval.builtin.plugins import _api_round
+from figeval.builtin.plugins._api_client import retry_after
+from figeval.builtin.plugins._api_memo import archive_file, cut, packed, unpacked
+from figeval.builtin.plugins._api_model import ApiModel, anthropic, openai
+from figeval.errors import BudgetExhausted, CapabilityError, ModelError, RecordError
+from figeval.protocols.routes import choose, load_routes
+from figeval.types import Message, Prompt, Reply
+from tests.plugins.servers import (
+    Desk,
+    after,
+    anthropic_answer,
+    desk_open,
+    hang_up,
+    mangle,
+    openai_answer,
+    says,
+    stall,
+    truncate,
+    well,
+)
+
+KEY = "sk-very-secret-0123456789"
+PRICES = {"input_price": 1.0, "output_price": 2.0}
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with desk_open() as desk:
+        yield desk
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_api_round, "FIRST_PAUSE", 0.001)
+
+
+Open = Callable[..., ApiModel]
+
+
+@pytest.fixture
+def model(desk: Desk) -> Open:
+    """`model(temperature=1)`: a model behind the desk."""
+    return lambda **options: openai("m", **{"base_url": desk.url, **options})
+
+
+def ask(*texts: str, stop: tuple[str, ...] = (), most: int = 16) -> list[Prompt]:
+    return [Prompt((Message("user", text),), stop, most) for text in texts]
+
+
+def error(message: str, **more: Any) -> dict[str, Any]:
+    return {"error": {"message": message, **more}}
+
+
+# ---- questions and answers -------------------------------------------------------------------------------------------
+
+
+def test_replies_come_in_the_order_of_the_requests(desk: Desk, model: Open) -> None:
+    desk.plan = [after(0.2), after(0.1)]
+    texts = [f"question {number}" for number in range(50)]
+    assert [reply.text for reply in model().generate(ask(*texts))] == [text.upper() for text in texts]
+    assert desk.most_at_once <= 8
+
+
+def test_what_openai_is_asked(desk: Desk, model: Open) -> None:
+    turns = (Message("system", "Be brief."), Message("user", "1?"), Message("assistant", " A"), Message("user", "2?"))
+    prompt = Prompt(turns, ("\n", "b", "c", "d", "e"), 7)
+    model(top_p=0.9, reasoning_effort="low", reasoning_tokens=100, seed=3, extra_body='{"top_k": 1}').generate([prompt])
+    assert desk.asked == [
+        {
+            "model": "m",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "1?"},
+                {"role": "assistant", "content": "A"},
+                {"role": "user", "content": "2?"},
+            ],
+            "max_tokens": 107,
+            "temperature": 0,
+            "top_p": 0.9,
+            "stop": ["\n", "b", "c", "d"],
+            "reasoning_effort": "low",
+            "top_k": 1,
+        }
+    ]
+    assert "authorization" not in desk.headers[0]
+
+
+def test_what_anthropic_is_asked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    desk.usual = says(200, anthropic_answer("B", "end_turn", {"type": "thinking", "thinking": "hm"}))
+    prompt = Prompt((Message("system", "Be brief."), Message("user", "Which?")), ("\n\n", "END"), 9)
+    backend = anthropic("claude", base_url=desk.url, seed=0)
+    assert backend.generate([prompt]) == [Reply(text="B", reasoning="hm")]
+    assert desk.asked == [
+        {
+            "model": "claude",
+            "messages": [{"role": "user", "content": "Which?"}],
+            "max_tokens": 9,
+            "system": "Be brief.",
+            "stop_sequences": ["END"],
+            "temperature": 0,
+        }
+    ]
+    assert (desk.headers[0]["x-api-key"], desk.headers[0]["anthropic-version"]) == (KEY, "2023-06-01")
+    assert (backend.describe()["tokens_in"], backend.describe()["tokens_out"]) == (10, 5)
+
+
+def test_the_limit_of_an_answer_goes_by_the_name_that_the_server_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    (prompt,) = ask("x")
+    assert openai("m").dialect.body(prompt)["max_completion_tokens"] == 16
+    assert openai("m", base_url="http://localhost:1/v1").dialect.body(prompt)["max_tokens"] == 16
+    chosen = openai("m", base_url="http://localhost:1/v1", max_completion_tokens_key="max_completion_tokens")
+    assert "max_tokens" not in chosen.dialect.body(prompt)
+    assert "temperature" not in openai("m", temperature=None).dialect.body(prompt)
+
+
+FILTER = {"message": "flagged", "code": "content_filter"}
+ANSWERS = [
+    (200, openai_answer("B"), Reply(text="B")),
+    (200, openai_answer("B", None), Reply(text="B")),
+    (200, openai_answer("The answ", "length"), Reply(text="The answ", finish="length")),
+    (200, openai_answer(None), Reply(text="")),
+    (200, openai_answer("", "content_filter"), Reply(text="", finish="refusal")),
+    (200, openai_answer(None, refusal="I can't"), Reply(text="I can't", finish="refusal")),
+    (200, openai_answer("B", reasoning_content="hm"), Reply(text="B", reasoning="hm")),
+    (200, openai_answer("B", reasoning="hm"), Reply(text="B", reasoning="hm")),
+    (200, openai_answer([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "B"}]), # type: ignore[arg-type]
+     Reply(text="B", reasoning="hm")),
+    (400, {"error": FILTER}, Reply(text="", finish="refusal", error="flagged")),
+    (400, error("no", code=None, innererror={"code": "ResponsibleAIPolicyViolation"}),
+     Reply(text="", finish="refusal", error="no")),
+    (403, error("flagged", metadata={"reasons": ["violence"]}), Reply(text="", finish="refusal", error="flagged")),
+    (400, error("too long"), Reply(text="", finish="error", error="400 too long")),
+    (422, {"detail": "no such field"}, Reply(text="", finish="error", error="422 no such field")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "body", "reply"), ANSWERS, ids=range(len(ANSWERS)))
+def test_what_an_answer_amounts_to(status: int, body: Any, reply: Reply, desk: Desk, model: Open) -> None:
+    desk.usual = says(status, body)
+    assert model().generate(ask("x")) == [reply]
+    assert len(desk.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"), [("end_turn", "stop"), ("stop_sequence", "stop"), ("max_tokens", "length"), ("refusal",) * 2]
+)
+def test_how_anthropic_says_that_an_answer_ended(reason: str, finish: str, desk: Desk) -> None:
+    desk.usual = says(200, anthropic_answer("B", reason))
+    (reply,) = anthropic("claude", base_url=desk.url).generate(ask("x"))
+    assert reply.finish == finish
+
+
+def test_a_stop_text_is_cut_off_whatever_the_server_was_told(desk: Desk, model: Open) -> None:
+    desk.usual = says(200, openai_answer("B\nBecause", "length"))
+    assert model(send_stop="off").generate(ask("x", stop=("\n",))) == [Reply(text="B")]
+    assert "stop" not in desk.asked[0]
+
+
+@given(st.text(alphabet="ab\n"), st.lists(st.text(alphabet="ab\n", max_size=2), max_size=3))
+def test_a_cut_reply_holds_no_stop_text(text: str, stops: list[str]) -> None:
+    found = cut(Reply(text=text), stops).text
+    assert text.startswith(found)
+    assert not any(stop in found for stop in stops if stop)
+
+
+@given(st.builds(Reply, text=st.text() | st.just("\ud800"), reasoning=st.text()))
+def test_a_reply_is_stored_as_it_is(reply: Reply) -> None:
+    assert unpacked(packed(reply)) == reply
+    packed(reply).encode("ascii")
+
+
+def test_half_a_surrogate_pair_can_be_asked_and_answered(desk: Desk, model: Open) -> None:
+    desk.usual = says(200, b'{"choices": [{"message": {"content": "\\ud800"}, "finish_reason": "stop"}]}')
+    assert model().generate(ask("\ud800")) == [Reply(text="\ud800")] == model().generate(ask("\ud800"))
+
+
+def test_a_chat_model_gives_no_probabilities(model: Open) -> None:
+    registry = plugins.load(modules=("figeval.builtin.plugins.api",))
+    opened = open_model(Backends(registry), "openai:m", {"base_url": "http://localhost:1/v1"})
+    assert opened.offers == {"generate"}
+    with pytest.raises(CapabilityError, match=r"offers generate, which is not enough .* by_loglikelihood needs log"):
+        choose("choice", opened.offers, load_routes(registry), "by_loglikelihood")
+
+
+def test_it_can_be_asked_within_a_running_loop(model: Open) -> None:
+    async def notebook() -> list[Reply]:
+        return model().generate(ask("x"))
+
+    assert asyncio.run(notebook()) == [Reply(text="X")]
+
+
+# ---- retries ---------------------------------------------------------------------------------------------------------
+
+
+TRANSIENT = [
+    ("408", says(408)),
+    ("429", says(429, error("slow down"))),
+    ("500", says(500, b"<html>")),
+    ("503", says(503)),
+    ("529", says(529, error("overloaded"))),
+    ("502", says(200, error("upstream"))),
+    ("503", says(200, error("upstream", code=503))),
+    ("unreadable", says(200, b"")),
+    ("unreadable", says(200, b"[]")),
+    ("unreadable", says(200, {"choices": []})),
+    ("unreadable", says(200, openai_answer("B", "error"))),
+    ("unreadable", mangle),
+    ("connection", truncate),
+    ("connection", hang_up),
+    ("timeout", stall),
+]
+
+
+@pytest.mark.parametrize(("kind", "fault"), TRANSIENT, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_may_pass_is_tried_again(kind: str, fault: Any, desk: Desk, model: Open) -> None:
+    desk.plan = [well, fault, fault]
+    backend = model(timeout=0.3, max_concurrent=1)
+    assert [reply.text for reply in backend.generate(ask("a", "b", "c"))] == ["A", "B", "C"]
+    assert backend.describe()["faults"] == {kind: 2}
+    assert len(desk.asked) == 5
+
+
+def test_what_does_not_pass_becomes_a_reply_that_says_so_and_is_asked_again_later(desk: Desk, model: Open) -> None:
+    desk.plan = [well, *[says(500, error("oops"))] * 3]
+    first, second = model(max_retries=2, max_concurrent=1).generate(ask("a", "b"))
+    assert first == Reply(text="A")
+    assert second == Reply(text="", finish="error", error="500 oops (after 3 attempts)")
+    assert [reply.text for reply in model().generate(ask("a", "b"))] == ["A", "B"]
+    assert len(desk.asked) == 5
+
+
+@pytest.mark.parametrize("header", ["0.4", formatdate(time.time() + 2, usegmt=True)])
+def test_a_server_that_says_when_to_come_back_is_obeyed(header: str, desk: Desk, model: Open) -> None:
+    value = header if header == "0.4" else formatdate(time.time() + 2, usegmt=True)
+    desk.plan = [says(429, Retry_After=value)]
+    model().generate(ask("x"))
+    first, second = desk.times
+    assert second - first >= 0.4 if header == "0.4" else 0.9 <= second - first <= 5  # a date has whole seconds
+
+
+def test_patience_has_an_end(desk: Desk, model: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_api_round, "LONGEST_PAUSE", 0.2)
+    desk.plan = [says(503, Retry_After="3600")]
+    began = time.monotonic()
+    assert model().generate(ask("x")) == [Reply(text="X")]
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [("0", 0), ("1.5", 1.5), ("-3", 0), ("nan", None), ("inf", None), ("soon", None),
+                           ("", None), (None, None), (formatdate(0, usegmt=True), 0)]
+)  # fmt: skip
+def test_what_retry_after_may_hold(value: str | None, seconds: float | None) -> None:
+    assert retry_after(value) == seconds
+
+
+def test_fewer_requests_go_out_side_by_side_when_the_server_is_crowded(desk: Desk, model: Open) -> None:
+    desk.plan = [says(429)] * 6
+    backend = model()
+    assert len(backend.generate(ask(*map(str, range(200))))) == 200
+    assert backend.describe()["narrowest"] < 8
+    assert backend.session.width > 4, "it grows again"
+
+
+def test_a_server_that_fails_on_and_on_is_left_in_peace(desk: Desk, model: Open) -> None:
+    desk.plan = [well]
+    desk.usual = says(400, error("bad"))
+    backend = model(max_concurrent=1)
+    replies = backend.generate(ask(*map(str, range(100))))
+    assert len(desk.asked) == 21
+    assert replies[0] == Reply(text="0")
+    assert [reply.error for reply in replies[1:21]] == ["400 bad"] * 20
+    assert {reply.error for reply in replies[21:]} == {"not asked: 20 requests in a row had failed (400 bad)"}
+
+
+def test_a_server_that_never_answers_anything_is_an_error(desk: Desk, model: Open) -> None:
+    desk.usual = says(400, error("unknown parameter: temperature"))
+    with pytest.raises(
+        ModelError, match="20 requests in a row failed and none was answered; the last one: 400 unknown"
+    ):
+        model().generate(ask(*map(str, range(100))))
+    assert len(desk.asked) <= 28
+
+
+def test_a_server_that_goes_down_in_the_middle_loses_nothing(desk: Desk, model: Open) -> None:
+    backend = model(max_retries=1)
+    assert [reply.finish for reply in backend.generate(ask("a", "b"))] == ["stop", "stop"]
+    desk.usual = hang_up
+    replies = backend.generate(ask("b", "c"))
+    assert [reply.finish for reply in replies] == ["stop", "error"]
+    assert "the connection broke" in replies[1].error
+
+
+# ---- the same for every request --------------------------------------------------------------------------------------
+
+
+def test_nobody_is_there() -> None:
+    began = time.monotonic()
+    with pytest.raises(ModelError, match=r"no server at http://127.0.0.1:9/v1 \(.*\); start it, or mend .* base_url="):
+        openai("m", base_url="http://127.0.0.1:9/v1").generate(ask("x"))
+    assert time.monotonic() - began < 5
+
+
+SAME = [
+    (says(401, error("bad key")), r"127.0.0.1 answered 401 \(bad key\); mend the key in OPENAI_API_KEY"),
+    (says(403, error("no")), r"answered 403 \(no\); the key in OPENAI_API_KEY may not do that"),
+    (says(402, error("no money")), r"127.0.0.1: no money; top up the account"),
+    (says(400, error("Your credit balance is too low")), r"127.0.0.1: Your credit balance is too low; top up"),
+    (says(404, error("no model m")), r"answered 404 \(no model m\); mend base_url .* or the model's name 'm'"),
+    (says(301, Location="/v2"), r"answered 301 .*; mend base_url .*: it sends us elsewhere"),
+    (says(429, error("quota", code="insufficient_quota")), r"127.0.0.1: quota; top up the account"),
+]
+
+
+@pytest.mark.parametrize(("fault", "message"), SAME, ids=range(len(SAME)))
+def test_what_is_the_same_for_all_ends_the_run_at_once(fault: Any, message: str, desk: Desk, model: Open) -> None:
+    desk.plan = [well]
+    desk.usual = fault
+    with pytest.raises(ModelError, match=message):
+        model(max_concurrent=2).generate(ask(*map(str, range(30))))
+    assert len(desk.asked) <= 4
+    desk.usual = well
+    assert len(model().generate(ask("0"))) == 1
+    assert desk.upstream_saw["0"] == 1, "what was answered before is kept"
+
+
+# ---- options ---------------------------------------------------------------------------------------------------------
+
+
+BAD = [
+    ({}, "no key for api.openai.com: set the environment variable OPENAI_API_KEY"),
+    ({"base_url": "http://10.1.2.3/v1", "api_key_env": "MINE"}, "set the environment variable MINE"),
+    ({"base_url": "localhost:8000"}, "base_url is no address; write it like http://localhost:8000/v1"),
+    ({"base_url": "http://localhost:port"}, "base_url is no address"),
+    ({"base_url": "http://ann:hunter2@localhost"}, "base_url holds a user, password or query"),
+    ({"base_url": "http://localhost?key=hunter2"}, "base_url holds a user, password or query"),
+    ({"api_key_env": "sk-hunter2"}, "it is not the key itself"),
+    ({"api_key": "hunter2"}, "has no option 'api_key'; did you mean 'api_key_env'"),
+    ({"max_concurrent": 0}, "max_concurrent=0 is no positive whole number"),
+    ({"timeout": 0}, "timeout=0 is not above 0"),
+    ({"max_retries": -1}, "max_retries=-1 is no positive whole number"),
+    ({"temperature": "hot"}, "temperature=hot is no number from 0"),
+    ({"temperature": True}, "temperature=True is no number from 0"),
+    ({"extra_body": "[1]"}, "extra_body is no JSON object"),
+    ({"memo": "perhaps"}, "memo=perhaps is neither on nor off"),
+    ({"max_completion_tokens_key": "n"}, "max_completion_tokens_key is max_tokens or max_completion_tokens"),
+    ({"max_cost": 1}, "max_cost is no option of the model but a flag: --max_cost"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD, ids=range(len(BAD)))
+def test_options_that_are_none(options: dict[str, Any], message: str) -> None:
+    backends = Backends(plugins.load(modules=("figeval.builtin.plugins.api",)))
+    with pytest.raises(ModelError) as refused:
+        open_model(backends, "openai:m", options)
+    assert message in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_budget_in_money_needs_prices() -> None:
+    with pytest.raises(ModelError, match="--max_cost needs prices"):
+        openai("m", max_cost=1.0, input_price=1)
+
+
+def test_the_model_may_be_named_among_the_options_as_lm_eval_has_it() -> None:
+    backends = Backends(plugins.load(modules=("figeval.builtin.plugins.api",)))
+    opened = open_model(backends, "openai", {"model": "gpt-4o-mini", "base_url": "http://localhost:1/v1"})
+    assert opened.name == "openai:gpt-4o-mini"
+
+
+def test_a_model_without_a_name() -> None:
+    with pytest.raises(ModelError, match="which model"):
+        openai()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:1", "http://127.0.0.1:1/v1/", "http://[::1]:1/v1", "http://127.8.0.1"]
+)
+def test_this_machine_needs_no_key(url: str) -> None:
+    openai("m", base_url=url)
+
+
+# ---- the key ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_key_goes_to_the_server_and_nowhere_else(
+    desk: Desk, model: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, own_home: Any
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
+    desk.plan = [
+        says(200, openai_answer(f"your key is {KEY}", reasoning=KEY)),
+        says(400, error(f"{'x' * 290} {KEY} is wrong")),
+        says(500, f"<html>{KEY}".encode()),
+        says(401, error(f"{KEY} is no key")),
+    ]
+    backend = model(max_concurrent=1, max_retries=0)
+    replies = backend.generate(ask("a", "b", "c"))
+    with pytest.raises(ModelError) as refused:
+        backend.generate(ask("d"))
+    assert {headers["authorization"] for headers in desk.headers} == {f"Bearer {KEY}"}
+    assert replies[0].text == "your key is [key]"
+    parts = (backend, backend.client, backend.settings, backend.session, backend.purse, backend.client.endpoint)
+    told = [repr(replies), str(refused.value), repr(refused.value), backend.fingerprint(), caplog.text]
+    told += [json.dumps(backend.describe()), *map(repr, parts)]
+    assert not any("sk-very" in text for text in told)
+    assert archive_file().is_relative_to(own_home)
+    assert b"sk-very" not in archive_file().read_bytes()
+
+
+def test_a_key_that_cannot_be_one_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in (f"{KEY}\n{KEY}", f"“{KEY}”", f"{KEY} "[:-1] + " x"):
+        monkeypatch.setenv("OPENAI_API_KEY", wrong)
+        with pytest.raises(ModelError) as refused:
+            openai("m")
+        assert "OPENAI_API_KEY holds blanks" in str(refused.value)
+        assert "sk-very" not in str(refused.value)
+
+
+def test_a_placeholder_is_no_secret(desk: Desk, model: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "NONE")
+    assert model().generate(ask("none of them")) == [Reply(text="NONE OF THEM")]
+
+
+# ---- the memo --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_asked_twice(desk: Desk, model: Open) -> None:
+    first = model().generate(ask("a", "b", "a"))
+    again = model()
+    assert again.generate(ask("b", "a")) == [first[1], first[0]]
+    assert len(desk.asked) == 2
+    assert again.describe()["from_memo"] == 2
+    assert (again.describe()["requests"], again.describe()["answered"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "change", [{"temperature": 0.5}, {"top_p": 0.5}, {"reasoning_effort": "low"}, {"extra_body": '{"top_k": 2}'},
+               {"reasoning_tokens": 5}, {"temperature": None}]
+)  # fmt: skip
+def test_other_decoding_is_another_question(change: dict[str, Any], desk: Desk, model: Open) -> None:
+    model().generate(ask("a"))
+    model(**change).generate(ask("a"))
+    assert len(desk.asked) == 2
+    assert model().fingerprint() != model(**change).fingerprint()
+
+
+def test_another_model_or_server_is_another_question(desk: Desk, model: Open) -> None:
+    model().generate(ask("a"))
+    openai("other", base_url=desk.url).generate(ask("a"))
+    openai("m", base_url=desk.url.replace("127.0.0.1", "localhost")).generate(ask("a"))
+    assert len(desk.asked) == 3
+
+
+LISTS = [
+    ([{"id": "m", "root": "llama"}], [{"id": "m", "root": "qwen"}]),
+    ([{"id": "/a.gguf", "meta": {"n_params": 1}}], [{"id": "/b.gguf", "meta": {"n_params": 2}}]),
+]
+
+
+@pytest.mark.parametrize(("before", "now"), LISTS, ids=["vLLM", "llama.cpp"])
+def test_another_model_behind_the_same_address_and_name_is_another_question(
+    before: Any, now: Any, desk: Desk, model: Open
+) -> None:
+    desk.models = {"data": [one | {"created": 1} for one in before]}
+    first = model()
+    first.generate(ask("a"))
+    desk.models = {"data": [one | {"created": 2} for one in before]}  # started anew
+    restarted = model()
+    restarted.generate(ask("a"))
+    assert len(desk.asked) == 1
+    assert first.fingerprint() == restarted.fingerprint()
+    desk.models = {"data": now}
+    changed = model()
+    changed.generate(ask("a"))
+    assert len(desk.asked) == 2
+    assert first.fingerprint() != changed.fingerprint()
+
+
+@pytest.mark.parametrize("told", [None, [], {"data": 3}, {"data": [1]}, {"data": [{"id": str(n)} for n in range(9)]}])
+def test_a_list_of_models_that_says_nothing_of_this_one(told: Any, desk: Desk, model: Open) -> None:
+    desk.models = told
+    assert model().client.served() == ""
+    assert model().generate(ask("a")) == [Reply(text="A")]
+
+
+def test_how_it_is_asked_makes_no_other_question(desk: Desk, model: Open) -> None:
+    model().generate(ask("a"))
+    changed = model(timeout=9, max_concurrent=1, max_retries=0, max_tokens=10_000, seed=7, **PRICES)
+    changed.generate(ask("a"))
+    assert len(desk.asked) == 1
+    assert model().fingerprint() == changed.fingerprint()
+
+
+def test_samples_are_told_apart_by_their_seed(desk: Desk, model: Open) -> None:
+    for seed in (0, 1, 0):
+        model(temperature=1, seed=seed).generate(ask("a"))
+    assert [body["seed"] for body in desk.asked] == [0, 1]
+    for seed in (0, 1, 0):  # Anthropic takes none, but two samples are two all the same
+        anthropic("m", base_url=desk.url, temperature=1, seed=seed).generate(ask("a"))
+    assert len(desk.asked) == 4
+
+
+def test_the_memo_can_be_switched_off(desk: Desk, model: Open) -> None:
+    for _ in range(2):
+        model(memo="off").generate(ask("a"))
+    assert len(desk.asked) == 2
+    model().generate(ask("a"))
+    assert len(desk.asked) == 3, "nor was anything kept"
+
+
+def test_a_memo_that_is_none(model: Open, own_home: Any) -> None:
+    archive_file().parent.mkdir(parents=True)
+    archive_file().write_bytes(b"something else" * 100)
+    with pytest.raises(RecordError, match=r"cannot use the memo .*answers.sqlite3 \(file is not a database\)"):
+        model().generate(ask("a"))
+    archive_file().unlink()
+    archive_file().parent.rmdir()
+    archive_file().parent.write_text("")
+    with pytest.raises(RecordError, match="set FIGEVAL_HOME to another folder"):
+        model().generate(ask("a"))
+
+
+# ---- budgets ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_is_never_exceeded(desk: Desk, model: Open) -> None:
+    # 10 + 5 tokens each as the server counts, 4 + 0 + 16 as expected beforehand
+    backend = model(max_tokens=100, account="run")
+    with pytest.raises(BudgetExhausted, match=r"\(--max_tokens 100\) has no room for another request: 75 tokens spent"):
+        backend.generate(ask(*map(str, range(50))))
+    assert len(desk.asked) == 5
+    assert backend.describe()["tokens_in"] + backend.describe()["tokens_out"] == 75
+    with open_archive(archive_file()) as archive:
+        assert archive.spent("run") == Usage(50, 25)
+
+
+def test_with_more_the_same_command_goes_on(desk: Desk, model: Open) -> None:
+    prompts = ask(*map(str, range(10)))
+    with pytest.raises(BudgetExhausted):
+        model(max_tokens=100, account="run").generate(prompts)
+    with pytest.raises(BudgetExhausted):  # what was spent before counts
+        model(max_tokens=100, account="run").generate(prompts)
+    assert len(desk.asked) <= 6
+    assert len(model(max_tokens=200, account="run").generate(prompts)) == 10
+    assert len(desk.asked) == 10
+    assert set(desk.upstream_saw.values()) == {1}
+    model(max_tokens=100, account="another").generate(ask("new"))
+
+
+def test_a_cost_is_counted_with_the_prices(desk: Desk, model: Open) -> None:
+    prices = {"input_price": 1_000_000, "output_price": 2_000_000}  # 10 + 2 · 5 each
+    backend = model(max_cost=100, **prices)
+    with pytest.raises(BudgetExhausted, match=r"--max_cost 100\) .* 75 tokens at a cost of 100.0000 spent"):
+        backend.generate(ask(*map(str, range(50)), most=5))
+    assert backend.describe()["cost"] == 100.0
+    assert len(desk.asked) == 5
+
+
+def test_a_server_that_does_not_count_is_estimated(desk: Desk, model: Open) -> None:
+    desk.usual = says(200, openai_answer("four words and more!", used=False))
+    backend = model()
+    backend.generate(ask("x" * 40))
+    assert (backend.describe()["tokens_in"], backend.describe()["tokens_out"]) == (14, 5)
+
+
+def test_an_answer_lost_on_the_way_is_on_the_bill(desk: Desk, model: Open) -> None:
+    desk.plan = [truncate]
+    backend = model()
+    backend.generate(ask("x" * 40))
+    assert (backend.describe()["tokens_in"], backend.describe()["tokens_out"]) == (14 + 10, 16 + 5)
+    desk.plan = [truncate] * 9
+    with pytest.raises(BudgetExhausted):
+        model(max_tokens=50, account="small").generate(ask("y" * 40))
+
+
+def test_what_it_would_take_is_known_beforehand(desk: Desk, model: Open) -> None:
+    backend = model(input_price=1, output_price=2, max_tokens=50)
+    backend.generate(ask("a" * 40))
+    told = backend.estimate(ask("a" * 40, "b" * 40, "c" * 40, "c" * 40))
+    assert told == (
+        "2 requests, about 28 tokens to read and at most 32 to write, a cost of at most 0.0001; 1 answers are kept "
+        "from before; spent so far: 15 tokens at a cost of 0.0000; the budget may end before"
+    )
+    assert len(desk.asked) == 1

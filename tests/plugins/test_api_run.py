@@ -1,0 +1,290 @@
+"""`figeval run` with a model behind an API: `transformers serve` with a tiny model, a faulty proxy before it, kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval.backends.archive import open_archive
+from figeval.builtin.plugins import _api_round
+from figeval.builtin.plugins._api_memo import archive_file
+from figeval.builtin.plugins._api_model import openai
+from figeval.types import Message, Prompt
+from tests.pipeline.conftest import write_task
+from tests.plugins.servers import (
+    Desk,
+    Handler,
+    after,
+    desk_open,
+    faulty,
+    openai_answer,
+    says,
+    talkative,
+    transformers_serve,
+    well,
+)
+from tests.plugins.tiny import Workshop
+from tests.processes import figeval
+
+KEY = "sk-very-secret-0123456789"
+N = 48
+
+
+@pytest.fixture(scope="module")
+def served(workshop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """(base URL, model) of a real server."""
+    folder = talkative(workshop("llama", "ForCausalLM", max_position_embeddings=512))
+    with transformers_serve(folder, tmp_path_factory.mktemp("served") / "log") as url:
+        yield url, str(folder)
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    with desk_open() as desk:
+        desk.usual = lambda handler, body: handler.send(200, openai_answer("A"))
+        yield desk
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    file = folder / "predictions" / "t.jsonl"
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+
+
+def record(folder: Path) -> Any:
+    return json.loads((folder / "run.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Callable[..., list[str]]:
+    """`command(desk, "out")`: a run of N questions that goes to the folder `out`."""
+    (tmp_path / "tasks").mkdir()
+    write_task(tmp_path / "tasks", "t", N)
+
+    def build(desk: Desk, output: str, *flags: str, model: str = "m", **options: Any) -> list[str]:
+        told = json.dumps({"base_url": desk.url, **options})
+        fixed = ["run", "--tasks", "t", "--include_path", "tasks", "--max_new_tokens", "3"]
+        return [*fixed, "--model", f"openai:{model}", "--model_args", told, "--output_path", output, *flags]
+
+    return build
+
+
+# ---- through a faulty proxy ------------------------------------------------------------------------------------------
+
+
+def test_two_hundred_questions_through_a_faulty_proxy(served: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_api_round, "FIRST_PAUSE", 0.05)
+    url, name = served
+    texts = [f"Is proverb {number} about time?" for number in range(200)]
+    prompts = [Prompt((Message("user", text),), (), 2) for text in texts]
+    with desk_open(upstream=url) as proxy:
+        proxy.usual = faulty(share=0.2, seed=3)
+        backend = openai(name, base_url=proxy.url, timeout=4, max_retries=12)
+        replies = backend.generate(prompts)
+        faults = sum(proxy.done.values()) - proxy.done["well"]
+        assert proxy.done.keys() == {"well", "429", "429 for a second", "500", "slow", "truncated", "invalid"}
+        assert 0.1 < faults / sum(proxy.done.values()) < 0.3
+        assert not [reply for reply in replies if reply.finish == "error"], "none lost"
+        assert proxy.delivered == dict.fromkeys(texts, 1), "none twice"
+        lost_on_the_way = proxy.done["truncated"] + proxy.done["invalid"]
+        assert sum(proxy.upstream_saw.values()) == 200 + lost_on_the_way
+        assert backend.describe()["requests"] == 200 + faults == len(proxy.asked)
+        with open_archive(archive_file()) as archive:
+            keys = {backend._call(prompt).key for prompt in prompts}
+            assert len(archive.known(keys)) == 200
+        again = openai(name, base_url=proxy.url)
+        assert again.generate(prompts) == replies
+        assert again.describe()["requests"] == 0
+    directly = openai(name, base_url=url, max_concurrent=1).generate(prompts[::20])
+    assert directly == replies[::20], "each its own answer"
+    assert len({reply.text for reply in replies}) > 1
+
+
+def test_killed_in_the_middle_nothing_is_paid_for_twice(
+    served: tuple[str, str], command: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    url, name = served
+    with desk_open(upstream=url) as proxy:
+        proxy.usual = faulty(share=0.2, seed=5)
+        arguments = command(proxy, "out", model=name, timeout=4, max_retries=12)
+        program = [sys.executable, "-m", "figeval", *arguments]
+        process = subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while len(proxy.delivered) < N // 2:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert len(rows(tmp_path / "out")) < N, "killed too late to show anything"
+        proxy.usual = well  # what is delivered from here on, the second process has
+        before = sum(proxy.delivered.values())
+        done = figeval(*arguments, cwd=tmp_path)
+        twice = sum(count - 1 for count in proxy.delivered.values())
+        assert twice <= 8, "only what was on its way to the first process"
+        assert sum(proxy.delivered.values()) - before < N
+    assert [row["id"] for row in rows(tmp_path / "out")] == [f"t{number}" for number in range(N)]
+    assert record(tmp_path / "out")["status"] == "complete"
+    assert f"{N} requests" not in done.stderr, "the estimate knows what is in the memo"
+
+
+# ---- replies that failed ---------------------------------------------------------------------------------------------
+
+
+def every(n: int, bad: Any) -> Callable[[Handler, bytes], None]:
+    """Answer A, but every n-th question in another way."""
+
+    def behave(handler: Handler, body: bytes) -> None:
+        number = int(json.loads(body)["messages"][-1]["content"].partition("word")[2].partition(" ")[0])
+        (bad if number % n == 0 else says(200, openai_answer("A")))(handler, body)
+
+    return behave
+
+
+def test_failed_examples_are_asked_again_by_the_same_command(
+    desk: Desk, command: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    usual = desk.usual
+    desk.usual = every(16, says(400, {"error": {"message": "too many verbs"}}))
+    arguments = command(desk, "out")
+    failed = figeval(*arguments, cwd=tmp_path, code=1)
+    assert "t: 3 examples failed (first: 400 too many verbs); the same command asks them again" in failed.stdout
+    assert record(tmp_path / "out")["status"] == "incomplete"
+    assert [row["id"] for row in rows(tmp_path / "out") if row["status"] == "error"] == ["t0", "t16", "t32"]
+    score = record(tmp_path / "out")["tasks"][0]["scores"][0]
+    assert (score["metric"], score["n"]) == ("acc", N - 3)
+    asked = len(desk.asked)
+    desk.usual = usual
+    mended = figeval(*arguments, cwd=tmp_path)
+    assert len(desk.asked) == asked + 3
+    assert f"t: {N} examples, {N - 3} of them kept from before" in mended.stderr
+    assert "3 requests, about" in mended.stderr
+    assert "failed" not in mended.stdout
+    figeval(*command(desk, "undisturbed"), cwd=tmp_path)
+    same = [(tmp_path / name / "predictions/t.jsonl").read_bytes() for name in ("out", "undisturbed")]
+    assert same[0] == same[1], "in the same order, too"
+    assert len(desk.asked) == asked + 3, "another folder asks nothing either"
+    tasks = [record(tmp_path / name)["tasks"][0] for name in ("out", "undisturbed")]
+    assert tasks[0]["scores"] == tasks[1]["scores"]
+
+
+def test_a_server_that_went_down_leaves_examples_for_later(
+    desk: Desk, command: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    usual = desk.usual
+    desk.plan = [usual] * 20
+    desk.usual = says(503)
+    arguments = command(desk, "out", max_retries=0)
+    figeval(*arguments, cwd=tmp_path, code=1)
+    assert sum(row["status"] == "error" for row in rows(tmp_path / "out")) == N - 20
+    assert len(desk.asked) <= 20 + 8 + 20 + 8, "the breaker"
+    desk.usual = usual
+    figeval(*command(desk, "out", max_retries=1, max_concurrent=2), cwd=tmp_path)  # still the same run
+    assert record(tmp_path / "out")["status"] == "complete"
+
+
+def test_nobody_there(command: Callable[..., list[str]], tmp_path: Path) -> None:
+    done = figeval(*command(Desk(url="http://127.0.0.1:9/v1"), "out"), cwd=tmp_path, code=2)
+    assert done.stderr.splitlines()[-1].startswith("figeval: no server at http://127.0.0.1:9/v1 (")
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_keeps_every_finished_reply(desk: Desk, command: Callable[..., list[str]], tmp_path: Path) -> None:
+    usual = desk.usual
+    desk.usual = after(0.05, usual)
+    arguments = command(desk, "out", max_concurrent=2)
+    program = [sys.executable, "-m", "figeval", *arguments]
+    process = subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while len(desk.asked) < 20:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    figeval(*arguments, cwd=tmp_path)
+    assert len(desk.asked) <= N + 2, "two were on their way"
+
+
+# ---- budgets ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_ends_the_run_and_more_of_it_goes_on(
+    desk: Desk, command: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    prices = {"input_price": 100, "output_price": 200}
+    spent = figeval(*command(desk, "out", "--max_tokens", "300", **prices), cwd=tmp_path, code=2)
+    assert f"openai:m: {N} requests, about" in spent.stderr
+    assert "a cost of at most" in spent.stderr
+    assert "the budget may end before" in spent.stderr
+    complaint = spent.stderr.splitlines()[-1]
+    assert complaint.startswith("figeval: the budget (--max_tokens 300) has no room for another request:")
+    asked = len(desk.asked)
+    assert 0 < asked <= 20
+    assert record(tmp_path / "out")["model"]["description"]["tokens_in"] == 10 * asked
+    again = figeval(*command(desk, "out", "--max_tokens", "310", **prices), cwd=tmp_path, code=2)
+    assert f"{asked} answers are kept from before; spent so far: {15 * asked} tokens" in again.stderr
+    assert len(desk.asked) <= asked + 1
+    figeval(*command(desk, "out", "--max_tokens", "90000", **prices), cwd=tmp_path)
+    assert len(desk.asked) == N
+    described = record(tmp_path / "out")["model"]["description"]
+    assert (described["tokens_in"], described["tokens_out"]) == (10 * N, 5 * N)
+    assert described["cost"] == pytest.approx((10 * 100 + 5 * 200) * N / 1e6)
+
+
+REFUSED = [
+    (("--max_cost", "1"), {}, "--max_cost needs prices: --model_args input_price="),
+    ((), {"max_tokens": 9}, "max_tokens is no option of the model but a flag: --max_tokens"),
+    ((), {"stream": True}, "model 'openai' has no option 'stream'"),
+]
+
+
+@pytest.mark.parametrize(("flags", "options", "message"), REFUSED, ids=["prices", "flag", "unknown"])
+def test_what_is_refused_before_anything_is_asked(
+    flags: tuple[str, ...], options: Any, message: str, desk: Desk, command: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    done = figeval(*command(desk, "out", *flags, **options), cwd=tmp_path, code=2)
+    (line,) = done.stderr.splitlines()
+    assert message in line
+    assert not desk.asked
+
+
+def test_a_budget_for_a_model_that_costs_nothing(tmp_path: Path) -> None:
+    done = figeval("run", "--tasks", "mini_fables", "--model", "overlap", "--max_cost", "1", cwd=tmp_path, code=2)
+    assert done.stderr == (
+        "figeval: --max_cost bounds what models behind an API may spend; leave it out for 'overlap'\n"
+    )
+
+
+# ---- the key ---------------------------------------------------------------------------------------------------------
+
+
+def test_no_key_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    done = figeval("run", "--tasks", "mini_fables", "--model", "openai:gpt-4o-mini", cwd=tmp_path, code=2)
+    (line,) = done.stderr.splitlines()
+    assert "no key for api.openai.com: set the environment variable OPENAI_API_KEY" in line
+
+
+def test_the_key_is_in_nothing_that_is_written_or_printed(
+    desk: Desk, command: Callable[..., list[str]], tmp_path: Path, own_home: Path
+) -> None:
+    desk.plan = [says(500, f"<p>{KEY}".encode()), says(400, {"error": {"message": f"Incorrect API key: {KEY}"}})]
+    arguments = command(desk, "out", "--log_samples", api_key_env="MY_KEY", max_concurrent=1)
+    told = figeval(*arguments, cwd=tmp_path, code=1, MY_KEY=KEY)
+    desk.usual = says(401, {"error": {"message": f"Incorrect API key: {KEY}"}})
+    refused = figeval(*arguments, cwd=tmp_path, code=2, MY_KEY=KEY)
+    assert desk.headers[0]["authorization"] == f"Bearer {KEY}"
+    assert "Incorrect API key: [key]" in told.stdout + refused.stderr
+    printed = (told.stdout, told.stderr, refused.stdout, refused.stderr)
+    assert not any("sk-very" in text for text in printed)
+    files = [file for folder in (tmp_path, own_home) for file in folder.rglob("*") if file.is_file()]
+    assert len(files) >= 4
+    assert not [file for file in files if b"sk-very" in file.read_bytes()]
+    assert "MY_KEY" not in os.environ

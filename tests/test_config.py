@@ -1,0 +1,41 @@
+"""The identity of a run: what changes an answer changes it, what does not does not, and old runs keep theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from figeval.config import DEFAULTS, SINCE, RunConfig
+
+PLAIN = {"tasks": ("mini",), "model": "tfidf"}
+GIVEN = {
+    "system_instruction": "Be brief.",
+    "apply_chat_template": False,
+    "max_new_tokens": 16,
+    "shots": "shared",
+    "orders": "cyclic",
+    "prompts": ("all",),
+    "probes": True,
+}
+
+
+def test_runs_from_before_these_flags_are_still_found() -> None:
+    """A literal of the version that made results/measured."""
+    assert RunConfig(**PLAIN).identity() == "ef32c30c"
+
+
+def test_every_later_flag_counts_where_it_is_given() -> None:
+    assert set(GIVEN) == set(SINCE)
+    identities = {RunConfig(**PLAIN, **{flag: value}).identity() for flag, value in GIVEN.items()}
+    assert len(identities | {RunConfig(**PLAIN).identity()}) == len(GIVEN) + 1
+
+
+@pytest.mark.parametrize("flag", sorted(SINCE))
+def test_saying_the_default_is_saying_nothing(flag: str) -> None:
+    assert RunConfig(**PLAIN, **{flag: DEFAULTS[flag]}).identity() == RunConfig(**PLAIN).identity()
+
+
+@pytest.mark.parametrize("harmless", [{"batch_size": 8}, {"device": "cpu"}, {"output_path": Path("x")}, {"by": ("k",)}])
+def test_what_changes_no_answer_changes_no_identity(harmless: dict) -> None:
+    assert RunConfig(**PLAIN, **harmless).identity() == RunConfig(**PLAIN).identity()
