@@ -212,13 +212,12 @@ def compare(workload: Workload, ours: Any, theirs: Any) -> bool:
     same = sum(a == b for (_, a), (_, b) in zip(our_answers, their_answers, strict=True))
     rows, forest = cost_of_rows(texts, theirs.tok_encode), cost_of_forest(texts, ours)
     read, ratio = ours.engine.tokens.read, their_time / our_time
-    print(
-        f"  lm-eval  {rows.tokens:9,} tokens  {their_time:8.2f} s  {their_memory:7.0f} MiB  (batch {theirs.batch_size})"
-    )
-    print(f"  figeval  {read:9,} tokens  {our_time:8.2f} s  {our_memory:7.0f} MiB")
-    print(
-        f"  figeval does {forest.total / our_time / 1e9 * 2:.0f} GFLOP/s, lm-eval {rows.total / their_time / 1e9 * 2:.0f}"
-    )
+    for name, tokens, seconds, memory, cost in (
+        (f"lm-eval, batch {theirs.batch_size}", rows.tokens, their_time, their_memory, rows),
+        ("figeval", read, our_time, our_memory, forest),
+    ):
+        rate = 2 * cost.total / seconds / 1e9
+        print(f"  {name:18s} {tokens:9,} tokens {seconds:8.2f} s {memory:6.0f} MiB more {rate:5.0f} GFLOP/s")
     print(f"  bound: {rows.tokens / forest.tokens:.1f} by tokens, {rows.total / forest.total:.1f} by arithmetic")
     print(f"  largest difference {apart:.1e}, is_greedy the same for {same:,} of {len(texts):,}")
     print(f"  {ratio:.1f} times as fast; the bar is {workload.bar:g}", flush=True)

@@ -53,6 +53,17 @@ def several(_context: click.Context, parameter: click.Parameter, value: Any) -> 
     raise click.BadParameter(f"cyclic, all, or a number from 2, not {value!r}", param=parameter)
 
 
+def routes(_context: click.Context, parameter: click.Parameter, value: Any) -> dict[str, str]:
+    """`choice=by_cosine,pairs=by_head` → {"choice": "by_cosine", "pairs": "by_head"}."""
+    found = {}
+    for part in listed(_context, parameter, value):
+        protocol, equals, name = part.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{part!r} is not protocol=route", param=parameter)
+        found[protocol] = name
+    return found
+
+
 PROMPTING = (  # in the order of --help; the names are lm-eval's where it has the flag
     click.option("--num_fewshot", "-f", type=click.IntRange(min=0), default=0, help="Solved examples before each."),
     click.option(
@@ -72,6 +83,7 @@ PROMPTING = (  # in the order of --help; the names are lm-eval's where it has th
         "--orders", callback=several, metavar="cyclic|all|N", help="Ask with the options in several orders (by_letter)."
     ),
     click.option("--prompts", multiple=True, callback=listed, help="Also the task's other prompts: all or a,b."),
+    click.option("--route", "routes", multiple=True, callback=routes, help="protocol=route, e.g. choice=by_letter."),
     click.option("--probes", is_flag=True, help="Also without the query, and with somebody else's."),
 )
 

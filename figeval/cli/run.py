@@ -22,7 +22,6 @@ from figeval.cli.options import include_path, listed, model_args, prompting, see
 @click.option("--output_path", "-o", type=click.Path(path_type=Path), help="The folder of the run, exactly.")
 @click.option("--log_samples", "-s", is_flag=True, help="Keep texts and all scores beside the predictions.")
 @click.option("--by", multiple=True, callback=listed, help="Also scores per idiom, proverb, corpus …")
-@click.option("--route", multiple=True, callback=listed, help="protocol=route, e.g. choice=by_cosine.")
 @click.option("--threshold", type=float, help="Similarity from which a pair counts as the first label.")
 @click.option("--max_cost", type=click.FloatRange(min=0, min_open=True), help="An API model may cost no more.")
 @click.option("--max_tokens", type=click.IntRange(min=1), help="An API model may read and write no more in all.")
@@ -63,14 +62,7 @@ def configured(flags: dict[str, Any]) -> Any:
     batch = str(flags.pop("batch_size"))
     if batch != "auto" and not (batch.isdigit() and int(batch) > 0):
         raise click.BadParameter(f"--batch_size is a whole number from 1 or auto, not {batch!r}")
-    routes = {}
-    for part in flags.pop("route"):
-        protocol, equals, name = part.partition("=")
-        if not equals:
-            raise click.BadParameter(f"--route {part!r} is not protocol=route")
-        routes[protocol] = name
     return RunConfig(
-        routes=routes,
         baselines=not flags.pop("no_baselines"),
         batch_size="auto" if batch == "auto" else int(batch),
         **flags,

@@ -78,6 +78,10 @@ def notes(record: RunRecord) -> Iterator[str]:
         if task.error:
             yield f"{task.task} failed: {task.error.strip().splitlines()[-1]}"
     yield from record.warnings
+    described = record.model.description
+    yield from described.get("warnings", ())
+    if "fell_back_because" in described:
+        yield f"log-likelihoods from {described['scoring']} ({described['fell_back_because']})"
 
 
 def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:

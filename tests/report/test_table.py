@@ -114,6 +114,12 @@ def test_plain_output_is_aligned_text_however_narrow_the_reader(monkeypatch: pyt
     assert printed(run(task(counts={"ties": 3}))) == PLAIN
 
 
+def test_what_the_model_says_of_itself_is_said() -> None:
+    described = {"scoring": "plain rows", "fell_back_because": "packed trees: no", "warnings": ["2 opening tokens"]}
+    text = printed(run(task("t"), model=ModelRecord(name="m", backend="causal", description=described)))
+    assert "\n  2 opening tokens\n  log-likelihoods from plain rows (packed trees: no)\n" in text
+
+
 def test_brackets_are_no_markup() -> None:
     record = run(task("t", warnings=["[bold]see[/bold] [/]"]), model=ModelRecord(name="hf:a[/]b", backend="[red]x"))
     for console in ({}, {"force_terminal": True, "width": 200, "no_color": True}):
