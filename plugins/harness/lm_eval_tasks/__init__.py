@@ -1,0 +1,7 @@
+"""The package that the entry-point group `lm_eval.tasks` names: its path is the folder of our stubs, made on import."""
+
+from __future__ import annotations
+
+from ..stubs import stubs_folder
+
+__path__ = [str(stubs_folder())]

@@ -1,0 +1,215 @@
+"""Any model of lm-eval: `--model lm_eval:NAME --model_args …`. Capabilities: loglikelihood, generate, as its class has.
+
+Nothing is reimplemented: tokenising, batching, requests to servers are lm-eval's. The class is looked up at once, so
+that a wrong name, an encoder or a missing key is known before any data is read; the model is made when first asked.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from figeval.backends.capabilities import Outputs
+from figeval.errors import ModelError, TaskError
+from figeval.types import JSON, Continuation, Message, Prompt, Reply
+
+from .._batching import release_memory
+from .._encode import split
+from .._lmeval import lm_eval_version, reply, silent, written_tokens
+from .._loading import choose_device, one_line
+from ..causal import opening_warnings
+from . import _facts as facts
+from ._wanted import Wanted, find
+
+
+def lm_eval(
+    name: str = "",
+    /,
+    *,
+    device: str | None = None,
+    batch_size: int | str | None = None,
+    apply_chat_template: bool | None = None,
+    **options: Any,
+) -> LmEvalModel:
+    """The model of lm-eval of this name; `options` are those of its class, which may have one called `model`.
+
+    `device` and `batch_size` reach classes that name them; "auto" is the class's own default.
+    `apply_chat_template` renders conversations by the model's own template.
+
+    Raises:
+        ModelError: no such model, an option that it does not know, a secret among them, a missing key or package, an
+            encoder, a chat template without a word on whether to use it.
+    """
+    kind = find(name)
+    facts.check_options(name, kind, options)
+    named, _ = facts.parameters(kind)
+    common = {"device": device, "batch_size": None if batch_size == "auto" else batch_size}
+    given = {option: value for option, value in common.items() if option in named and value is not None}
+    wanted = Wanted(name, kind, {**given, **options}, bool(apply_chat_template))
+    wanted.check_checkpoint(apply_chat_template)
+    if wanted.is_local and "device" not in wanted.options:  # lm-eval takes cuda, whether it is there or not
+        wanted = replace(wanted, options={**wanted.options, "device": choose_device(None)})
+    return LmEvalModel(wanted)
+
+
+@dataclass
+class LmEvalModel:
+    """An LM of lm-eval as a backend; what its class cannot do is not there."""
+
+    wanted: Wanted
+    converses: bool = field(init=False)
+    first_prompt: list[int] | None = field(init=False, default=None)  # token ids, where they are known
+
+    def __post_init__(self) -> None:
+        self.converses = self.wanted.templated or self.wanted.is_chat
+        if "loglikelihood" in self.wanted.offers:
+            self.loglikelihood = self._loglikelihood
+        if "generate" in self.wanted.offers:
+            self.generate = self._generate
+        if self.wanted.templated and not self.wanted.is_chat:
+            if not self.wanted.has_template:
+                raise ModelError(f"lm_eval:{self.wanted.name} has no chat template; leave apply_chat_template out")
+            self.chat = self._chat
+
+    @cached_property
+    def lm(self) -> Any:
+        """The LM, made on first use."""
+        return self.wanted.build()
+
+    def _loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
+        pairs = [split(request.context, request.continuation) for request in requests]
+        for _, continuation in pairs:
+            if not continuation.strip():
+                raise TaskError(f"no token to score in {continuation!r}; is an option or a label word empty?")
+        self._note(pairs[0][0])
+        answers = self._ask("loglikelihood", pairs)
+        cut = frozenset(index for index, pair in enumerate(pairs) if self._is_cut(*pair))
+        return Outputs([float(logprob) for logprob, _is_greedy in answers], cut)
+
+    def _generate(self, requests: Sequence[Prompt]) -> Outputs[Reply]:
+        arguments = [(self._shown(request), decoding(request)) for request in requests]
+        self._note(arguments[0][0])
+        texts = self._ask("generate_until", arguments)
+        pairs = zip(requests, texts, strict=True)
+        replies = [reply(self.lm, text, request.max_new_tokens) for request, text in pairs]
+        cut = (
+            index
+            for index, (request, (shown, _)) in enumerate(zip(requests, arguments, strict=True))
+            if isinstance(shown, str) and self._is_long(shown, request.max_new_tokens)
+        )
+        return Outputs(replies, frozenset(cut))
+
+    def _chat(self, messages: Sequence[Message]) -> str:
+        """A conversation as the model's own template writes it, with the header of the answer."""
+        return str(self._templated(messages))
+
+    def _shown(self, request: Prompt) -> Any:
+        """A prompt as lm-eval wants it: text, or for a chat API the conversation that it keeps as JSON."""
+        return self._templated(request.messages) if self.converses else request.plain
+
+    def _templated(self, messages: Sequence[Message]) -> Any:
+        try:
+            return self.lm.apply_chat_template([asdict(message) for message in messages])
+        except (ValueError, TypeError, NotImplementedError) as error:
+            raise ModelError(f"lm_eval:{self.wanted.name} has no usable chat template: {one_line(error)}") from error
+
+    def _ask(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """One answer per request from a method of the LM.
+
+        Raises:
+            ModelError: it cannot do that after all, or its server does not answer.
+        """
+        from lm_eval.api.instance import Instance
+
+        instances = [Instance(method, {}, given, index, metadata=("figeval", index, 1))
+                     for index, given in enumerate(arguments)]  # fmt: skip
+        function = getattr(self.lm, method)
+        quietly = {"disable_tqdm": True} if "disable_tqdm" in inspect.signature(function).parameters else {}
+        try:
+            with silent():
+                return list(function(instances, **quietly))
+        except NotImplementedError as error:
+            raise ModelError(f"lm_eval:{self.wanted.name} has no {method} after all: {one_line(error)}") from error
+        except request_errors(self.wanted) as error:
+            where = f" at {self.wanted.options['base_url']}" if "base_url" in self.wanted.options else ""
+            raise ModelError(f"lm_eval:{self.wanted.name}{where} did not answer: {one_line(error)}") from error
+
+    def _note(self, prompt: Any) -> None:
+        """Keep the tokens of the first prompt: they show what a tokenizer or template put before it."""
+        if self.first_prompt is None and isinstance(prompt, str) and written_tokens(self.lm, "") is not None:
+            self.first_prompt = [int(token) for token in self.lm.tok_encode(prompt)]
+
+    # ---- what did not fit, where the LM has its tokenizer at hand ----------------------------------------------------
+
+    def _is_cut(self, context: str, continuation: str) -> bool:
+        """Whether lm-eval left out the beginning of a context."""
+        limit = getattr(self.lm, "max_length", None)
+        blind = written_tokens(self.lm, "") is None or not hasattr(self.lm, "_encode_pair")
+        if limit is None or blind or not context:
+            return False
+        before, after = map(len, self.lm._encode_pair(context, continuation))
+        if getattr(self.lm, "backend", "causal") != "causal":
+            return bool(max(before, after) > limit)
+        return bool(before + after - self.wanted.is_local > limit)  # transformers only predict the last token
+
+    def _is_long(self, prompt: str, new: int) -> bool:
+        """Whether a prompt leaves too little room for an answer."""
+        limit = getattr(self.lm, "max_length", None)
+        tokens = None if written_tokens(self.lm, "") is None else len(self.lm.tok_encode(prompt))
+        causal = getattr(self.lm, "backend", "causal") == "causal"
+        return limit is not None and tokens is not None and tokens + new * causal > limit
+
+    # ---- for the record ----------------------------------------------------------------------------------------------
+
+    def fingerprint(self) -> str:
+        """lm-eval's version, the model's name and options, and digests of local files."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        identity = self.wanted.identity()
+        return " ".join(f"{key}={value}" for key, value in identity.items())
+
+    def describe(self) -> JSON:
+        """What the record says; more is known once the LM is made."""
+        wanted = self.wanted
+        known: JSON = {"library": f"lm-eval {lm_eval_version()}", "class": wanted.kind.__name__}
+        if "loglikelihood" not in wanted.offers:
+            known["no_loglikelihood"] = facts.NO_LOGLIKELIHOOD.get(wanted.name, "its class has none")
+        lm = vars(self).get("lm")
+        limit = getattr(lm, "max_length", None)
+        device = getattr(lm, "device", None)
+        more = {"max_length": limit, "device": None if device is None else str(device)}
+        if self.first_prompt is not None:
+            known |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
+        if self.first_prompt is not None and hasattr(getattr(lm, "tokenizer", None), "bos_token"):
+            known["warnings"] = opening_warnings(lm.tokenizer, self.first_prompt)  # type: ignore[union-attr]
+        return known | {key: value for key, value in more.items() if value is not None}
+
+    def close(self) -> None:
+        """Forget the LM; it is made again if need be."""
+        vars(self).pop("lm", None)
+        release_memory()
+
+
+def decoding(request: Prompt) -> JSON:
+    """Greedy, up to a stop text. A new list each time: some of lm-eval's models add to it."""
+    return {"until": list(request.stop), "max_gen_toks": request.max_new_tokens, "do_sample": False}
+
+
+def request_errors(wanted: Wanted) -> tuple[type[Exception], ...]:
+    """What lm-eval raises where a server is down, says no, or sends something else than it should.
+
+    Nothing for a model in this process: there it is a bug.
+    """
+    if wanted.name not in facts.KEYS and "base_url" not in facts.parameters(wanted.kind)[0]:
+        return ()
+    errors: tuple[type[Exception], ...] = (OSError, RuntimeError, ValueError, KeyError, AssertionError)
+    try:
+        from aiohttp import ClientError
+    except ImportError:
+        return errors
+    return (*errors, ClientError)

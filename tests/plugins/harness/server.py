@@ -1,0 +1,97 @@
+"""An OpenAI-compatible server on loopback around a tiny model: completions with echoed log-probabilities, as vLLM and
+llama.cpp have them and transformers has not, and chat.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class Served:
+    """The address, and what was asked."""
+
+    address: str
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+
+
+class Answers:
+    """What the endpoints return, computed by transformers one text at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.model = AutoModelForCausalLM.from_pretrained(folder).eval()
+
+    def echoed(self, ids: list[int]) -> dict[str, Any]:
+        """Log-probabilities of every token given and of one more."""
+        import torch
+
+        with torch.inference_mode():
+            table = self.model(input_ids=torch.tensor([ids])).logits[0].double().log_softmax(-1)
+        ids = [*ids, int(table[-1].argmax())]
+        own = [None, *(float(table[place - 1, ids[place]]) for place in range(1, len(ids)))]
+        best = [None, *({"x": float(table[place - 1].max())} for place in range(1, len(ids)))]
+        return {"token_logprobs": own, "top_logprobs": best}
+
+    def written(self, text: str, most: int) -> str:
+        import torch
+
+        ids = torch.tensor([self.tokenizer(text)["input_ids"]])
+        with torch.inference_mode():
+            made = self.model.generate(ids, max_new_tokens=most, do_sample=False, pad_token_id=0)
+        return str(self.tokenizer.decode(made[0, ids.shape[1] :], skip_special_tokens=True))
+
+    def __call__(self, asked: dict[str, Any]) -> dict[str, Any]:
+        if "messages" in asked:
+            said = f"The answer is {'ABC'[len(asked['messages'][-1]['content']) % 3]}."
+            return {"choices": [{"index": 0, "message": {"role": "assistant", "content": said}}]}
+        prompts = asked["prompt"] if isinstance(asked["prompt"], list) else [asked["prompt"]]
+        if asked.get("echo"):
+            choices = [{"index": n, "logprobs": self.echoed(ids)} for n, ids in enumerate(prompts)]
+        else:
+            texts = [one if isinstance(one, str) else self.tokenizer.decode(one) for one in prompts]
+            choices = [{"index": n, "text": self.written(t, asked["max_tokens"])} for n, t in enumerate(texts)]
+        return {"choices": choices}
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[Served]:
+    answers = Answers(folder)
+    lock = threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with lock:
+                served.asked.append(asked)
+                served.headers.append(dict(self.headers))
+                body = json.dumps(answers(asked)).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    served = Served(f"http://127.0.0.1:{server.server_address[1]}/v1")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
