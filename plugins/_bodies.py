@@ -38,6 +38,55 @@ def exchanged(module: Any, output: Any) -> Iterator[None]:
             module.forward = before
 
 
+def fuse_activations(model: Any) -> None:
+    """Exchange GPT-2's activation, written out in eight passes over the widest vectors there are, for torch's: the same
+    formula in one.
+    """
+    import torch
+    from transformers.activations import NewGELUActivation
+
+    for module in model.modules():
+        for name, child in list(module.named_children()):
+            if isinstance(child, NewGELUActivation):
+                setattr(module, name, torch.nn.GELU(approximate="tanh"))
+
+
+FEED_FORWARD = ("mlp", "feed_forward", "ffn", "block_sparse_moe")
+
+
+def last_feed_forward(body: Any) -> Any:
+    """The feed-forward part of the last layer: behind it tokens do not see each other any more. None if it has no
+    name of its own.
+    """
+    import torch
+
+    lists = [module for module in body.modules() if isinstance(module, torch.nn.ModuleList) and len(module)]
+    children = dict(max(lists, key=len)[-1].named_children()) if lists else {}
+    return next((children[name] for name in FEED_FORWARD if name in children), None)
+
+
+@contextmanager
+def only_at(module: Any, lines: Any, columns: Any) -> Iterator[None]:
+    """While this lasts, a module computes states (rows, tokens, d) at (lines[i], columns[i]) only; others become 0."""
+    shape: list[int] = []
+
+    def choose(_module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        shape[:] = inputs[0].shape[:2]
+        return (inputs[0][lines, columns].unsqueeze(0), *inputs[1:])
+
+    def scatter(_module: Any, _inputs: Any, output: Any) -> Any:
+        whole = output.new_zeros(*shape, output.shape[-1])
+        whole[lines, columns] = output[0]
+        return whole
+
+    hooks = [module.register_forward_pre_hook(choose), module.register_forward_hook(scatter)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
 def vocabulary(model: Any) -> int:
     """How many scores the head computes per state."""
     return int(getattr(model.config, "vocab_size", None) or model.get_output_embeddings().weight.shape[0])

@@ -17,6 +17,7 @@ from ._batching import Budget
 from ._encdec import EncoderDecoder
 from ._encode import Ids, encode_pairs, fitted
 from ._packed import Answer, Engine
+from ._trial import settle
 
 AT_ONCE = 4_096  # requests: shows progress and bounds memory
 Encoded = tuple[tuple[str, str] | None, Ids, Ids]  # texts, context, continuation
@@ -36,9 +37,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         budget = self.budget or Budget.on(self.device.type)
         if self.backend == "seq2seq":
             return EncoderDecoder(self.model, self.device, budget)
-        engine = Engine(self.model, self.device, budget)
-        engine.settle()
-        return engine
+        return settle(Engine(self.model, self.device, budget))
 
     def loglikelihood(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[Answer]:
         """(Σ log P(token), is greedy) per request, in order."""

@@ -1,15 +1,14 @@
 """The packed log-likelihood engine: forests of requests through a causal model.
 
 Every token is read once, the vocabulary is scored only where a continuation is predicted, what all texts begin with
-stays in memory as keys and values. Whether a model honours the masks that this needs is tried on a small sample
-against plain rows before the first request; a model that does not is read in plain rows, and the record says so.
+stays in memory as keys and values. Whether a model honours the masks that this needs is found out by `_trial`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -17,22 +16,19 @@ import numpy as np
 
 from figeval.types import JSON
 
-from ._batching import Budget, free_memory, run_batches
-from ._bodies import Kept, bytes_per_token, fixed, growing, head, vocabulary
+from ._batching import Budget, run_batches
+from ._bodies import Kept, fixed, growing, head, only_at, vocabulary
 from ._encode import Scored
-from ._forest import NONE, Forest, Ints, Planner, Row, Shape, Stem, common, grow
-from ._loading import one_line, positions
-from ._views import View, Way, sample_for, ways_for
+from ._forest import NONE, Forest, Ints, Row, Shape, Stem, common, grow, plan_of
+from ._views import View, Way
 
 Answer: TypeAlias = tuple[float, bool]  # Σ log P(token), whether each token was the likeliest
 
 PLAIN = Way("plain rows", Shape(trees=False, stems=False))
 TRUNK = 32  # tokens that two calls have to share before they are kept from one to the next
-TOLERANCE = 1e-4  # nats per request, in single precision
-HALF_TOLERANCE = 0.05  # nats per token in half precision; a wrong mask costs tenths or more
-LOGITS = {"cpu": 64 << 20}  # bytes that scores of the vocabulary may take at a time
+LOGITS = {"cpu": 96 << 20}  # bytes that scores of the vocabulary may take at a time
+BLOCK = 16  # states whose scores stay in a CPU's caches
 LOGITS_ON_ACCELERATOR = 1 << 30
-REFUSALS = (RuntimeError, TypeError, ValueError, KeyError, IndexError, AttributeError, NotImplementedError)
 
 
 @dataclass(slots=True)
@@ -49,7 +45,9 @@ class Tokens:
 
 @dataclass(slots=True)
 class Engine:
-    """Scores continuations with a causal transformers model. Call `settle` before the first request."""
+    """Scores continuations with a causal transformers model: in plain rows, until `_trial.settle` has found a better
+    way.
+    """
 
     model: Any
     device: Any
@@ -57,6 +55,7 @@ class Engine:
     way: Way = PLAIN
     reason: str = ""  # why rows are plain
     body: Any = None  # the module before the head; None where the head cannot be run apart from it
+    last: Any = None  # the feed-forward part of its last layer; None where it cannot be run on chosen states
     tokens: Tokens = field(default_factory=Tokens)
     _trunk: tuple[Ints, Kept] = (NONE, [])
     _last: Ints = field(default_factory=lambda: NONE)  # what the last requests all began with
@@ -66,21 +65,22 @@ class Engine:
         reach = self.way.reach
         far = [index for index, request in enumerate(requests) if reach is not None and len(request.ids) > reach]
         if not far:
-            return self._score(requests, self.way)
+            return self.score_by(self.way, requests)
         apart = set(far)  # longer than what was tried: beyond a sliding window
         near = [index for index in range(len(requests)) if index not in apart]
         answers: dict[int, Answer] = {}
         for rows, way in ((near, self.way), (far, PLAIN)):
-            answers |= dict(zip(rows, self._score([requests[row] for row in rows], way), strict=True))
+            answers |= dict(zip(rows, self.score_by(way, [requests[row] for row in rows]), strict=True))
         return [answers[index] for index in range(len(requests))]
 
-    def _score(self, requests: Sequence[Scored], way: Way) -> list[Answer]:
+    def score_by(self, way: Way, requests: Sequence[Scored]) -> list[Answer]:
+        """The same along a way that is given."""
         import torch
 
         if not requests:
             return []
         forest = grow(requests)
-        plan = Planner(forest, way.shape).plan(self._shared_with_last(forest))
+        plan = plan_of(forest, way.shape, self._shared_with_last(forest))
         self.tokens.plain += sum(len(request.ids) - 1 for request in requests)
         with torch.inference_mode():
             reading = Reading(self, forest, way)
@@ -105,60 +105,17 @@ class Engine:
         """Remember the trunk: the next requests may begin with the same solved examples."""
         self._trunk = (tokens, kept)
 
-    def settle(self) -> None:
-        """Find out, on a sample, how this model can be read: the first way that agrees with plain rows."""
-        self.budget.limit(free_memory(str(self.device)), bytes_per_token(self.model))
-        self.body = self._separable_body()
-        failures = []
-        for way in ways_for(self.model.config):
-            failure = self._difference(way)
-            if not failure:
-                self.way = way
-                break
-            failures.append(f"{way.name}: {failure}")
-        if not self.way.shape.trees:
-            self.reason = "; ".join(failures)
+    def states(self, inputs: JSON, lines: Ints, columns: Ints) -> tuple[Any, Callable[[Any], Any]]:
+        """The states at (lines[i], columns[i]) of a batch, and what makes scores of the vocabulary of some of them."""
+        if self.body is None:
+            return self.model(**inputs).logits[lines, columns], lambda logits: logits
+        with only_at(self.last, lines, columns) if self.last is not None and len(lines) else nullcontext():
+            output = self.body(**inputs)
+        return output.last_hidden_state[lines, columns], partial(head, self.model, self.body, output)
+
+    def forget(self) -> None:
+        """Begin to count anew, with nothing kept."""
         self.tokens, self._trunk, self._last = Tokens(), (NONE, []), NONE
-
-    def _difference(self, way: Way) -> str:
-        """What is wrong with a way, empty if nothing is."""
-        sample = sample_for(self.model.config, positions(self.model))
-        tight = replace(way, shape=replace(way.shape, branches=12, width=24))  # the sample is small
-        plain = self._score(sample, PLAIN)
-        try:
-            values = self._score(sample, tight)
-        except REFUSALS as error:
-            return f"{type(error).__name__}: {one_line(error)[:120]}"
-        apart = max(gap / self._tolerance(request) for gap, request in zip(gaps(plain, values), sample, strict=True))
-        return "" if apart <= 1 else f"differs by {max(gaps(plain, values)):.2g} nats"
-
-    def _tolerance(self, request: Scored) -> float:
-        """By how much a log-likelihood may differ through rounding."""
-        return TOLERANCE if self._precision <= TOLERANCE else HALF_TOLERANCE * request.predicted
-
-    def _separable_body(self) -> Any:
-        """The module whose states make the head give the same scores, tried on a few tokens; None if none does."""
-        import torch
-
-        ids = torch.tensor([[5, 6, 7, 8]], device=self.device)
-        with torch.inference_mode():
-            whole = self.model(input_ids=ids).logits[0, 1:3].float()
-            for body in (self.model.base_model, self.model.get_decoder()):
-                try:
-                    output = body(input_ids=ids)
-                    part = head(self.model, body, output, output.last_hidden_state[0, 1:3]).float()
-                except REFUSALS:
-                    continue
-                if part.shape == whole.shape and torch.allclose(part, whole, rtol=self._precision, atol=1e-4):
-                    return body
-        return None
-
-    @property
-    def _precision(self) -> float:
-        """Relative differences that are rounding."""
-        import torch
-
-        return 1e-4 if next(self.model.parameters()).dtype in (torch.float32, torch.float64) else 2e-2
 
     def describe(self) -> JSON:
         """How it reads, and what that saves."""
@@ -231,37 +188,39 @@ class Reading:
         inputs = {**self.way.inputs(view, engine.model), "past_key_values": cache, "use_cache": cache is not None}
         if cache is None:
             del inputs["past_key_values"]
+        nodes, lines, columns = self._asked_of(rows)
+        self._write_scores(nodes, *engine.states(inputs, lines, columns))
+
+    def _asked_of(self, rows: Sequence[Row]) -> tuple[Ints, Ints, Ints]:
+        """The nodes that predict something, with the line and column in which they stand."""
         chosen = [np.flatnonzero(row.fresh & self.predicts[row.nodes]) for row in rows]
         nodes = np.concatenate([row.nodes[columns] for row, columns in zip(rows, chosen, strict=True)])
-        lines = np.repeat(np.arange(len(rows)), [len(columns) for columns in chosen])
-        columns = np.concatenate(chosen)
-        if engine.body is None:
-            self._write_scores(nodes, engine.model(**inputs).logits[lines, columns], lambda logits: logits)
-        else:
-            output = engine.body(**inputs)
-            to_logits = partial(head, engine.model, engine.body, output)
-            self._write_scores(nodes, output.last_hidden_state[lines, columns], to_logits)
+        return nodes, np.repeat(np.arange(len(rows)), [len(columns) for columns in chosen]), np.concatenate(chosen)
 
     def _write_scores(self, nodes: Ints, states: Any, to_logits: Callable[[Any], Any]) -> None:
         """Write down log P of all that is predicted from the nodes; `states` (nodes, d) in parts that fit."""
         import torch
 
-        size = logits_at_once(self.engine.model, self.engine.device)
-        for start in range(0, len(nodes), size):
-            logits = to_logits(states[start : start + size]).float()
-            lines, predictions = self.forest.predictions_of(nodes[start : start + size])
+        if not len(nodes):
+            return
+        parts = -(-len(nodes) // logits_at_once(self.engine.model, self.engine.device))
+        for part in np.array_split(np.arange(len(nodes)), parts):
+            logits = to_logits(states[part[0] : part[-1] + 1]).float()
+            lines, predictions = self.forest.predictions_of(nodes[part])
             found = (lines, self.forest.asked[predictions, 1], predictions)
             line, word, place = (torch.from_numpy(each).to(logits.device) for each in found)
-            self.logprobs[place] = (logits[line, word] - logits.logsumexp(-1)[line]).to(self.logprobs)
+            self.logprobs[place] = (logits[line, word] - log_normalizers(logits)[line]).to(self.logprobs)
             self.greedy[place] = (logits.argmax(-1)[line] == word).to(self.greedy.device)
+
+
+def log_normalizers(logits: Any) -> Any:
+    """The logarithm of Σ exp over the vocabulary for n states, shape (n,); in blocks that stay in a CPU's caches."""
+    import torch
+
+    rows = BLOCK if logits.device.type == "cpu" else len(logits)
+    return torch.cat([block.logsumexp(-1) for block in logits.split(rows)])
 
 
 def logits_at_once(model: Any, device: Any) -> int:
     """For how many tokens the vocabulary may be scored at a time."""
     return max(1, LOGITS.get(device.type, LOGITS_ON_ACCELERATOR) // (4 * vocabulary(model)))
-
-
-def gaps(left: Sequence[Answer], right: Sequence[Answer]) -> list[float]:
-    """The differences of two sets of log-likelihoods; infinite where one is NaN."""
-    differences = [abs(a - b) for (a, _), (b, _) in zip(left, right, strict=True)]
-    return [math.inf if math.isnan(difference) else difference for difference in differences]

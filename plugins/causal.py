@@ -20,6 +20,7 @@ from figeval.types import JSON, Continuation, Message, Prompt, Reply
 from ._batching import run_batches
 from ._checkpoint import backend_of, has_chat_template, locate, require
 from ._encode import encode_pairs, fitted, is_cut
+from ._lmeval import reply
 from ._loading import hushed, load_errors, load_tokenizer, one_line
 from ._neural import Neural, Setup, measures, prepare
 from ._settings import Configured, Settings
@@ -104,7 +105,8 @@ class LanguageModel(Neural[LanguageSettings, Any]):
         self._note(prompts[0])
         answers = self._written(requests, texts, list(map(len, prompts)))
         cut = frozenset(index for index, ids in enumerate(prompts) if len(ids) > room[index])
-        return Outputs([self._reply(*pair) for pair in zip(requests, answers, strict=True)], cut)
+        pairs = zip(requests, answers, strict=True)
+        return Outputs([reply(lm, text, request.max_new_tokens) for request, text in pairs], cut)
 
     def _written(self, requests: Sequence[Prompt], texts: Sequence[str], lengths: Sequence[int]) -> list[str]:
         """What lm-eval writes, a batch of prompts of about one length at a time."""
@@ -125,11 +127,6 @@ class LanguageModel(Neural[LanguageSettings, Any]):
         with hushed():
             costs = [length + request.max_new_tokens for length, request in zip(lengths, requests, strict=True)]
             return run_batches(costs, forward, self.budget)
-
-    def _reply(self, request: Prompt, text: str) -> Reply:
-        """lm-eval does not say why it stopped: an answer of all the tokens it may have was cut off."""
-        written = len(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-        return Reply(text=text, finish="length" if written >= request.max_new_tokens else "stop")
 
     @cached_property
     def tokenizer(self) -> Any:

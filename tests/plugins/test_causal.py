@@ -95,7 +95,8 @@ def test_other_kinds(kind: str, head: str, workshop: Workshop) -> None:
 
 def test_memory_that_runs_out_once_halves_the_budget(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = hf(str(workshop("gpt2", "LMHeadModel")))
-    wanted = backend.loglikelihood(REQUESTS).values
+    requests = [Continuation(f"{n} {line}", " Yes") for line in LINES for n in range(4)]
+    wanted = backend.loglikelihood(requests).values
     original, failed = backend.network.model.forward, []
 
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -105,7 +106,7 @@ def test_memory_that_runs_out_once_halves_the_budget(workshop: Workshop, monkeyp
         return original(*args, **kwargs)
 
     monkeypatch.setattr(backend.network.model, "forward", forward)
-    np.testing.assert_allclose(backend.loglikelihood(REQUESTS).values, wanted, rtol=1e-4)
+    np.testing.assert_allclose(backend.loglikelihood(requests).values, wanted, rtol=1e-4)
     assert backend.describe()["halved"] == 1
 
 

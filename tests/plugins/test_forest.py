@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.builtin.plugins._encode import Scored
-from figeval.builtin.plugins._forest import Planner, Shape, Stem, grow
+from figeval.builtin.plugins._forest import Shape, Stem, grow, plan_of
 
 tokens = st.integers(0, 3)
 requests = st.lists(
@@ -59,7 +59,7 @@ def test_every_request_finds_its_predictions(asked: list[Scored]) -> None:
 @given(requests, shapes)
 def test_in_every_plan_a_token_sees_its_text_and_nothing_else(asked: list[Scored], shape: Shape) -> None:
     forest = grow(asked)
-    plan = Planner(forest, shape).plan()
+    plan = plan_of(forest, shape)
     predicted = []
     for seen, fresh in texts_of(plan):
         node = seen[-1]
@@ -72,7 +72,7 @@ def test_in_every_plan_a_token_sees_its_text_and_nothing_else(asked: list[Scored
 
 @given(requests)
 def test_unbranched_rows_are_unbranched(asked: list[Scored]) -> None:
-    plan = Planner(grow(asked), Shape(trees=False, stems=False)).plan()
+    plan = plan_of(grow(asked), Shape(trees=False, stems=False))
     assert not plan.stems
     assert all((row.end == len(row)).all() for row in plan.rows)
 
@@ -85,10 +85,10 @@ def test_what_a_plan_costs() -> None:
     stories = [[story, *generator.integers(10, 1000, 39).tolist()] for story in range(2000, 2020)]
     asked = [Scored((*shots, *story, *proverb), 7) for story in stories for proverb in proverbs]
     forest = grow(asked)
-    plan = Planner(forest, Shape()).plan()
+    plan = plan_of(forest, Shape())
     assert plan.read == len(forest.tokens) == 300 + 20 * (40 + 30 * 6)
     (trunk,) = plan.stems
     assert len(trunk.nodes) == 300
     assert max(map(len, trunk.rows)) <= 256 + 40
-    plain = Planner(forest, Shape(trees=False, stems=False)).plan()
+    plain = plan_of(forest, Shape(trees=False, stems=False))
     assert plain.read == sum(len(request.ids) - 1 for request in asked)

@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.builtin.plugins import _bodies, _packed, _views
+from figeval.builtin.plugins import _bodies, _packed, _trial, _views
 from figeval.builtin.plugins._batching import Budget
 from figeval.builtin.plugins._encode import Scored
 from figeval.builtin.plugins._packed import Engine
+from figeval.builtin.plugins._trial import settle
 from tests.plugins.architectures import ALL, PACKED, PLAIN, POSITIONS, SHARING, WORDS, build
 
 Answer = tuple[float, bool]
 
 
 def engine_for(model: Any, rows: int | None = None) -> Engine:
-    engine = Engine(model, torch.device("cpu"), Budget.on("cpu", rows))
-    engine.settle()
-    return engine
+    return settle(Engine(model, torch.device("cpu"), Budget.on("cpu", rows)))
 
 
 def naive(model: Any, request: Scored) -> Answer:
@@ -186,8 +185,30 @@ def test_memory_that_runs_out_halves_the_batch(monkeypatch: pytest.MonkeyPatch) 
     assert engine.budget.halved >= 1
 
 
+@pytest.mark.parametrize("name", PACKED)
+def test_the_last_feed_forward_part_is_run_where_something_is_predicted(name: str) -> None:
+    engine = engine_for(build(name))
+    # OPT's two halves are not one module; GPT-OSS' returns more than states.
+    assert (engine.last is None) == (name in {"OPT", "GptOss"})
+    if engine.last is not None:
+        seen = []
+        engine.last.register_forward_hook(lambda _module, inputs, _output: seen.append(inputs[0].shape[:-1].numel()))
+        agrees(engine, some_requests())
+        predicting = sum(request.predicted for request in some_requests())
+        assert min(seen) <= predicting < engine.tokens.read
+
+
+def test_an_activation_in_one_pass_is_the_same() -> None:
+    model = build("GPT2")
+    requests = some_requests()
+    wanted = [naive(model, request) for request in requests]
+    engine = engine_for(model)
+    assert isinstance(model.transformer.h[0].mlp.act, torch.nn.GELU)
+    assert [value for value, _ in engine.score(requests)] == pytest.approx([value for value, _ in wanted], abs=1e-4)
+
+
 def test_little_free_memory_makes_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_packed, "free_memory", lambda _device: 4 * 100 * (8 * 32 + 4 * 64) * 4)
+    monkeypatch.setattr(_trial, "free_memory", lambda _device: 4 * 100 * (8 * 32 + 4 * 64) * 4)
     engine = engine_for(build("Llama"))
     assert engine.budget.tokens == 100
     agrees(engine, some_requests())
