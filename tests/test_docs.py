@@ -20,7 +20,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/plugins.md", "docs/statistics.md", "docs/architecture.md")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    *(f"docs/{name}.md" for name in ("architecture", "llm", "plugins", "statistics")),
+)
 BLOCK = re.compile(
     r"(?P<notes>(?:^<!--[^\n]*-->\n)*)"  # comments right above it
     r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",

@@ -1,4 +1,4 @@
-"""ePiC's files → rows: `epic:retrieval_all`, `epic:retrieval_{seen,unseen}_{train,test}`, `epic:mcq{,_random}`.
+"""ePiC's files → rows: `epic:retrieval_all`, `epic:retrieval_{seen,unseen}_{train,test}`, `epic:mcq{,_random,_train}`.
 
 Every text is given twice: as written, and under the same key with `_lower` as the authors' code uses it (stripped and
 lower-cased). Lower-casing happens here and nowhere else, so the 250 candidates of all rows are one tuple.
@@ -7,6 +7,7 @@ The proverb Q55 ends in a scraped label, which is removed; nothing else is chang
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -18,6 +19,7 @@ from figeval.errors import DataError, near
 
 SCRAPED_TAIL = "Link to proverb"
 SPLITS = {f"retrieval_{kind}_{part}": (kind, part) for kind in ("seen", "unseen") for part in ("train", "test")}
+SOLVED, DISTRACTORS = "mcq_train", 4
 ITEMS = {"mcq": "mcq_items.jsonl", "mcq_random": "mcq_random_items.jsonl"}
 
 
@@ -38,7 +40,9 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
         return split_rows(*SPLITS[path], context)
     if path in ITEMS:
         return item_rows(ITEMS[path], read_corpus(context))
-    known = ["retrieval_all", *SPLITS, *ITEMS]
+    if path == SOLVED:
+        return solved_rows(context)
+    known = ["retrieval_all", *SPLITS, *ITEMS, SOLVED]
     raise DataError(f"epic has no rows {path!r}{near(path, known)}; it has {', '.join(known)}")
 
 
@@ -111,6 +115,18 @@ def item_rows(name: str, corpus: Corpus) -> Iterator[Row]:
         raise DataError(f"{file} is missing; make it with `figeval build epic-mcq`")
     for number, item in enumerate(read_jsonl(file), 1):
         yield item_row(item, corpus, f"{name}, item {number}")
+
+
+def solved_rows(context: DataContext) -> Iterator[Row]:
+    """Items to be shown as solved examples: narratives of the seen training split, distractors drawn at random from
+    the narrative's id.
+    """
+    corpus = read_corpus(context)
+    for key in read_json(context.fetch("epic", "task_1_proverb_only_seen_train_data_indices.json")):
+        generator, gold = random.Random(f"epic {SOLVED} {key}"), proverb_of(key)
+        options = [gold, *generator.sample([other for other in corpus.proverbs if other != gold], DISTRACTORS)]
+        generator.shuffle(options)
+        yield item_row({"id": key, "options": options, "gold": options.index(gold)}, corpus, SOLVED)
 
 
 def item_row(item: Row, corpus: Corpus, where: str) -> Row:

@@ -166,3 +166,21 @@ def test_real_q55_is_clean_and_nothing_else_is_changed(real: DataContext) -> Non
     assert {key for key in cleaned if cleaned[key] != published[key]} == {"Q55"}
     assert published["Q55"] == cleaned["Q55"] + rows.SCRAPED_TAIL
     assert len(cleaned["Q55"]) == 68
+
+
+def test_solved_items_are_drawn_from_the_training_split(small: DataContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "DISTRACTORS", 2)
+    found = list(rows.open("mcq_train", small))
+    assert [row["id"] for row in found] == ["Q2N1", "Q1N1", "Q55N1"]
+    for row in found:
+        assert row["option_ids"][row["gold"]] == row["proverb_id"]
+        assert len(set(row["options"])) == 3
+    assert found == list(rows.open("mcq_train", small))
+
+
+def test_solved_items_of_the_real_data_are_no_test_items(real_data: None) -> None:
+    context = DataContext(folder=Path(), fetch=fetch)
+    solved, asked = list(rows.open("mcq_train", context)), list(rows.open("mcq", context))
+    assert len(solved) == 1500
+    assert not {row["id"] for row in solved} & {row["id"] for row in asked}
+    assert 200 < Counter(row["gold"] for row in solved)[0] < 400
