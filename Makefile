@@ -42,6 +42,8 @@ unit: $(VENV)/.dev
 bench: $(VENV)/.dev  ## speed and memory beside the peers
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/embed.py
+	$(BIN)/python bench/loglikelihood.py
+	$(BIN)/python bench/extractor.py
 
 # The first is the lower bound of pyproject.toml, the second the newest that it allows.
 LM_EVAL := 'lm-eval==0.4.10' 'lm-eval<0.5'
