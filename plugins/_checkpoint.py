@@ -91,6 +91,15 @@ def has_chat_template(checkpoint: Checkpoint) -> bool:
     return bool(described.get("chat_template")) or (template is not None and template.is_file())
 
 
+def check_chat_template(checkpoint: Checkpoint, apply: bool | None) -> None:
+    """Raise `ModelError` for a chat template without a word on whether to use it, or for none that is to be used."""
+    chats = has_chat_template(checkpoint)
+    if chats and apply is None:
+        raise ModelError(f"{checkpoint.model!r} has a chat template; say --apply_chat_template or --no_chat_template")
+    if apply and not chats:
+        raise ModelError(f"{checkpoint.model!r} has no chat template; leave --apply_chat_template out")
+
+
 def is_hub_id(model: str) -> bool:
     """Whether the text could name a repository of the model hub."""
     return bool(HUB_ID.fullmatch(model)) and not model.startswith(".")

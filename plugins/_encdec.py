@@ -12,6 +12,7 @@ from figeval.types import JSON
 from ._batching import Budget, run_batches
 from ._encode import Scored
 from ._packed import Answer, Tokens, logits_at_once
+from ._tokens import padded
 
 IGNORED = -100
 
@@ -93,15 +94,3 @@ def gathered(requests: Sequence[Scored]) -> list[Story]:
     for index, request in enumerate(requests):
         stories.setdefault(request.ids[: -request.predicted], []).append(index)
     return [Story(ids, indexes) for ids, indexes in stories.items()]
-
-
-def padded(rows: Sequence[Sequence[int]], filler: int, device: Any) -> tuple[Any, Any]:
-    """Token ids (rows, longest), padded on the right, and their mask."""
-    import numpy as np
-    import torch
-
-    lengths = np.array([len(row) for row in rows])
-    mask = np.arange(lengths.max()) < lengths[:, None]
-    ids = np.full(mask.shape, filler, dtype=np.int64)
-    ids[mask] = np.concatenate(rows)
-    return torch.from_numpy(ids).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)

@@ -157,9 +157,10 @@ def plan_of(forest: Forest, shape: Shape, trunk: int = 0) -> Stem:
     The first `trunk` tokens, which all texts share, are to be a stem of their own, whether that pays here or not. Else
     it is what all texts begin with if that saves more than a pass costs: all rows can still share batches.
     """
-    if not shape.stems:
-        return Planner(forest, shape).plan()
-    plain, kept = Planner(forest, shape).plan(trunk), Planner(forest, shape).plan(trunk or forest.trunk)
+    plain = Planner(forest, shape).plan(trunk if shape.stems else 0)
+    if trunk or not (shape.stems and forest.trunk):
+        return plain
+    kept = Planner(forest, shape).plan(forest.trunk)
     return kept if plain.read - kept.read >= PASS else plain
 
 

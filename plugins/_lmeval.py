@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partialmethod
 from importlib import import_module
 from importlib.metadata import entry_points, version
 from typing import Any
 
-from figeval.types import Reply
+from figeval.types import JSON, Prompt, Reply
 
 from ._loading import hushed
 
@@ -54,6 +54,19 @@ def silent() -> Iterator[None]:
             yield
         finally:
             tqdm.__init__ = begin
+
+
+def instances(method: str, arguments: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Requests as a method of an LM wants them."""
+    from lm_eval.api.instance import Instance
+
+    numbered = enumerate(arguments)
+    return [Instance(method, {}, given, index, metadata=("figeval", index, 1)) for index, given in numbered]
+
+
+def decoding(request: Prompt) -> JSON:
+    """Greedy, up to a stop text. A new list each time: some of lm-eval's models add to it."""
+    return {"until": list(request.stop), "max_gen_toks": request.max_new_tokens, "do_sample": False}
 
 
 def written_tokens(lm: Any, text: str) -> int | None:

@@ -185,9 +185,8 @@ class Reading:
         engine = self.engine
         engine.tokens.read += sum(map(len, rows))
         view = View.of(self.forest, rows, before, engine.device)
-        inputs = {**self.way.inputs(view, engine.model), "past_key_values": cache, "use_cache": cache is not None}
-        if cache is None:
-            del inputs["past_key_values"]
+        kept = {} if cache is None else {"past_key_values": cache}  # state-space models know no such argument
+        inputs = {**self.way.inputs(view, engine.model), **kept, "use_cache": cache is not None}
         nodes, lines, columns = self._asked_of(rows)
         self._write_scores(nodes, *engine.states(inputs, lines, columns))
 

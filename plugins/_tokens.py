@@ -25,17 +25,23 @@ class Tokens:
 
     def tensors(self, rows: Sequence[int], device: Any) -> dict[str, Any]:
         """The rows as tensors (rows, longest), padded on the right, and their attention mask."""
-        import numpy as np
-        import torch
-
-        lengths = np.array([len(self.fields[IDS][row]) for row in rows])
-        mask = np.arange(lengths.max()) < lengths[:, None]  # (rows, longest)
-        batch = {"attention_mask": torch.from_numpy(mask.astype(np.int64))}
+        batch: dict[str, Any] = {}
         for name, values in self.fields.items():
-            padded = np.full(mask.shape, self.padding if name == IDS else 0, dtype=np.int64)
-            padded[mask] = np.concatenate([values[row] for row in rows])
-            batch[name] = torch.from_numpy(padded)
-        return {name: tensor.to(device) for name, tensor in batch.items()}
+            filler = self.padding if name == IDS else 0
+            batch[name], batch["attention_mask"] = padded([values[row] for row in rows], filler, device)
+        return batch
+
+
+def padded(rows: Sequence[Sequence[int]], filler: int, device: Any) -> tuple[Any, Any]:
+    """Numbers per token as a tensor (rows, longest), filled up on the right, and the mask of what is no filling."""
+    import numpy as np
+    import torch
+
+    lengths = np.array([len(row) for row in rows])
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    whole = np.full(mask.shape, filler, dtype=np.int64)
+    whole[mask] = np.concatenate(rows)
+    return torch.from_numpy(whole).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)
 
 
 def tokenize(tokenizer: Any, texts: Sequence[str], limit: int | None, seconds: Sequence[str] | None = None) -> Tokens:

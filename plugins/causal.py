@@ -8,7 +8,7 @@ left to right while every token sees itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,9 @@ from figeval.hookspecs import hookimpl
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ._batching import run_batches
-from ._checkpoint import backend_of, has_chat_template, locate, require
+from ._checkpoint import backend_of, check_chat_template, locate, require
 from ._encode import encode_pairs, fitted, is_cut
-from ._lmeval import reply
+from ._lmeval import decoding, instances, reply
 from ._loading import hushed, load_errors, load_tokenizer, one_line
 from ._neural import Neural, Setup, measures, prepare
 from ._settings import Configured, Settings
@@ -60,9 +60,10 @@ class LanguageSettings(Settings):
     @property
     def passed_on(self) -> JSON:
         """The options that lm-eval is given as they are."""
-        ours = {field.name for field in fields(Settings)} - {"max_length", "trust_remote_code"}
+        shared = {field.name for field in fields(Settings)} - {"max_length", "trust_remote_code"}
+        ours = shared | {"apply_chat_template"}
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ours}
-        return {name: value for name, value in given.items() if value is not None and name != "apply_chat_template"}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class LanguageModel(Neural[LanguageSettings, Any]):
@@ -110,19 +111,10 @@ class LanguageModel(Neural[LanguageSettings, Any]):
 
     def _written(self, requests: Sequence[Prompt], texts: Sequence[str], lengths: Sequence[int]) -> list[str]:
         """What lm-eval writes, a batch of prompts of about one length at a time."""
-        from lm_eval.api.instance import Instance
-
-        options = [
-            {"until": list(request.stop), "max_gen_toks": request.max_new_tokens, "do_sample": False}
-            for request in requests
-        ]
-        instances = [
-            Instance("generate_until", {}, args, index, metadata=("figeval", index, 1))
-            for index, args in enumerate(zip(texts, options, strict=True))
-        ]
+        asked = instances("generate_until", zip(texts, map(decoding, requests), strict=True))
 
         def forward(rows: list[int]) -> list[Any]:
-            return list(self.network.generate_until([instances[row] for row in rows], disable_tqdm=True))
+            return list(self.network.generate_until([asked[row] for row in rows], disable_tqdm=True))
 
         with hushed():
             costs = [length + request.max_new_tokens for length, request in zip(lengths, requests, strict=True)]
@@ -143,8 +135,7 @@ class LanguageModel(Neural[LanguageSettings, Any]):
 
         thinking = self.setup.settings.enable_thinking
         options = {} if thinking is None else {"enable_thinking": thinking}
-        turns = [asdict(message) for message in messages]
-        turns = [{**turn, "content": turn["content"].strip()} for turn in turns]
+        turns = [{"role": message.role, "content": message.content.strip()} for message in messages]
         try:
             text = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **options)
         except TemplateError as error:
@@ -220,11 +211,7 @@ def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, *kinds)
-    chats = has_chat_template(checkpoint)
-    if chats and settings.apply_chat_template is None:
-        raise ModelError(f"{settings.model!r} has a chat template; say --apply_chat_template or --no_chat_template")
-    if settings.apply_chat_template and not chats:
-        raise ModelError(f"{settings.model!r} has no chat template; leave --apply_chat_template out")
+    check_chat_template(checkpoint, settings.apply_chat_template)
     return LanguageModel(prepare(settings, checkpoint), backend_of(checkpoint) or kinds[0])
 
 

@@ -20,7 +20,7 @@ from figeval.protocols.extract import VERSION
 from figeval.protocols.orders import as_they_are, folded, seen
 from figeval.protocols.reading import READERS, Reader
 from figeval.protocols.routes import Briefing
-from figeval.records.folder import PredictionWriter, RunFolder, cure, find_record, read_record
+from figeval.records.folder import RunFolder, find_record, read_record
 from figeval.records.rows import prediction_row
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.taskdef.survey import survey
@@ -74,7 +74,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     stored = list(folder.rows(task.task))
     read = list(reader.rows(stored, variant.examples()))
     before, acc_before = _statuses(stored), _accuracy(task)
-    _replace(folder, task.task, read)
+    folder.replace(task.task, read)
     by = [one.by for one in task.breakdowns]
     sum_up(task, lambda: folder.rows(task.task), measures, strict=variant.task.group is not None, by=by, seed=seed)
     task.extractor = str(VERSION)
@@ -155,15 +155,3 @@ def _differ(old: JSON, new: JSON) -> int:
 
 def _accuracy(task: TaskRecord) -> float | None:
     return next((score.value for score in task.scores if score.metric == "acc"), None)
-
-
-def _replace(folder: RunFolder, task: str, rows: Iterable[JSON]) -> None:
-    """Put other rows into a predictions file, at once or not at all."""
-    file = folder.predictions_file(task)
-    draft = file.with_suffix(".jsonl.part")
-    with cure(file):
-        with draft.open("wb", buffering=0) as stream:
-            writer = PredictionWriter(stream, draft)
-            for row in rows:
-                writer.write(row)
-        draft.replace(file)

@@ -88,6 +88,14 @@ class RunFolder:
             rewrite(file, kept)
         return dropped
 
+    def replace(self, task: str, rows: Iterable[JSON]) -> None:
+        """Put other rows in the place of the stored ones, atomically."""
+        file = self.predictions_file(task)
+        with replacing(file) as stream:
+            writer = PredictionWriter(stream, file)
+            for row in rows:
+                writer.write(row)
+
     def arrange(self, task: str, ids: Iterable[str]) -> None:
         """Put rows into the order of these ids, if they are not: what came later by a detour goes where it belongs."""
         file = self.predictions_file(task)
@@ -156,12 +164,19 @@ def indexed(file: Path) -> Iterator[tuple[JSON, Place]]:
 
 def rewrite(file: Path, places: Iterable[Place]) -> None:
     """Replace a predictions file, atomically, by some of its lines in this order."""
+    with replacing(file) as new, file.open("rb") as old:
+        for begin, length in places:
+            old.seek(begin)
+            new.write(old.read(length))
+
+
+@contextmanager
+def replacing(file: Path) -> Iterator[IO[bytes]]:
+    """A stream whose content takes the place of a predictions file, at once or not at all."""
     draft = file.with_suffix(".jsonl.part")
     with cure(file):
-        with file.open("rb") as old, draft.open("wb") as new:
-            for begin, length in places:
-                old.seek(begin)
-                new.write(old.read(length))
+        with draft.open("wb") as stream:
+            yield stream
         draft.replace(file)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from figeval.errors import ModelError, near
 from figeval.types import JSON
 
-from .._checkpoint import Checkpoint, backend_of, has_chat_template, locate
+from .._checkpoint import Checkpoint, backend_of, check_chat_template, locate
 from .._files import fingerprint
 from .._lmeval import lm_eval_version, model_registry, silent
 from .._loading import load_errors, one_line
@@ -93,13 +93,7 @@ class Wanted:
                 f"lm_eval:{self.name} cannot use {checkpoint.model!r}, which is a {checkpoint.architecture}: lm-eval "
                 f"would read it from left to right; use --model {served}:{checkpoint.model}"
             )
-        chats = has_chat_template(checkpoint)
-        if chats and apply_chat_template is None:
-            raise ModelError(
-                f"{checkpoint.model!r} has a chat template; say --apply_chat_template or --no_chat_template"
-            )
-        if apply_chat_template and not chats:
-            raise ModelError(f"{checkpoint.model!r} has no chat template; leave --apply_chat_template out")
+        check_chat_template(checkpoint, apply_chat_template)
 
     def build(self) -> Any:
         """The LM.

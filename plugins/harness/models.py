@@ -18,7 +18,7 @@ from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from .._batching import release_memory
 from .._encode import split
-from .._lmeval import lm_eval_version, reply, silent, written_tokens
+from .._lmeval import decoding, instances, lm_eval_version, reply, silent, written_tokens
 from .._loading import choose_device, one_line
 from ..causal import opening_warnings
 from . import _facts as facts
@@ -122,15 +122,11 @@ class LmEvalModel:
         Raises:
             ModelError: it cannot do that after all, or its server does not answer.
         """
-        from lm_eval.api.instance import Instance
-
-        instances = [Instance(method, {}, given, index, metadata=("figeval", index, 1))
-                     for index, given in enumerate(arguments)]  # fmt: skip
         function = getattr(self.lm, method)
         quietly = {"disable_tqdm": True} if "disable_tqdm" in inspect.signature(function).parameters else {}
         try:
             with silent():
-                return list(function(instances, **quietly))
+                return list(function(instances(method, arguments), **quietly))
         except NotImplementedError as error:
             raise ModelError(f"lm_eval:{self.wanted.name} has no {method} after all: {one_line(error)}") from error
         except request_errors(self.wanted) as error:
@@ -193,11 +189,6 @@ class LmEvalModel:
         """Forget the LM; it is made again if need be."""
         vars(self).pop("lm", None)
         release_memory()
-
-
-def decoding(request: Prompt) -> JSON:
-    """Greedy, up to a stop text. A new list each time: some of lm-eval's models add to it."""
-    return {"until": list(request.stop), "max_gen_toks": request.max_new_tokens, "do_sample": False}
 
 
 def request_errors(wanted: Wanted) -> tuple[type[Exception], ...]:

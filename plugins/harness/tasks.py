@@ -32,7 +32,7 @@ from figeval.taskdef.survey import survey
 from figeval.types import Continuation, Example, Prediction, Prompt, Reply, Request
 
 from .._encode import split
-from .._lmeval import model_registry, reply, silent
+from .._lmeval import decoding, model_registry, reply, silent
 from ._setting import Reader, Setting, asking_model
 
 model_registry()  # whoever runs our tasks finds our models
@@ -169,8 +169,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
 
     def _decoding(self, request: Prompt) -> dict[str, Any]:
         """Greedy, as in figeval, except for what --gen_kwargs says."""
-        ours = {"until": list(request.stop), "max_gen_toks": request.max_new_tokens, "do_sample": False}
-        return {**ours, **(self.config.generation_kwargs or {})}
+        return {**decoding(request), **(self.config.generation_kwargs or {})}
 
     def _asked(self, doc: Mapping[str, Any], briefing: Briefing) -> Sequence[Request]:
         return next(self.route.start(self.examples[doc["id"]], briefing))
