@@ -11,7 +11,10 @@ from typing import Any
 
 ANSWERED = ("tasks", "model", "model_args", "limit", "num_fewshot", "seed", "routes", "threshold")
 # Flags that came later count only where they are given, so that earlier runs are still found by the same command.
-SINCE = ("system_instruction", "apply_chat_template", "max_new_tokens", "shots", "orders", "prompts", "probes")
+SINCE = (
+    *("system_instruction", "apply_chat_template", "max_new_tokens", "shots", "orders", "prompts", "probes"),
+    *("protocol", "split", "metrics", "temperature"),
+)
 # Options of models behind an API that change how an answer is got, not which.
 UNSEEN = ("max_concurrent", "timeout", "max_retries", "input_price", "output_price", "memo", "api_key_env")
 
@@ -37,6 +40,10 @@ class RunConfig:
     orders: str = ""  # of the options: cyclic, all, or how many
     prompts: tuple[str, ...] = ()  # names of further prompts of the tasks, or "all"
     probes: bool = False  # also ask without the query, and with somebody else's
+    protocol: str = ""  # of the tasks that have one of this name: as published, say
+    split: str = ""  # of the tasks that have one of this name
+    metrics: tuple[str, ...] = ()  # beside those of the tasks
+    temperature: float = 1.0  # of the distributions that are compared (similarity)
     by: tuple[str, ...] = ()
     baselines: bool = True
     log_samples: bool = False

@@ -10,9 +10,11 @@ PAIRS = "figeval.protocols.pairs"
 ROUTES: tuple[tuple[str, set[str], str, set[str]], ...] = (  # protocol, needs, start, template blocks; best first
     ("choice", {"score_pairs"}, f"{CHOICE}:by_pair_score", set()),
     ("choice", {"loglikelihood"}, f"{CHOICE}:by_loglikelihood", {"context", "continuation"}),
+    ("choice", {"embed", "dot"}, f"{CHOICE}:by_dot", set()),
     ("choice", {"embed"}, f"{CHOICE}:by_cosine", set()),
     ("choice", {"generate"}, f"{CHOICE}:by_letter", {"letter"}),
     ("choice", {"loglikelihood"}, f"{CHOICE}:by_letter_likelihood", {"letter"}),  # only by --route
+    ("ranking", {"embed", "dot"}, f"{CHOICE}:by_dot", set()),
     ("ranking", {"embed"}, f"{CHOICE}:by_cosine", set()),
     ("ranking", {"score_pairs"}, f"{CHOICE}:by_pair_score", set()),
     ("ranking", {"loglikelihood"}, f"{CHOICE}:by_loglikelihood", {"context", "continuation"}),

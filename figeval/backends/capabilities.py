@@ -9,7 +9,8 @@
 | `loglikelihood` | `Continuation` | float, Σ log P(token), natural logarithm |
 | `fill` | `Cloze` | tuple of floats, log P(word in the gap), parallel to `words` |
 | `generate` | `Prompt` | `Reply`, or a plain str |
-| `find_spans` | `SpanQuery` | tuple of `Span` |
+| `find_spans` | `SpanQuery` | `ScoredSpan`s, best first; none where nothing was found |
+| `write` | `Inputs` | str, a text from named inputs without a prompt |
 
 Optional methods: `fit(examples)` is called once per task before its first request, with every example of the task's
 `prior` split (its train or test split where there is none; an attribute `fit_splits` names others);
@@ -18,7 +19,8 @@ Optional methods: `fit(examples)` is called once per task before its first reque
 header of the answer, and is there only while a chat template is switched on; an attribute `converses` says whether
 prompts are answered as conversations where that cannot be guessed (see `Model.converses`). `estimate(prompts)` returns
 a line that is shown before the first of them is asked; an attribute `at_once` says how many examples the model can
-well be asked about together, however slow it is.
+well be asked about together, however slow it is. An attribute `similarity = "dot"` says that the vectors of `embed`
+are to be compared by their dot product, as they were in training; it counts as a capability, `dot`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from figeval.types import Cloze, Continuation, PairLabel, Prompt, Request, SpanQuery, Text, TextPair
+from figeval.types import Cloze, Continuation, Inputs, PairLabel, Prompt, Request, SpanQuery, Text, TextPair
 
 CAPABILITIES: dict[type, str] = {
     Text: "embed",
@@ -37,6 +39,7 @@ CAPABILITIES: dict[type, str] = {
     Cloze: "fill",
     Prompt: "generate",
     SpanQuery: "find_spans",
+    Inputs: "write",
 }
 
 T = TypeVar("T")
@@ -55,7 +58,8 @@ class Outputs(Generic[T]):
 
 def capabilities(backend: Any) -> frozenset[str]:
     """The capabilities that a backend object offers."""
-    return frozenset(name for name in CAPABILITIES.values() if callable(getattr(backend, name, None)))
+    offered = frozenset(name for name in CAPABILITIES.values() if callable(getattr(backend, name, None)))
+    return offered | {"dot"} if "embed" in offered and getattr(backend, "similarity", "") == "dot" else offered
 
 
 def ask(backend: Any, requests: Sequence[Request]) -> Outputs[Any]:

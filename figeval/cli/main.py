@@ -112,6 +112,11 @@ def build() -> None:
     """Build the derived data of a benchmark."""
 
 
+@cli.group()
+def analyze() -> None:
+    """Analyse the data of a benchmark."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script. What a user can mend is one line on stderr; a bug shows its traceback."""
     try:

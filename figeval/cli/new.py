@@ -15,6 +15,7 @@ from figeval.errors import TaskError
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 SCAFFOLD = files("figeval.cli") / "scaffold"
+PROTOCOLS = ["choice", "ranking", "pairs", "spans", "joint", "generation", "similarity"]
 directory = click.option(
     "--directory", "-d", type=click.Path(path_type=Path), help="Where the files go, exactly; by default ./NAME."
 )
@@ -27,7 +28,7 @@ def new() -> None:
 
 @new.command()
 @click.argument("name")
-@click.option("--protocol", type=click.Choice(["choice", "ranking", "pairs"]), default="choice", show_default=True)
+@click.option("--protocol", type=click.Choice(PROTOCOLS), default="choice", show_default=True)
 @directory
 def task(name: str, protocol: str, directory: Path | None) -> None:
     """A folder with a task file, three rows, a prompt, a README and a test."""

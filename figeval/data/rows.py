@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,11 +17,13 @@ class DataContext:
 
     `folder` is where the task's YAML lies (resources shipped with it are read from there);
     `fetch(benchmark, path)` returns the local path of an upstream file listed in the benchmark's `sources.yaml`,
-    from the cache, a mirror or upstream, with its sha256 checked.
+    from the cache, a mirror or upstream, with its sha256 checked. What a reader puts into `notes` (which tagger found
+    the keywords, in which version) goes into the settings of the task's record.
     """
 
     folder: Traversable
     fetch: Callable[[str, str], Path]
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
 Opener: TypeAlias = Callable[[str, DataContext], Iterator[Row]]

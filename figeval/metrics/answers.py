@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from figeval.types import Prediction
+from figeval.types import Prediction, Value
 
 
 def answered(prediction: Prediction) -> bool:
@@ -36,7 +36,7 @@ def best(scores: Sequence[float]) -> list[int]:
     return [index for index, score in enumerate(scores) if score == top]
 
 
-def given(prediction: Prediction) -> frozenset[int | str]:
+def given(prediction: Prediction) -> frozenset[Value]:
     """The answers among which the model did not decide: one, or several with the same best score.
 
     Labels where the prediction names them (pairs), option indexes otherwise.
@@ -48,5 +48,5 @@ def given(prediction: Prediction) -> frozenset[int | str]:
         return frozenset({prediction.value})
     if not prediction.scores:
         raise ValueError(f"prediction {prediction.example_id!r} has neither one answer nor scores that tie")
-    names: Sequence[int | str] = prediction.labels or range(len(prediction.scores))
+    names: Sequence[Value] = prediction.labels or range(len(prediction.scores))
     return frozenset(names[index] for index in best(prediction.scores))

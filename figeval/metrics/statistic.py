@@ -7,7 +7,7 @@ one matrix product.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
-    from figeval.types import Prediction
+    from figeval.types import JSON, Prediction
 
 PerExample: TypeAlias = Callable[[Any, "Prediction"], "float | None"]
 
@@ -29,12 +29,39 @@ class Statistic:
     `features(example, prediction)` are k numbers, None where the metric does not apply (no answer, hidden gold).
     `combine(sums)` maps their sums, shape (..., k), to values, shape (...), vectorised, NaN where undefined.
     `is_mean` promises that the features are (value, 1.0) and the score is the mean value: then closed-form
-    intervals hold. All other statistics are bootstrapped.
+    intervals hold. All other statistics are bootstrapped, unless `no_interval` says why that would be wrong.
     """
 
     features: Callable[[Any, Prediction], Sequence[float] | None]
     combine: Callable[[Floats], Floats]
     is_mean: bool = False
+    no_interval: str = ""
+
+
+Features: TypeAlias = "Sequence[float] | None"
+Family: TypeAlias = "Callable[[Sequence[JSON], Sequence[str], Mapping[str, Any]], Mapping[str, Sequence[Features]]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Collective(Statistic):
+    """A score whose per-example numbers depend on the other examples: a nearest neighbour, a word not used before.
+
+    `family(rows, names, settings)` computes the metrics called `names` together, once all rows are there; metrics with
+    the same `family` are one call. It returns their features per row, None where a metric does not apply. `rows` are
+    lines of the predictions file, `settings` those of the task's record.
+    """
+
+    family: Family | None = None
+
+
+def _alone(_example: Any, _prediction: Prediction) -> Features:
+    """Nothing is known from one example."""
+    return None
+
+
+def collective(family: Family, *, no_interval: str = "") -> Collective:
+    """The mean of a number that `family` gives each example as (value, 1.0); with other features their ratio."""
+    return Collective(_alone, ratio, is_mean=not no_interval, no_interval=no_interval, family=family)
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,8 @@ class Tally:
         method, unit = ("bootstrap", "rows") if self.n == self.clusters else ("cluster bootstrap", "clusters")
         if math.isnan(value):
             return value, Interval("none: undefined")
+        if self.statistic.no_interval:
+            return value, Interval(f"none: {self.statistic.no_interval}")
         if self.clusters < FEWEST:
             return value, Interval(f"none: fewer than {FEWEST} {unit}")
         values = resample(sums, self.statistic.combine, seed, repeats)

@@ -83,7 +83,7 @@ def briefing_of(
         system=config.system_instruction,
         chat=model.chat if model is not None else None,
         stop=() if converses else PARAGRAPH,
-        max_new_tokens=config.max_new_tokens or (LONG if converses else SHORT),
+        max_new_tokens=config.max_new_tokens or max(task.max_new_tokens or SHORT, LONG if converses else 0),
     )
 
 

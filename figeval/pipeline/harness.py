@@ -37,6 +37,7 @@ class Harness:
         self.host = host or plugins.host()
         self.include = include
         self._fetch = fetch
+        self._notes: dict[str, dict[str, Any]] = {}
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -68,7 +69,12 @@ class Harness:
         from figeval.data.cache import fetch
 
         folder = task.folder or files("figeval")
-        return read(task.data[split], DataContext(folder, self._fetch or fetch), self.readers)
+        context = DataContext(folder, self._fetch or fetch, self._notes.setdefault(task.data[split], {}))
+        return read(task.data[split], context, self.readers)
+
+    def notes(self, task: TaskSpec, split: str = "test") -> dict[str, Any]:
+        """What the reader of a split has said of it, once its rows were read."""
+        return self._notes.get(task.data.get(split, ""), {})
 
     def examples(self, task: TaskSpec, split: str = "test") -> Iterator[Example]:
         """The examples of a split, made as they are asked for."""

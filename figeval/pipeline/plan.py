@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 from figeval.backends.models import Model, open_model
@@ -13,7 +13,7 @@ from figeval.errors import CapabilityError, TaskError, near
 from figeval.metrics.catalogue import Metric, applicable
 from figeval.pipeline.briefing import briefing_of, shots_of, template_of
 from figeval.pipeline.harness import Harness
-from figeval.pipeline.variants import Variant, check_prompts, variants
+from figeval.pipeline.variants import Variant, check_prompts, chosen, variants
 from figeval.prompt import PromptTemplate, Shots
 from figeval.protocols.extract import VERSION
 from figeval.protocols.orders import in_orders
@@ -37,6 +37,7 @@ class Plan:
     template: PromptTemplate | None  # None on routes that show the model no prompt
     fit_examples: Callable[[tuple[str, ...]], Iterator[Example]]
     available: Survey
+    notes: Mapping[str, Any]  # what the reader of the data says of it
     config: RunConfig
 
     @property
@@ -74,7 +75,7 @@ class Plan:
     def settings(self) -> dict[str, Any]:
         """What the record says of how the task was put. What was not asked for is left out."""
         briefing, config = self.briefing, self.config
-        found: dict[str, Any] = {"num_fewshot": config.num_fewshot, "split": "test"}
+        found: dict[str, Any] = {"num_fewshot": config.num_fewshot, "split": "test", **self.notes}
         if briefing.labels:
             found["labels"] = list(briefing.labels)
         if "threshold" in self.route.name:
@@ -91,20 +92,36 @@ class Plan:
         return found | {key: value for key, value in given.items() if value}
 
 
-def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan]]:
-    """Model and plans; routes are chosen for all tasks before any data is read, and all data before any weights.
+def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan], list[TaskSpec]]:
+    """Model, plans, and the tasks of suites that such a model cannot answer.
+
+    Routes are chosen for all tasks before any data is read, and all data before any weights.
 
     Raises:
         FigevalError: an unknown name, a task that the model cannot answer, a wrong template, broken data.
     """
-    tasks = harness.catalogue.expand(config.tasks)
-    check_prompts(tasks, config.prompts)
+    asked = chosen(config, harness)
+    check_prompts(asked, config.prompts)
+    check_metrics(asked, config, harness.metrics)
     model = opened(config, harness)
+    tasks, left_out = answerable(asked, model, harness, config)
     planner = Planner(config, harness, model)
     routes = [route_of(task, model, harness, config) for task in tasks]
     plans = [plan for task, route in zip(tasks, routes, strict=True) for plan in planner.plans(task, route)]
     _check_breakdowns(config, plans)
-    return model, plans
+    return model, plans, left_out
+
+
+def answerable(
+    tasks: Sequence[TaskSpec], model: Model, harness: Harness, config: RunConfig
+) -> tuple[list[TaskSpec], list[TaskSpec]]:
+    """The tasks for which the model has some route or that were asked for by name, and the others, out of suites.
+
+    A suite of which nothing would be left is kept whole: why it cannot be answered is said of its first task.
+    """
+    open_to = {route.protocol for route in harness.routes if route.needs <= model.offers}
+    kept = [task for task in tasks if task.name in config.tasks or task.protocol in open_to]
+    return (kept, [task for task in tasks if task not in kept]) if kept else (list(tasks), [])
 
 
 def opened(config: RunConfig, harness: Harness) -> Model:
@@ -127,7 +144,7 @@ def opened(config: RunConfig, harness: Harness) -> Model:
 def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) -> Route:
     """The route that a model takes on a task. Raises `CapabilityError` where there is none, or a flag is lost on it."""
     try:
-        route = choose(task.protocol, model.offers, harness.routes, config.routes.get(task.protocol))
+        route = choose(task.protocol, model.offers, harness.routes, config.routes.get(task.protocol, task.route))
     except CapabilityError as error:
         raise CapabilityError(
             f"{model.name} cannot answer {task.name}: {error}; leave {task.name} out of --tasks, or take another model"
@@ -177,7 +194,10 @@ class Planner:
         metrics = metrics_of(task, route, self.config, self.harness.metrics)
         template = template_of(task, route)
         asked_for = [metric.name for metric in metrics]
-        briefing = briefing_of(task, template, shots, self.config, self.model, asked_for)
+        briefing = replace(
+            briefing_of(task, template, shots, self.config, self.model, asked_for),
+            pool=cache(lambda: list(self.harness.examples(task, "train")) if "train" in task.data else []),
+        )
         next(route.start(next(variant.examples()), briefing))  # a wrong template fails here, not after loading
         probed = ("overlap",) if self.config.probes else ()
         return Plan(
@@ -189,6 +209,7 @@ class Planner:
             template=template,
             fit_examples=partial(_fit_examples, self.harness, task),
             available=available,
+            notes=self.harness.notes(task),
             config=self.config,
         )
 
@@ -198,8 +219,22 @@ def metrics_of(task: TaskSpec, route: Route, config: RunConfig, registry: Regist
     told = ("acc_of_all", "parse_rate") if "generate" in route.needs else ()
     repeated = ("consistency", "position_bias") if config.orders else ()
     further = [name for name in (*told, *repeated) if task.protocol in registry.get(name).protocols]
-    names = list(dict.fromkeys((*task.metrics, *further)))
+    asked_for = [name for name in config.metrics if applies(registry.get(name), task)]
+    names = list(dict.fromkeys((*task.metrics, *asked_for, *further)))
     return tuple(applicable(registry, names, task.protocol, route.name))
+
+
+def applies(metric: Metric, task: TaskSpec) -> bool:
+    """Whether a metric is for the task's protocol."""
+    return not metric.protocols or task.protocol in metric.protocols
+
+
+def check_metrics(tasks: Sequence[TaskSpec], config: RunConfig, registry: Registry[Metric]) -> None:
+    """Raise `TaskError` for a metric of --metrics that none of the tasks could have."""
+    for name in config.metrics:
+        metric = registry.get(name)
+        if not any(applies(metric, task) for task in tasks):
+            raise TaskError(f"--metrics {name}: it is for {' and '.join(sorted(metric.protocols))}, not these tasks")
 
 
 def _fit_examples(harness: Harness, task: TaskSpec, splits: tuple[str, ...]) -> Iterator[Example]:

@@ -21,6 +21,7 @@ from figeval.pipeline.summary import summed_up
 from figeval.records import provenance
 from figeval.records.folder import RunFolder
 from figeval.records.schema import ModelRecord, RunRecord, TaskRecord
+from figeval.taskdef import TaskSpec
 from figeval.types import JSON
 
 RUNS = Path("results/runs")
@@ -41,10 +42,11 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
     Raises:
         FigevalError: something the user can mend, before any task was begun or (no room, unusable weights) later.
     """
-    model, plans = prepare(config, harness)
+    model, plans, left_out = prepare(config, harness)
     folder = RunFolder(config.output_path or _default_folder(config))
     with folder.locked():
         record = _begin(folder, config, model, plans)
+        record.warnings = list(_warnings_of_run(plans, left_out, config))
         harness.host.each("run_started", lambda _: {"run": record.model_dump()})
         announce(model, plans, folder)
         session = _Session(config, harness, observer, folder, model, record)
@@ -83,7 +85,6 @@ def _begin(folder: RunFolder, config: RunConfig, model: Model, plans: list[Plan]
             fingerprint=model.fingerprint(),
         ),
         provenance=provenance.collect(),
-        warnings=_warnings_of_run(plans, config),
     )
     stored = folder.read()
     if stored is None:
@@ -142,12 +143,14 @@ def _warnings(plan: Plan, config: RunConfig) -> list[str]:
     return found
 
 
-def _warnings_of_run(plans: list[Plan], config: RunConfig) -> list[str]:
+def _warnings_of_run(plans: list[Plan], left_out: list[TaskSpec], config: RunConfig) -> Iterator[str]:
     cut = {plan.task.name for plan in plans if plan.n < plan.available.n}
-    if not cut:
-        return []
-    tasks = {plan.task.name for plan in plans}
-    return [f"--limit {config.limit}: the first examples of {len(cut)} of {len(tasks)} tasks, not a random sample"]
+    if cut:
+        tasks = {plan.task.name for plan in plans}
+        yield f"--limit {config.limit}: the first examples of {len(cut)} of {len(tasks)} tasks, not a random sample"
+    if left_out:
+        names = ", ".join(task.name for task in left_out)
+        yield f"left out, since such a model cannot answer them: {names}; name one in --tasks to hear why"
 
 
 SAME = ("version", "route", "n", "examples_sha256", "template_sha256", "settings")
@@ -236,6 +239,8 @@ class _Session:
         """Sum up the stored rows, and compute baselines once."""
         self.observer.scoring("scores")
         stored, strict = partial(self.folder.rows, plan.name), plan.task.group is not None
+        if measures.collective:
+            self.folder.replace(plan.name, measures.related(list(stored()), task.settings))
         keys = [key for key in self.config.by if key in plan.available.meta_keys]
         sum_up(task, stored, measures, strict=strict, by=keys, seed=self.config.seed)
         task.warnings.extend(failures(stored()))

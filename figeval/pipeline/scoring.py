@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from figeval.backends.converse import Conversation
 from figeval.backends.memo import Memo
 from figeval.backends.models import Model, open_model
 from figeval.metrics.catalogue import Metric, applicable
-from figeval.metrics.statistic import Statistic
+from figeval.metrics.statistic import Collective, Family, Statistic
 from figeval.metrics.tally import StrictTally, Tally
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.plan import Plan
@@ -35,16 +35,40 @@ class Measures:
         found: dict[str, float | list[float]] = {}
         for name, statistic in self.statistics.items():
             features = statistic.features(example, prediction)
-            if features is None:
-                continue
-            if not all(map(math.isfinite, features)):  # before it is stored, where a mended metric could not undo it
-                raise ValueError(f"metric {name!r} gave {features} for example {example.id!r}; return None instead")
-            found[name] = features[0] if statistic.is_mean else list(features)
+            if features is not None:
+                found[name] = _stored(name, statistic, features, example.id)
         return found
+
+    @property
+    def collective(self) -> bool:
+        """Whether there are metrics that depend on all rows."""
+        return any(isinstance(statistic, Collective) for statistic in self.statistics.values())
+
+    def related(self, rows: Sequence[JSON], settings: Mapping[str, Any]) -> list[JSON]:
+        """The rows with the features of the metrics that depend on the other rows; `settings` are the task's."""
+        families: dict[Family, list[str]] = defaultdict(list)
+        for name, statistic in self.statistics.items():
+            if isinstance(statistic, Collective) and statistic.family is not None:
+                families[statistic.family].append(name)
+        metrics: list[dict[str, Any]] = [dict(row["metrics"]) for row in rows]
+        for family, names in families.items():
+            for name, features in family(rows, names, settings).items():
+                for row, own, found in zip(rows, metrics, features, strict=True):
+                    own.pop(name, None)
+                    if found is not None:
+                        own[name] = _stored(name, self.statistics[name], found, row["id"])
+        return [{**row, "metrics": own} for row, own in zip(rows, metrics, strict=True)]
 
     def scorecard(self, *, strict: bool) -> Scorecard:
         """An empty scorecard; `strict` adds the accuracy of whole minimal pairs."""
         return Scorecard(self, strict)
+
+
+def _stored(name: str, statistic: Statistic, features: Sequence[float], example: str) -> float | list[float]:
+    """Features as a row keeps them: the value of a mean, a list otherwise."""
+    if not all(map(math.isfinite, features)):  # before it is stored, where a mended metric could not undo it
+        raise ValueError(f"metric {name!r} gave {features} for example {example!r}; return None instead")
+    return features[0] if statistic.is_mean else list(features)
 
 
 class Scorecard:
@@ -155,7 +179,10 @@ class Baselines:
         measures = Measures(metrics, plan.task.labels)
         respondent.learn(plan)
         card = measures.scorecard(strict=plan.task.group is not None)
-        for row in Interview(plan, respondent, route, measures).rows(plan.examples()):
+        rows: Iterable[JSON] = Interview(plan, respondent, route, measures).rows(plan.examples())
+        if measures.collective:
+            rows = measures.related(list(rows), plan.settings)
+        for row in rows:
             card.add(row)
         return card.scores(self.seed)
 

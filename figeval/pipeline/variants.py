@@ -11,7 +11,7 @@ from figeval.config import RunConfig
 from figeval.errors import TaskError, near
 from figeval.pipeline.harness import Harness
 from figeval.taskdef import TaskSpec
-from figeval.taskdef.probes import PROBES
+from figeval.taskdef.probes import PROBED, PROBES
 from figeval.types import Example
 
 Kind: TypeAlias = Literal["task", "prompt", "probe"]
@@ -40,9 +40,31 @@ def variants(task: TaskSpec, config: RunConfig, harness: Harness) -> Iterator[Va
     for name in prompts_of(task, config.prompts):
         worded = task.model_copy(update={"template": task.prompts[name]})
         yield Variant(task=worded, examples=examples, kind="prompt", name=name)
-    for name, probe in PROBES.items() if config.probes else ():
+    for name, probe in PROBES.items() if config.probes and task.protocol in PROBED else ():
         changed = probe(examples, config.seed, task.name)
         yield Variant(task=task, examples=changed, kind="probe", name=name)
+
+
+INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a task: name → the task in its place
+
+
+def chosen(config: RunConfig, harness: Harness) -> list[TaskSpec]:
+    """The tasks of --tasks, those in their place that --protocol and --split name.
+
+    Raises:
+        UnknownName: there is no such task.
+        TaskError: none of the tasks has a protocol or split of that name.
+    """
+    tasks = harness.catalogue.expand(config.tasks)
+    for flag, field in INSTEAD.items():
+        if wanted := getattr(config, flag):
+            known = {name: None for task in tasks for name in getattr(task, field)}
+            if wanted not in known:
+                has = f"they have {', '.join(known)}" if known else "they have no other"
+                raise TaskError(f"--{flag} {wanted}: none of these tasks has it{near(wanted, known)}; {has}")
+            names = [getattr(task, field).get(wanted, task.name) for task in tasks]
+            tasks = harness.catalogue.expand(names)
+    return tasks
 
 
 def prompts_of(task: TaskSpec, wanted: Sequence[str]) -> list[str]:

@@ -16,6 +16,10 @@ def _no_shots(_example: Any) -> Sequence[Any]:
     return ()
 
 
+def _no_pool() -> Sequence[Any]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Briefing:
     """Prompts of one task as one model reads them, and what the task says of its answers.
@@ -23,6 +27,7 @@ class Briefing:
     `block(name, example, **extra)` renders a block of the task's template and nothing around it; `shots(example)` are
     the solved examples to show before it. `chat` turns a conversation into text as the model's chat template does;
     None where there is no template, or none on this side of an API. `metrics` are the names of those asked for.
+    `pool()` are the examples of the training split, for routes that answer with one of them.
     """
 
     block: Callable[..., str]
@@ -35,6 +40,7 @@ class Briefing:
     chat: Chat | None = None
     stop: tuple[str, ...] = ()
     max_new_tokens: int = 16
+    pool: Callable[[], Sequence[Any]] = _no_pool
 
     def turns(self, block: str, example: Any, **extra: Any) -> tuple[Message, ...]:
         """The conversation that ends with this block as a question: system message, solved examples, question.

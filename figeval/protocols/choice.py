@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from figeval.protocols.reading import letters_of, read_letter
 from figeval.protocols.routes import Briefing, Dialogue, decide
-from figeval.protocols.similarity import cosines
+from figeval.protocols.similarity import cosines, dots
 from figeval.types import ChoiceExample, Continuation, RankingExample, Text, TextPair
 
 Options = tuple[str, ...]
@@ -70,3 +70,10 @@ def by_cosine(example: ChoiceExample | RankingExample, _briefing: Briefing) -> D
     options, among = _options(example)
     query, *others = yield (Text(example.query), *_as_texts(options))
     return decide(example.id, cosines(query, others), among)
+
+
+def by_dot(example: ChoiceExample | RankingExample, _briefing: Briefing) -> Dialogue:
+    """Dot product of the embeddings, for models that were trained with it (Ghosh and Srivastava 2022, their code)."""
+    options, among = _options(example)
+    query, *others = yield (Text(example.query), *_as_texts(options))
+    return decide(example.id, dots(query, others), among)

@@ -54,7 +54,7 @@ def seen(example: ChoiceExample, order: Order) -> ChoiceExample:
 def as_they_are(prediction: Prediction, order: Order) -> Prediction:
     """A prediction about options in this order, in terms of the options as they are."""
     scores = tuple(prediction.scores[order.index(option)] for option in range(len(order))) if prediction.scores else ()
-    value = None if prediction.value is None else order[int(prediction.value)]
+    value = order[prediction.value] if isinstance(prediction.value, int) else None
     return replace(prediction, value=value, scores=scores, order=order)
 
 

@@ -18,7 +18,7 @@ GAP = "\ue000"  # a private-use character: stands for the label word while the c
 def _by_scores(example: PairExample, briefing: Briefing, scores: Iterable[float]) -> Prediction:
     """The label with the best score."""
     decided = decide(example.id, scores)
-    value = None if decided.value is None else briefing.labels[int(decided.value)]
+    value = briefing.labels[decided.value] if isinstance(decided.value, int) else None
     return replace(decided, value=value, labels=briefing.labels)
 
 

@@ -1,4 +1,4 @@
-"""Cosines in float64, whatever precision the vectors came in."""
+"""Cosines and dot products in float64, whatever precision the vectors came in."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def cosines(query: Any, others: Sequence[Any]) -> NDArray[np.float64]:
     break a tie.
     """
     matrix = np.asarray(others, dtype=np.float64)  # (n, d)
-    vector = np.asarray(query, dtype=np.float64)  # (d,)
+    lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(np.asarray(query, dtype=np.float64))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray((matrix * vector).sum(axis=1) / (np.linalg.norm(matrix, axis=1) * np.linalg.norm(vector)))
+        return np.asarray(dots(query, matrix) / lengths)
+
+
+def dots(query: Any, others: Any) -> NDArray[np.float64]:
+    """result[i] = query · others[i]; shapes as for `cosines`, and row by row for the same reason."""
+    return np.asarray((np.asarray(others, dtype=np.float64) * np.asarray(query, dtype=np.float64)).sum(axis=1))

@@ -10,7 +10,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from figeval.types import JSON, ChoiceExample, Example, PairExample, Prediction, RankingExample
+from figeval.types import (
+    JSON,
+    ChoiceExample,
+    Example,
+    GenerationExample,
+    JointExample,
+    PairExample,
+    Prediction,
+    RankingExample,
+    SimilarityExample,
+    Span,
+    SpanExample,
+    Value,
+)
 
 TOP = 10
 
@@ -32,16 +45,49 @@ def _pair(example: PairExample, prediction: Prediction) -> JSON:
     return {"gold": example.label, "scores": _finite(prediction.scores)}
 
 
+def _span(example: SpanExample, prediction: Prediction) -> JSON:
+    return {"gold": _value(example.gold), "scores": _finite(prediction.scores)}
+
+
+def _joint(example: JointExample, prediction: Prediction) -> JSON:
+    return {**_ranking(example, prediction), "parts": [_part(part) for part in prediction.parts]}
+
+
+def _generation(_example: GenerationExample, prediction: Prediction) -> JSON:
+    return {"gold": None, "scores": _finite(prediction.scores)}
+
+
+def _similarity(example: SimilarityExample, prediction: Prediction) -> JSON:
+    return {"gold": example.motif, "scores": _finite(prediction.scores)}
+
+
 SPECIFIC: dict[type, Callable[[Any, Prediction], JSON]] = {
     ChoiceExample: _choice,
     RankingExample: _ranking,
     PairExample: _pair,
+    SpanExample: _span,
+    JointExample: _joint,
+    GenerationExample: _generation,
+    SimilarityExample: _similarity,
 }
 
 
 def _finite(scores: Sequence[float]) -> list[float | str | None]:
     """Scores as JSON knows them: NaN is null, infinities are the strings "inf" and "-inf"."""
     return [score if math.isfinite(score) else None if math.isnan(score) else str(score) for score in scores]
+
+
+def _value(value: Value | None) -> int | str | list[int] | None:
+    """An answer as JSON knows it."""
+    return [value.start, value.end] if isinstance(value, Span) else value
+
+
+def _part(part: Prediction) -> JSON:
+    """The span that was found for one part of a joint example."""
+    row: JSON = {"id": part.example_id, "status": part.status, "pred": _value(part.value)}
+    if part.scores:
+        row["scores"] = _finite(part.scores)
+    return row | _written(part)
 
 
 def _written(prediction: Prediction) -> JSON:
@@ -52,7 +98,7 @@ def _written(prediction: Prediction) -> JSON:
 
 def _answer(answer: Prediction) -> JSON:
     """The answer to one order of the options."""
-    row: JSON = {"order": list(answer.order), "status": answer.status, "pred": answer.value}
+    row: JSON = {"order": list(answer.order), "status": answer.status, "pred": _value(answer.value)}
     if answer.scores:
         row |= {"scores": _finite(answer.scores), "tied": answer.tied}
     return row | _written(answer)
@@ -65,7 +111,7 @@ def prediction_row(
     row: JSON = {
         "id": example.id,
         "status": prediction.status,
-        "pred": prediction.value,
+        "pred": _value(prediction.value),
         **SPECIFIC[type(example)](example, prediction),
         "tied": prediction.tied,
         "truncated": prediction.truncated,

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from figeval.types import Finish, Status
 
-SCHEMA_VERSION = "1.1"  # 1.1: answers in words, orders, prompts and probes
+SCHEMA_VERSION = "1.2"  # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity
 
 
 class Stored(BaseModel):
@@ -156,14 +156,34 @@ class AnswerRow(Stored):
     error: str = ""
 
 
+class PartRow(Stored):
+    """The span that was found for one part of a joint example."""
+
+    id: str
+    status: Status
+    pred: list[int] | None = Field(description="start and end in characters, half-open")
+    scores: list[StoredScore] = []
+    raw: str | None = None
+    finish: Finish | None = None
+    error: str = ""
+
+
 class PredictionRow(Stored):
     """One line of `predictions/<task>.jsonl`: what the model answered to one example."""
 
     id: str
     status: Status
-    pred: int | str | None = Field(description="index of an option or candidate, a label, null without an answer")
-    gold: int | str | list[int] | None = Field(description="the right answer; ranking: all right candidates")
-    scores: list[StoredScore] = Field(default=[], description="choice: per option; pairs: per label")
+    pred: int | str | list[int] | None = Field(
+        description="index of an option or candidate, a label, [start, end] of a span in characters, a written text; "
+        "null without an answer"
+    )
+    gold: int | str | list[int] | None = Field(
+        description="the right answer; ranking: all right candidates; generation: null, the references are not ours"
+    )
+    scores: list[StoredScore] = Field(
+        default=[],
+        description="choice: per option; pairs: per label; spans: of the span; similarity: per anchor or dimension",
+    )
     top: list[tuple[int, StoredScore]] = Field(default=[], description="ranking: the best ten candidates, best first")
     relevant_scores: list[StoredScore] = Field(default=[], description="ranking: scores of the right candidates")
     tied: int = Field(description="answers that share the best score")
@@ -177,6 +197,7 @@ class PredictionRow(Stored):
     finish: Finish | None = Field(default=None, description="how that text ended")
     error: str = Field(default="", description="why there is no answer")
     answers: list[AnswerRow] = Field(default=[], description="only with --orders; scores are then shares of answers")
+    parts: list[PartRow] = Field(default=[], description="joint: the spans, in the order of the example's parts")
     texts: list[str] = Field(default=[], description="only with --log_samples")
     all_scores: list[StoredScore] = Field(default=[], description="only with --log_samples")
 

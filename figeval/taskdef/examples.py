@@ -8,7 +8,17 @@ from typing import Any
 from figeval.errors import DataError, near
 from figeval.sandbox import Expression, expression
 from figeval.taskdef.spec import FieldSource, TaskSpec
-from figeval.types import ChoiceExample, Example, PairExample, RankingExample
+from figeval.types import (
+    ChoiceExample,
+    Example,
+    GenerationExample,
+    JointExample,
+    PairExample,
+    RankingExample,
+    SimilarityExample,
+    Span,
+    SpanExample,
+)
 
 Values = Mapping[str, Any]
 
@@ -124,6 +134,11 @@ def _choice(_task: TaskSpec, values: Values, common: dict[str, Any], where: str)
 
 
 def _ranking(_task: TaskSpec, values: Values, common: dict[str, Any], where: str) -> Example:
+    return RankingExample(**_ranked(values, where), **common)
+
+
+def _ranked(values: Values, where: str) -> dict[str, Any]:
+    """The fields of a ranking example."""
     candidates = _texts(values["candidates"], "candidates", where)
     if not candidates:
         raise DataError(f"{where}, field 'candidates': there are no candidates")
@@ -131,13 +146,12 @@ def _ranking(_task: TaskSpec, values: Values, common: dict[str, Any], where: str
     relevant = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     if not relevant:
         raise DataError(f"{where}, field 'relevant': no candidate is relevant")
-    return RankingExample(
-        query=_text(values["query"], "query", where),
-        candidates=candidates,
-        relevant=frozenset(_index(index, "relevant", len(candidates), where) for index in relevant),
-        background=_texts(values.get("background", ()), "background", where),
-        **common,
-    )
+    return {
+        "query": _text(values["query"], "query", where),
+        "candidates": candidates,
+        "relevant": frozenset(_index(index, "relevant", len(candidates), where) for index in relevant),
+        "background": _texts(values.get("background", ()), "background", where),
+    }
 
 
 def _pair(task: TaskSpec, values: Values, common: dict[str, Any], where: str) -> Example:
@@ -148,8 +162,81 @@ def _pair(task: TaskSpec, values: Values, common: dict[str, Any], where: str) ->
     return PairExample(left=left, right=right, label=label, **common)
 
 
+def _span(_task: TaskSpec, values: Values, common: dict[str, Any], where: str) -> SpanExample:
+    text, given, known = (_text(values[field], field, where) for field in ("text", "given", "known"))
+    reference, weight = values.get("reference"), values.get("weight", 1.0)
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or weight <= 0:
+        raise DataError(f"{where}, field 'weight': {weight!r} is no positive number")
+    return SpanExample(
+        text=text,
+        given=given,
+        known=known,
+        gold=_place(values["gold"], text, where),
+        reference=None if reference is None else _text(reference, "reference", where),
+        weight=float(weight),
+        **common,
+    )
+
+
+def _place(gold: Any, text: str, where: str) -> Span | None:
+    """A span given by its words (the first place where they stand) or as [start, end]."""
+    if gold is None:
+        return None
+    if isinstance(gold, str):
+        start = text.find(gold) if gold.strip() else -1
+        if start < 0:
+            what = "does not stand in the text" if gold.strip() else "is empty; write null where it is not known"
+            raise DataError(f"{where}, field 'gold': {gold!r:.80} {what}")
+        return Span(start, start + len(gold))
+    match gold:
+        case [int(start), int(end)] if 0 <= start < end <= len(text):
+            return Span(start, end)
+    raise DataError(f"{where}, field 'gold': {gold!r:.80} is no span of a text of {len(text)} characters: [start, end]")
+
+
+def _joint(task: TaskSpec, values: Values, common: dict[str, Any], where: str) -> Example:
+    """The parts are the span rows of the same query; each has `id`, `given`, `known` and `gold`."""
+    ranked, parts = _ranked(values, where), values["parts"]
+    if not isinstance(parts, Sequence) or not all(isinstance(part, Mapping) for part in parts):
+        raise DataError(f"{where}, field 'parts': expected a list of mappings, found {parts!r:.80}")
+    if not parts:
+        raise DataError(f"{where}, field 'parts': there are no spans; leave the row out")
+    made = []
+    for part in parts:
+        if missing := sorted({"id", "given", "known", "gold"} - set(part)):
+            raise DataError(f"{where}, field 'parts': no {', '.join(missing)} in {dict(part)!r:.80}")
+        shared = {"id": str(part["id"]), "cluster": common["cluster"]}
+        whole = {"text": ranked["query"], "weight": 1 / len(parts), **part}
+        made.append(_span(task, whole, shared, where))
+    return JointExample(**ranked, parts=tuple(made), **common)
+
+
+def _generation(_task: TaskSpec, values: Values, common: dict[str, Any], where: str) -> Example:
+    inputs = values["inputs"]
+    if not isinstance(inputs, Mapping):
+        raise DataError(f"{where}, field 'inputs': expected a mapping of names to texts, found {inputs!r:.80}")
+    read = {
+        name: value if isinstance(value, str) else _texts(value, f"inputs.{name}", where)
+        for name, value in inputs.items()
+    }
+    references = _texts(values["references"], "references", where)
+    if not references or not all(reference.strip() for reference in references):
+        raise DataError(f"{where}, field 'references': {'a text is empty' if references else 'there are none'}")
+    return GenerationExample(inputs=read, references=references, **common)
+
+
+def _similarity(_task: TaskSpec, values: Values, common: dict[str, Any], where: str) -> Example:
+    text, motif = (_text(values[field], field, where) for field in ("text", "motif"))
+    anchors = _texts(values.get("anchors", ()), "anchors", where)
+    return SimilarityExample(text=text, motif=motif, anchors=anchors, **common)
+
+
 BUILDERS: dict[str, Callable[[TaskSpec, Values, dict[str, Any], str], Example]] = {
     "choice": _choice,
     "ranking": _ranking,
     "pairs": _pair,
+    "spans": _span,
+    "joint": _joint,
+    "generation": _generation,
+    "similarity": _similarity,
 }

@@ -2,7 +2,7 @@
 
 A model that does as well without the query answers from the options alone (hypothesis-only baselines: Poliak et al.
 2018; Gururangan et al. 2018), and one that does as well with somebody else's query is not reading it.
-For pairs the left text (the premise) is the query.
+For pairs the left text (the premise) is the query, for spans the part whose counterpart is sought.
 """
 
 from __future__ import annotations
@@ -14,10 +14,16 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from figeval.errors import TaskError
-from figeval.types import ChoiceExample, Example, PairExample, RankingExample
+from figeval.types import ChoiceExample, Example, PairExample, RankingExample, SpanExample
 
 Source: TypeAlias = Callable[[], Iterator[Any]]
-QUERY: dict[type, str] = {ChoiceExample: "query", RankingExample: "query", PairExample: "left"}  # its field
+QUERY: dict[type, str] = {  # its field
+    ChoiceExample: "query",
+    RankingExample: "query",
+    PairExample: "left",
+    SpanExample: "given",
+}
+PROBED = frozenset({"choice", "ranking", "pairs", "spans"})  # the protocols of these
 
 
 def asked_with(example: Example, query: str) -> Example:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from figeval.types import Example
 
 FieldSource = str | int | float | list[Any] | dict[str, str]
-ProtocolName = Literal["choice", "ranking", "pairs"]
+ProtocolName = Literal["choice", "ranking", "pairs", "spans", "joint", "generation", "similarity"]
 NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 RESERVED = ("all", "default", "no_query", "shuffled_query")  # what else stands behind the @ of a record, or means it
 
@@ -21,6 +21,10 @@ PROTOCOL_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "choice": (frozenset({"id", "query", "options", "gold"}), frozenset({"meta"})),
     "ranking": (frozenset({"id", "query", "candidates", "relevant"}), frozenset({"background", "meta"})),
     "pairs": (frozenset({"id", "left", "right", "label"}), frozenset({"meta"})),
+    "spans": (frozenset({"id", "text", "given", "known", "gold"}), frozenset({"reference", "weight", "meta"})),
+    "joint": (frozenset({"id", "query", "candidates", "relevant", "parts"}), frozenset({"background", "meta"})),
+    "generation": (frozenset({"id", "inputs", "references"}), frozenset({"meta"})),
+    "similarity": (frozenset({"id", "text", "motif"}), frozenset({"anchors", "meta"})),
 }
 
 
@@ -64,6 +68,10 @@ class TaskSpec(Named):
     labels: Words = ()  # pairs: in order; the first is the positive one
     verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
     threshold: float = 0.5  # pairs by similarity: at or above is the first label
+    route: str | None = None  # where the task itself is to be put in one way; --route may still choose another
+    protocols: Mapping[str, str] = Field(default_factory=dict)  # --protocol NAME → the task to run in this one's place
+    splits: Mapping[str, str] = Field(default_factory=dict)  # --split NAME → the same
+    max_new_tokens: int | None = None  # of an answer in words
     metrics: tuple[str, ...] = ("acc",)
     cluster: str | None = None  # meta key: examples that share it are not independent
     group: str | None = None  # Jinja expression: minimal pairs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any
 
@@ -67,7 +67,7 @@ class _Canonical:
 
     def __call__(self, example: Example) -> bytes:
         values = {field.name: self._value(getattr(example, field.name)) for field in fields(example)}
-        return json.dumps(values, sort_keys=True, ensure_ascii=True).encode()
+        return json.dumps(values, sort_keys=True, ensure_ascii=True, default=_plain).encode()
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, tuple) and len(value) > 16:
@@ -82,6 +82,11 @@ class _Canonical:
             if len(self._tuples) < 64:
                 self._tuples[id(value)] = known
         return known[1]
+
+
+def _plain(value: Any) -> Any:
+    """Spans and mappings as JSON knows them."""
+    return dict(value) if isinstance(value, Mapping) else asdict(value)
 
 
 def first(examples: Iterable[Example], limit: int | None) -> Iterator[Example]:

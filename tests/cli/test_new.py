@@ -15,7 +15,7 @@ import pytest
 from tests.cli.conftest import Cli
 from tests.processes import figeval
 
-PROTOCOLS = ("choice", "ranking", "pairs")
+PROTOCOLS = ("choice", "ranking", "pairs", "spans", "joint", "generation", "similarity")
 
 
 def run_tests(folder: Path, python: Path | str = sys.executable) -> None:

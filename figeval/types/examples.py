@@ -1,0 +1,150 @@
+"""What is asked: one example class per protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Meta: TypeAlias = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """What every protocol's example carries.
+
+    `meta` holds the columns for breakdowns (`--by idiom`); examples that share `cluster` are not independent and
+    get clustered standard errors; examples that share `group` are minimal pairs (strict accuracy wants all right).
+    """
+
+    id: str
+    meta: Meta = field(default_factory=dict)
+    cluster: str | None = None
+    group: str | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Every text of the example: what a lexical model may learn its word weights from."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceExample(Example):
+    """Pick one of a few options. `gold` is an index into `options`, None when the label is hidden."""
+
+    query: str
+    options: tuple[str, ...]
+    gold: int | None
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.query, *self.options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingExample(Example):
+    """Order many candidates; `relevant` holds the indexes of the right ones.
+
+    `background` are further candidates against which only the `*_all` metrics rank (the unseen split of ePiC is
+    scored among its 100 proverbs and, beside that, among all 250).
+    Examples of one task share the same candidate tuple: it is stored once.
+    """
+
+    query: str
+    candidates: tuple[str, ...]
+    relevant: frozenset[int]
+    background: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.query, *self.candidates, *self.background)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairExample(Example):
+    """Two texts and the relation between them (premise and hypothesis, idiom and paraphrase)."""
+
+    left: str
+    right: str
+    label: str | None
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of text, half-open, in characters: `text[start:end]`."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanExample(Example):
+    """Find in `text` the stretch that stands for `given`, which is a part of `known`.
+
+    `gold` is its place, the first one where the stretch occurs more than once; None when it is hidden. What is scored
+    against is `answer`: the text there, or `reference` where a published mistake scored against something else.
+    `weight` lets rows share the weight of one: 1/k for each of the k spans of a narrative gives means by narrative.
+    """
+
+    text: str
+    given: str
+    known: str
+    gold: Span | None
+    reference: str | None = None
+    weight: float = 1.0
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.text, self.given, self.known)
+
+    @property
+    def answer(self) -> str | None:
+        """The text that a found span is compared with."""
+        return self.text[self.gold.start : self.gold.end] if self.reference is None and self.gold else self.reference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointExample(RankingExample):
+    """Rank the candidates, and find the spans of `parts` in the query (Ghosh and Srivastava 2022, Table 9)."""
+
+    parts: tuple[SpanExample, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.query, *self.candidates, *self.background, *(part.given for part in self.parts))
+
+
+Input: TypeAlias = str | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationExample(Example):
+    """Write a text from named inputs, which are texts or lists of texts (keywords); `references` are human ones."""
+
+    inputs: Mapping[str, Input]
+    references: tuple[str, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        given = ((value,) if isinstance(value, str) else value for value in self.inputs.values())
+        return (*(text for values in given for text in values), *self.references)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimilarityExample(Example):
+    """One text of a nearest-neighbour task: texts of the same `motif` are similar.
+
+    How a text scores against the `anchors` (the 250 proverbs) can stand for it; examples of a task share the tuple.
+    """
+
+    text: str
+    motif: str
+    anchors: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.text, *self.anchors)
