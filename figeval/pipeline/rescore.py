@@ -72,7 +72,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     measures = Measures(metrics_of(variant.task, route, config, harness.metrics), variant.task.labels)
     reader = _Reader(READERS[task.route], _briefing(task, variant, config), measures)
     stored = list(folder.rows(task.task))
-    read = list(reader.rows(stored, variant.examples()))
+    read = measures.related(list(reader.rows(stored, variant.examples())), task.settings)
     before, acc_before = _statuses(stored), _accuracy(task)
     folder.replace(task.task, read)
     by = [one.by for one in task.breakdowns]

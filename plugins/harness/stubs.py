@@ -104,23 +104,26 @@ def task_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
 
 
 def suite_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
-    """Groups without a mean over them, as in figeval; and one for models that only write, where all tasks allow it."""
+    """Groups without a mean over them, as in figeval; and one for models that only write, where it would be another.
+
+    What none of lm-eval's models can answer (a comparison of vectors) is left out, as in a run.
+    """
     harness = _harness(include)
     for entry in harness.catalogue.suites:
         suite = entry.load()
         tasks = harness.catalogue.expand([suite.name])
-        if all(routes_of(harness, task.protocol) for task in tasks):
-            yield {"group": f"{PREFIX}{suite.name}", "task": [f"{PREFIX}{task.name}" for task in tasks]}
-        written = {task.name: _written(harness, task.protocol) for task in tasks}
-        if all(written.values()):
-            names = [f"{PREFIX}{task}{route}" for task, route in written.items()]
-            yield {"group": f"{PREFIX}{suite.name}{IN_WORDS}", "task": names}
+        preferred = [f"{PREFIX}{task.name}" for task in tasks if routes_of(harness, task.protocol)]
+        written = [f"{PREFIX}{task.name}{ending}" for task in tasks for ending in _written(harness, task.protocol)]
+        if preferred:
+            yield {"group": f"{PREFIX}{suite.name}", "task": preferred}
+        if written and written != preferred:
+            yield {"group": f"{PREFIX}{suite.name}{IN_WORDS}", "task": written}
 
 
-def _written(harness: Any, protocol: str) -> str:
-    """How the name of a task ends on its first route by which a model only writes; empty without such a route."""
+def _written(harness: Any, protocol: str) -> list[str]:
+    """How the name of a task ends on the first route by which a model only writes; nothing where there is none."""
     routes = routes_of(harness, protocol)
-    return next((f"_{route.name}" if route is not routes[0] else "" for route in routes if route.needs <= WRITTEN), "")
+    return [f"_{route.name}" if route is not routes[0] else "" for route in routes if route.needs <= WRITTEN][:1]
 
 
 def routes_of(harness: Any, protocol: str) -> list[Any]:
