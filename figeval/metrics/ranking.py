@@ -8,7 +8,7 @@ The plain metrics rank among `candidates`; the `*_all` ones among candidates + b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,11 @@ def _metric(name: str, measure: Callable[[Standing], float], *, background: bool
     metric.__name__ = name
     metric.__doc__ = measure.__doc__
     return metric
+
+
+def acc_near(example: RankingExample, prediction: Prediction) -> float | None:
+    """Accuracy where a candidate that says the same as a relevant one is right, too (`near`)."""
+    return accuracy(replace(example, relevant=example.relevant | example.near), prediction)
 
 
 def recall_at(k: int) -> PerExample:

@@ -125,6 +125,10 @@ def _index(value: Any, field: str, options: int, where: str) -> int:
     return value
 
 
+def _indexes(values: Sequence[Any], field: str, options: int, where: str) -> frozenset[int]:
+    return frozenset(_index(index, field, options, where) for index in values)
+
+
 def _choice(_task: TaskSpec, values: Values, common: dict[str, Any], where: str) -> Example:
     options = _texts(values["options"], "options", where)
     if not options or not all(option.strip() for option in options):
@@ -149,7 +153,8 @@ def _ranked(values: Values, where: str) -> dict[str, Any]:
     return {
         "query": _text(values["query"], "query", where),
         "candidates": candidates,
-        "relevant": frozenset(_index(index, "relevant", len(candidates), where) for index in relevant),
+        "relevant": _indexes(relevant, "relevant", len(candidates), where),
+        "near": _indexes(values.get("near", ()), "near", len(candidates), where),
         "background": _texts(values.get("background", ()), "background", where),
     }
 

@@ -19,10 +19,10 @@ RESERVED = ("all", "default", "no_query", "shuffled_query")  # what else stands 
 # What one row is made into, per protocol: (required fields, optional fields).
 PROTOCOL_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "choice": (frozenset({"id", "query", "options", "gold"}), frozenset({"meta"})),
-    "ranking": (frozenset({"id", "query", "candidates", "relevant"}), frozenset({"background", "meta"})),
+    "ranking": (frozenset({"id", "query", "candidates", "relevant"}), frozenset({"background", "near", "meta"})),
     "pairs": (frozenset({"id", "left", "right", "label"}), frozenset({"meta"})),
     "spans": (frozenset({"id", "text", "given", "known", "gold"}), frozenset({"reference", "weight", "meta"})),
-    "joint": (frozenset({"id", "query", "candidates", "relevant", "parts"}), frozenset({"background", "meta"})),
+    "joint": (frozenset({"id", "query", "candidates", "relevant", "parts"}), frozenset({"background", "near", "meta"})),
     "generation": (frozenset({"id", "inputs", "references"}), frozenset({"meta"})),
     "similarity": (frozenset({"id", "text", "motif"}), frozenset({"anchors", "meta"})),
 }

@@ -66,7 +66,8 @@ class _Canonical:
         self._tuples: dict[int, tuple[Any, str]] = {}
 
     def __call__(self, example: Example) -> bytes:
-        values = {field.name: self._value(getattr(example, field.name)) for field in fields(example)}
+        told = ((field, getattr(example, field.name)) for field in fields(example))
+        values = {field.name: self._value(value) for field, value in told if value or "later" not in field.metadata}
         return json.dumps(values, sort_keys=True, ensure_ascii=True, default=_plain).encode()
 
     def _value(self, value: Any) -> Any:

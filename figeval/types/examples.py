@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Meta: TypeAlias = Mapping[str, str]
+LATER = {"later": True}  # a field that came later: empty, it does not change the fingerprint of a task's examples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,8 @@ class RankingExample(Example):
     """Order many candidates; `relevant` holds the indexes of the right ones.
 
     `background` are further candidates against which only the `*_all` metrics rank (the unseen split of ePiC is
-    scored among its 100 proverbs and, beside that, among all 250).
+    scored among its 100 proverbs and, beside that, among all 250). `near` are candidates that say the same as a
+    relevant one: only `acc_near` counts them as right.
     Examples of one task share the same candidate tuple: it is stored once.
     """
 
@@ -54,6 +56,7 @@ class RankingExample(Example):
     candidates: tuple[str, ...]
     relevant: frozenset[int]
     background: tuple[str, ...] = ()
+    near: frozenset[int] = field(default=frozenset(), metadata=LATER)
 
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102

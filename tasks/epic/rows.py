@@ -1,5 +1,7 @@
 """ePiC's files → rows: `epic:retrieval_all`, `epic:retrieval_{seen,unseen}_{train,test}`, `epic:mcq{,_random,_train}`.
 
+Further rows are made beside this file (`FURTHER`).
+
 Every text is given twice: as written, and under the same key with `_lower` as the authors' code uses it (stripped and
 lower-cased). Lower-casing happens here and nowhere else, so the 250 candidates of all rows are one tuple.
 The proverb Q55 ends in a scraped label, which is removed; nothing else is changed.
@@ -15,12 +17,20 @@ from typing import Any
 
 from figeval.data import DataContext, Row
 from figeval.data.formats import read_json, read_jsonl
-from figeval.errors import DataError, near
+from figeval.errors import DataError
+from figeval.errors import near as near_names
+
+from .duplicates import near_duplicates
 
 SCRAPED_TAIL = "Link to proverb"
 SPLITS = {f"retrieval_{kind}_{part}": (kind, part) for kind in ("seen", "unseen") for part in ("train", "test")}
 SOLVED, DISTRACTORS = "mcq_train", 4
 ITEMS = {"mcq": "mcq_items.jsonl", "mcq_random": "mcq_random_items.jsonl"}
+FURTHER = {  # name → module beside this one, and its function of the context
+    "alignment_seen_train": "alignment:seen_train",
+    "alignment_seen_test": "alignment:seen_test",
+    "alignment_published": "alignment:published",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +52,11 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
         return item_rows(ITEMS[path], read_corpus(context))
     if path == SOLVED:
         return solved_rows(context)
-    known = ["retrieval_all", *SPLITS, *ITEMS, SOLVED]
-    raise DataError(f"epic has no rows {path!r}{near(path, known)}; it has {', '.join(known)}")
+    if path in FURTHER:
+        made: Iterator[Row] = load_target(f"{__package__}.{FURTHER[path]}")(context)
+        return made
+    known = ["retrieval_all", *SPLITS, *ITEMS, SOLVED, *FURTHER]
+    raise DataError(f"epic has no rows {path!r}{near_names(path, known)}; it has {', '.join(known)}")
 
 
 def read_corpus(context: DataContext) -> Corpus:
@@ -81,7 +94,9 @@ def ranking_rows(corpus: Corpus, ids: Iterable[str], *, others: bool = False) ->
         **both("background", tuple(corpus.proverbs[key] for key in background)),
     }
     for key in ids:
-        yield {**narrative_fields(corpus, key, "split"), "relevant": places[proverb_of(key)], **shared}
+        proverb = proverb_of(key)
+        near = sorted(places[other] for other in near_duplicates().get(proverb, ()) if other in places)
+        yield {**narrative_fields(corpus, key, "split"), "relevant": places[proverb], "near": near, **shared}
 
 
 def narrative_fields(corpus: Corpus, key: str, where: str) -> dict[str, Any]:

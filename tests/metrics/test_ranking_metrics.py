@@ -96,3 +96,13 @@ def test_2500_narratives_against_250_proverbs_take_well_under_a_second() -> None
     values = [ranking.mrr(task, answer) for answer in answers]
     assert time.process_time() - started < 1.0
     assert fmean(value for value in values if value is not None) == pytest.approx(0.0244, abs=0.006)
+
+
+def test_a_candidate_that_says_the_same_is_right_for_acc_near_alone():
+    example = RankingExample(
+        id="1", query="q", candidates=("a", "b", "c"), relevant=frozenset({0}), near=frozenset({2})
+    )
+    top_is_near = Prediction(example_id="1", value=2, scores=(0.1, 0.2, 0.3))
+    assert (ranking.accuracy(example, top_is_near), ranking.acc_near(example, top_is_near)) == (0.0, 1.0)
+    tied = Prediction(example_id="1", value=1, scores=(0.1, 0.3, 0.3), tied=2)
+    assert (ranking.accuracy(example, tied), ranking.acc_near(example, tied)) == (0.0, 0.5)

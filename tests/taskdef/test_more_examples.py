@@ -164,3 +164,14 @@ def test_every_value_of_an_example_counts_in_its_fingerprint(protocol, row):
     }
     assert digest() == digest()
     assert digest() != digest(**changed[protocol])
+
+
+def test_a_field_that_came_later_leaves_fingerprints_as_they_were():
+    row = {"id": "1", "text": "t", "sayings": ["x", "y"], "right": 0, "alike": []}
+    fields = {"id": "row.id", "query": "row.text", "candidates": "row.sayings", "relevant": "row.right"}
+
+    def digest(**more):
+        spec = {"name": "t", "protocol": "ranking", "data": {"test": "jsonl:r.jsonl"}, "fields": {**fields, **more}}
+        return survey("t", lambda: build_examples(TaskSpec.model_validate(spec), [row])).sha256
+
+    assert digest() == digest(near="row.alike") != digest(near="[1]")
