@@ -9,5 +9,5 @@ from figeval.registry import ExporterRegister
 @hookimpl
 def register_exporters(register: ExporterRegister) -> None:
     """One module per format."""
-    for name, module in {"csv": "csv", "json": "json_", "latex": "latex", "markdown": "markdown"}.items():
-        register(name, f"{__name__}.{module}:export")
+    for name in ("csv", "json", "latex", "markdown", "published"):
+        register(name, f"{__name__}.{'json_' if name == 'json' else name}:export")

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from figeval.records.schema import RunRecord, ScoreRecord
 
-from ._table import baseline_names, bounds, headings, lines, notes, number
+from ._table import Line, baseline_names, bounds, headings, lines, notes, number
 
 MISSING = "–"
 
 
 def export(runs: Sequence[RunRecord]) -> str:
     """Values with their 95 % interval, the baselines beside them, notes underneath."""
-    table = lines(runs)
-    trivial = baseline_names(table)
+    return table(*columns(runs, lines(runs)), list(remarks(runs)))
+
+
+def columns(runs: Sequence[RunRecord], found: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
+    """The head and the cells of all lines."""
+    trivial = baseline_names(found)
     head = ["task", "metric", "n", *trivial, *headings(runs)]
     body = [
         [
@@ -22,11 +26,21 @@ def export(runs: Sequence[RunRecord]) -> str:
             *(number(line.baselines.get(name)) or MISSING for name in trivial),
             *(cell(line.scores.get(place)) for place in range(len(runs))),
         ]
-        for line in table
+        for line in found
     ]
+    return head, body
+
+
+def remarks(runs: Sequence[RunRecord]) -> Iterator[str]:
+    """What stands under the table."""
+    yield "95 % intervals in brackets, over clusters where examples are not independent."
+    yield from notes(runs)
+
+
+def table(head: Sequence[str], body: Sequence[Sequence[str]], told: Sequence[str]) -> str:
+    """The table, and under it a list."""
     ruler = ["---", "---", *["---:"] * (len(head) - 2)]
-    remarks = ["95 % intervals in brackets, over clusters where examples are not independent.", *notes(runs)]
-    return "\n".join([*map(row, [head, ruler, *body]), "", *(f"- {plain(remark)}" for remark in remarks)]) + "\n"
+    return "\n".join([*map(row, [head, ruler, *body]), "", *(f"- {plain(remark)}" for remark in told)]) + "\n"
 
 
 def row(cells: Iterable[str]) -> str:

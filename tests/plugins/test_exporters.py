@@ -33,7 +33,18 @@ TWO = (
 
 
 def test_the_formats_are_registered() -> None:
-    assert {entry.name for entry in load_exporters(plugins.host())} >= {"csv", "json", "latex", "markdown"}
+    known = {entry.name for entry in load_exporters(plugins.host())}
+    assert known >= {"csv", "json", "latex", "markdown", "published"}
+
+
+def test_the_papers_numbers_stand_beside_ours() -> None:
+    text = export("published", run(task("epic_retrieval_all", scores=[score("acc"), score("recall@5")])))
+    head, _, first, second = text.splitlines()[:4]
+    assert head.endswith("| published |")
+    assert "Sentence-BERT 0.134" in first
+    assert first.count("Sentence-BERT") == 1  # both versions of the paper print it
+    assert second.endswith("| – |")
+    assert "- epic_retrieval_all: ePiC, ACL 2022, Table 4: off the shelf, cosine" in text
 
 
 def test_a_plugin_may_bring_another() -> None:
