@@ -24,9 +24,13 @@ def register_sources(register: SourceRegister) -> None:
 
 @hookimpl
 def register_commands(cli: click.Group) -> None:
-    """`figeval build epic-mcq`."""
+    """`figeval build epic-mcq`, `figeval analyze epic`, `figeval diagnose`."""
+    from .analysis.command import epic
     from .build import epic_mcq
+    from .diagnosis.command import diagnose
 
-    build = cli.commands["build"]
-    assert isinstance(build, click.Group)
-    build.add_command(epic_mcq)
+    for name, command in (("build", epic_mcq), ("analyze", epic)):
+        group = cli.commands[name]
+        assert isinstance(group, click.Group)
+        group.add_command(command)
+    cli.add_command(diagnose)

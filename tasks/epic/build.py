@@ -19,6 +19,8 @@ import click
 from figeval.errors import CapabilityError, FigevalError
 from figeval.types import JSON, RankingExample, Text, TextPair
 
+from .duplicates import listed
+
 if TYPE_CHECKING:
     from figeval.backends.models import Model
 
@@ -94,7 +96,7 @@ def choose(material: Material, scores: Mapping[str, Scores], seed: int) -> dict[
     """The four wrong proverbs of every narrative, as indexes, by kind."""
     from . import distractors
 
-    alike = distractors.alike_matrix(material.proverb_ids, near_duplicates()["groups"])
+    alike = distractors.alike_matrix(material.proverb_ids, listed()["groups"])
     return {
         "mcq": [
             distractors.adversarial(row, gold, alike)
@@ -123,12 +125,6 @@ def read_material() -> Material:
         proverb_ids=tuple(ids_by_place[place] for place in range(len(ids_by_place))),
         proverbs=tuple(split[0]["candidates_lower"]),
     )
-
-
-def near_duplicates() -> JSON:
-    """`near_duplicates.json`: the rule in words, and groups of proverb ids."""
-    content: JSON = json.loads((files(__package__) / "near_duplicates.json").read_text(encoding="utf-8"))
-    return content
 
 
 def score_all(model: Model, material: Material) -> Scores:

@@ -128,7 +128,7 @@ def invented(monkeypatch):
     material = Material(ids, narratives, gold, tuple(f"Q{i}" for i in range(40)), proverbs)
     models = {"letters": Embedder(), "shared": Scorer(), "mute": object()}
     monkeypatch.setattr(build, "read_material", lambda: material)
-    monkeypatch.setattr(build, "near_duplicates", lambda: {"groups": [["Q0", "Q26"], ["Q1", "Q2", "Q3"]]})
+    monkeypatch.setattr(build, "listed", lambda: {"groups": [["Q0", "Q26"], ["Q1", "Q2", "Q3"]]})
     monkeypatch.setattr(build, "open_scorer", lambda name: Model(name, name, models[name]))
     return material
 
@@ -216,7 +216,7 @@ def test_frozen_items_are_what_their_record_says(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_frozen_items_hold_no_two_near_duplicates(kind):
-    groups = [set(group) for group in build.near_duplicates()["groups"]]
+    groups = [set(group) for group in build.listed()["groups"]]
     for line in frozen(kind)[0]:
         assert all(len(group & set(line["options"])) <= 1 for group in groups), line
 
@@ -265,7 +265,7 @@ def test_proverbs_that_share_their_words_are_listed_as_near_duplicates(real_data
     from figeval.builtin.plugins._words import words
 
     material = build.read_material()
-    alike = distractors.alike_matrix(material.proverb_ids, build.near_duplicates()["groups"])
+    alike = distractors.alike_matrix(material.proverb_ids, build.listed()["groups"])
     stems = [{word[:5] for word in words(text) if len(word) > 3} for text in material.proverbs]
     for i, left in enumerate(stems):
         for j, right in enumerate(stems[:i]):
@@ -274,7 +274,7 @@ def test_proverbs_that_share_their_words_are_listed_as_near_duplicates(real_data
 
 
 def test_near_duplicates_name_proverbs_that_exist(real_data):
-    content = build.near_duplicates()
+    content = build.listed()
     names = {name for group in content["groups"] for name in group}
     assert names <= set(build.read_material().proverb_ids)
     assert all(len(group) == len(set(group)) >= 2 for group in content["groups"])

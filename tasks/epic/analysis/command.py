@@ -1,0 +1,101 @@
+"""`figeval analyze epic`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from .corpus import Corpus
+    from .part import Finding, Part
+
+DATA = ("punkt_tab", "vader_lexicon", "stopwords")
+TAGGER = "averaged_perceptron_tagger_eng"
+OUTPUT = "results/analysis/epic"
+
+
+@click.command("epic")
+@click.option(
+    "--output", default=OUTPUT, show_default=True, type=click.Path(path_type=Path), help="Folder to write to."
+)
+@click.option("--wordnet", type=click.Path(path_type=Path), help="Folder of NLTK data that holds corpora/wordnet.")
+@click.option("--no_plots", is_flag=True, help="Numbers only; needs no extra.")
+def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
+    """Recompute the data analysis of the ePiC paper.
+
+    \b
+    Writes analysis.json, CSV tables, and figures as PNG and HTML.
+    NLTK's data (punkt_tab, vader_lexicon, stopwords) must be where NLTK looks, for example in NLTK_DATA.
+    """
+    from rich.console import Console
+
+    from figeval.data import DataContext
+    from figeval.data.cache import digest, fetch
+
+    from .. import plots
+    from . import corpus, language, store
+
+    language.require((*DATA, TAGGER) if wordnet else DATA)
+    if not no_plots:
+        plots.require()
+    content = corpus.read(DataContext(files(__package__), fetch))
+    console = Console()
+    parts = list(analysed(content, wordnet))
+    written = store.write(output, content, parts, digest(fetch("epic", corpus.FILE)))
+    for part in parts:
+        show(part, console)
+    if not no_plots:
+        for name, chart in figures(parts).items():
+            written += plots.save(chart, output, name)
+    click.echo(f"\n{len(written)} files in {output}: {', '.join(path.name for path in written)}")
+
+
+def analysed(content: Corpus, wordnet: Path | None) -> Iterator[Part]:
+    """Every part of the analysis, in the order of the paper."""
+    from . import gender, hyponyms, likeness, overlap, reading, sentiment, sizes, spans
+
+    for room in (sizes, overlap, spans, sentiment, reading, gender):
+        yield room.analyse(content)
+    yield hyponyms.analyse(content, wordnet)
+    yield likeness.analyse(content)
+
+
+def figures(parts: Sequence[Part]) -> dict[str, Any]:
+    """The charts by file name; one whose part was left out is replaced, or left out too."""
+    from . import figures as draw
+
+    sizes, _, spans, sentiment, reading, gender, hyponyms, _ = parts
+    charts = {"sentiment": draw.sentiment(sentiment), "gender": draw.gender(gender)}
+    if not reading.left_out:
+        charts["reading_ease"] = draw.reading_ease(reading)
+    if hyponyms.left_out:
+        return {**charts, "lengths": draw.lengths(sizes, spans)}
+    return {**charts, "hyponyms": draw.hyponyms(hyponyms)}
+
+
+def show(part: Part, console: Any) -> None:
+    """Print a part: measured beside published."""
+    from figeval.report.grid import Grid, say
+
+    console.print()
+    if part.left_out:
+        say(console, f"{part.name}: left out, {part.left_out}")
+        return
+    published = any(found.published for found in part.findings)
+    head = ("what", "measured", "95 %", "paper", "same digits")[: 5 if published else 2]
+    rows = [cells(found)[: len(head)] for found in part.findings]
+    Grid(head, rows, part.name, right=head[1:4]).print(console)
+    for note in dict.fromkeys(found.note for found in part.findings if found.note):
+        say(console, f"  {note}")
+
+
+def cells(found: Finding) -> tuple[str, ...]:
+    """One line of the table."""
+    value = "–" if found.value is None else found.digits(found.value)
+    interval = "" if found.interval is None else " to ".join(map(found.digits, found.interval))
+    verdict = {None: "", True: "yes", False: "no, within the interval" if found.covers else "no"}[found.agrees]
+    return (found.name, value, interval, found.published, verdict)

@@ -1,0 +1,37 @@
+"""Everything the analysis reads: narratives, proverbs and aligned spans."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from figeval.data import DataContext
+
+from .. import rows
+from ..alignment import Pair, read_pairs
+
+FILE = "full_dataset.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Texts as rows.py cleans them, in file order; `spans` are the pairs in use, as annotated."""
+
+    narratives: Mapping[str, str]  # "Q12N3" → text
+    proverbs: Mapping[str, str]  # "Q12" → text
+    spans: Mapping[str, tuple[Pair, ...]]  # "Q12N3" → its pairs
+
+    def by_proverb(self) -> dict[str, list[str]]:
+        """Proverb id → ids of its narratives."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for key in self.narratives:
+            found[rows.proverb_of(key)].append(key)
+        return {key: found[key] for key in self.proverbs}
+
+
+def read(context: DataContext) -> Corpus:
+    """The whole dataset. Raises `DataError` if it cannot be had."""
+    texts = rows.read_corpus(context)
+    spans = {key: tuple(pairs) for key, pairs in read_pairs(context).items()}
+    return Corpus(texts.narratives, texts.proverbs, spans)

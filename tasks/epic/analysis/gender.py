@@ -1,0 +1,93 @@
+"""Gendered words in narratives. Word-list based, not coreference: "Susan" counts only where a "she" follows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from .corpus import Corpus
+from .part import Finding, Part
+
+METHOD = "word-list based, not coreference"
+PRONOUNS: Mapping[str, frozenset[str]] = {
+    "male": frozenset({"he", "him", "his", "himself"}),
+    "female": frozenset({"she", "her", "hers", "herself"}),
+}
+MALE = """
+man men boy boys guy guys male males gentleman gentlemen lad lads father fathers dad dads daddy papa grandfather
+grandfathers grandpa granddad stepfather godfather son sons grandson grandsons stepson brother brothers stepbrother
+uncle uncles nephew nephews husband husbands boyfriend boyfriends fiancé groom bridegroom widower bachelor king kings
+prince princes duke emperor lord lords monk priest mr mister sir actor actors waiter waiters businessman businessmen
+salesman salesmen policeman policemen fireman firemen handyman fisherman hero
+"""
+FEMALE = """
+woman women girl girls gal gals female females lady ladies lass mother mothers mom moms mum mummy mommy mama grandmother
+grandmothers grandma granny stepmother godmother daughter daughters granddaughter granddaughters stepdaughter sister
+sisters stepsister aunt aunts auntie niece nieces wife wives girlfriend girlfriends fiancée bride widow bachelorette
+queen queens princess princesses duchess empress nun nuns mrs ms miss madam actress actresses waitress waitresses
+businesswoman businesswomen saleswoman policewoman housewife heroine
+"""
+NOUNS: Mapping[str, frozenset[str]] = {"male": frozenset(MALE.split()), "female": frozenset(FEMALE.split())}
+LETTERS = re.compile(r"[^\W\d_]+")
+
+
+def analyse(corpus: Corpus) -> Part:
+    """Shares of mentions, and of narratives by the gender they mention more."""
+    both = {gender: PRONOUNS[gender] | NOUNS[gender] for gender in PRONOUNS}
+    mentions = {key: count(text, both) for key, text in corpus.narratives.items()}
+    pronouns = [count(text, PRONOUNS) for text in corpus.narratives.values()]
+    total = {gender: sum(one[gender] for one in mentions.values()) for gender in both}
+    only = {gender: sum(one[gender] for one in pronouns) for gender in both}
+    kinds = {"male": 0, "female": 0, "equal": 0, "none": 0}
+    for one in mentions.values():
+        kinds[predominant(one)] += 1
+    rule = "pronouns and gendered nouns"
+    share = f"{METHOD}; {rule}; percent of all gendered mentions"
+    narratives = f"{METHOD}; {rule}; percent of all narratives, more mentions of the one than of the other"
+    findings = [
+        Finding(name="male mentions, %", value=percent(total, "male"), published="61", definition=share),
+        Finding(name="female mentions, %", value=percent(total, "female"), published="39", definition=share),
+        Finding(
+            name="male, of pronouns alone, %", value=percent(only, "male"), definition=f"{METHOD}; percent of these"
+        ),
+        Finding(
+            name="predominantly male narratives, %", value=percent(kinds, "male"), published="48", definition=narratives
+        ),
+        Finding(
+            name="predominantly female narratives, %",
+            value=percent(kinds, "female"),
+            published="26",
+            definition=narratives,
+        ),
+        Finding(
+            name="narratives with as many of both, %",
+            value=percent(kinds, "equal"),
+            definition=f"{METHOD}; as many of both",
+        ),
+        Finding(
+            name="narratives with none, %", value=percent(kinds, "none"), definition=f"{METHOD}; no gendered mention"
+        ),
+    ]
+    columns = {f"{gender}_mentions": {key: one[gender] for key, one in mentions.items()} for gender in both}
+    details = {"mentions": total, "narratives": kinds, "words": {key: sorted(words) for key, words in both.items()}}
+    return Part(name=f"Gender ({METHOD})", findings=findings, narratives=columns, details=details)
+
+
+def count(text: str, lists: Mapping[str, frozenset[str]]) -> dict[str, int]:
+    """Per gender the number of tokens in its list; case ignored, cut at everything that is no letter ("he's": he)."""
+    tokens = LETTERS.findall(text.lower())
+    return {gender: sum(token in words for token in tokens) for gender, words in lists.items()}
+
+
+def predominant(mentions: Mapping[str, int]) -> str:
+    """`male`, `female`, `equal` or `none`."""
+    male, female = mentions["male"], mentions["female"]
+    if male == female:
+        return "equal" if male else "none"
+    return "male" if male > female else "female"
+
+
+def percent(counts: Mapping[str, int], key: str) -> float | None:
+    """The share of one of the counts, None of nothing."""
+    total = sum(counts.values())
+    return 100 * counts[key] / total if total else None

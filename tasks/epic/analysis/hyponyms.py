@@ -1,0 +1,108 @@
+"""Nouns of the narratives that WordNet places under *event* or *process* (Miller 1995). Only with a WordNet at hand.
+
+Only nouns: WordNet's verbs have hierarchies of their own, none of which lies under these two.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from figeval.errors import DataError
+
+from .corpus import Corpus
+from .language import sentences
+from .part import Finding, Part
+
+ROOTS = ("event.n.01", "process.n.06")  # something that happens; a sustained phenomenon. process.n.01 is an event
+ABSENT = "no WordNet: give --wordnet a folder of NLTK data that holds corpora/wordnet"
+NAME = "Hyponyms of event and process"
+TAGS = {"NN", "NNS"}  # common nouns
+
+
+def analyse(corpus: Corpus, root: Path | None) -> Part:
+    """Tokens under event or process by their first sense, how many by any sense, and the most frequent lemmas."""
+    if root is None:
+        return Part(name=NAME, left_out=ABSENT)
+    with wordnet_in(root) as wordnet:
+        return look_up_all(corpus, wordnet)
+
+
+def look_up_all(corpus: Corpus, wordnet: Any) -> Part:
+    """Every common noun of the narratives, looked up."""
+    under = below(wordnet)
+    nouns = {key: common_nouns(text) for key, text in corpus.narratives.items()}
+
+    @cache
+    def look_up(token: str) -> tuple[str, bool, bool]:
+        lemma = wordnet.morphy(token, "n") or token
+        senses = [sense.name() in under for sense in wordnet.synsets(lemma, "n")]
+        return lemma, bool(senses and senses[0]), any(senses)
+
+    first = {key: [look_up(token)[0] for token in found if look_up(token)[1]] for key, found in nouns.items()}
+    counts = Counter(lemma for found in first.values() for lemma in found)
+    total = sum(map(len, nouns.values()))
+    any_sense = sum(look_up(token)[2] for found in nouns.values() for token in found)
+    method = f"tokens that NLTK's perceptron tags {' or '.join(sorted(TAGS))}, lemma by WordNet's morphy"
+    under_what = f"below {' or '.join(ROOTS)}"
+    findings = [
+        Finding(name="common nouns", value=total, definition=method, note=f"WordNet {wordnet.get_version()}"),
+        Finding(name="hyponym tokens", value=counts.total(), definition=f"first listed sense {under_what}; {method}"),
+        Finding(name="hyponym tokens, any sense", value=any_sense, definition=f"some sense {under_what}; {method}"),
+        Finding(name="different hyponyms", value=len(counts), definition=f"lemmas, first sense {under_what}"),
+        Finding(
+            name="narratives with a hyponym",
+            value=sum(map(bool, first.values())),
+            definition=f"at least one token, first sense {under_what}",
+        ),
+    ]
+    details = {"wordnet": wordnet.get_version(), "most_frequent": counts.most_common(50)}
+    columns = {"event_process_nouns": {key: len(found) for key, found in first.items()}}
+    return Part(name=NAME, findings=findings, narratives=columns, details=details)
+
+
+@contextmanager
+def wordnet_in(root: Path) -> Iterator[Any]:
+    """NLTK's reader on this folder alone, which NLTK trusts meanwhile. Raises `DataError` if it holds no WordNet."""
+    import nltk
+    from nltk.corpus.reader.wordnet import WordNetCorpusReader
+
+    nltk.data.path.insert(0, str(root))
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The multilingual functions")  # English is all we ask
+            reader = WordNetCorpusReader(_find(root), None)
+        yield reader
+    finally:
+        nltk.data.path.remove(str(root))
+
+
+def _find(root: Path) -> Any:
+    import nltk
+
+    for place in ("corpora/wordnet.zip/wordnet/", "corpora/wordnet/"):
+        try:
+            return nltk.data.find(place, [str(root)])
+        except LookupError:
+            continue
+    raise DataError(f"--wordnet {root} holds no corpora/wordnet; run `python -m nltk.downloader -d {root} wordnet`")
+
+
+def below(wordnet: Any) -> frozenset[str]:
+    """Names of all synsets below the roots, the roots among them."""
+    roots = [wordnet.synset(name) for name in ROOTS]
+    found = {sense.name() for root in roots for sense in root.closure(lambda sense: sense.hyponyms())}
+    return frozenset(found | set(ROOTS))
+
+
+def common_nouns(text: str) -> list[str]:
+    """Lower-cased tokens that the tagger takes for common nouns."""
+    import nltk
+
+    tagged = nltk.pos_tag_sents([nltk.word_tokenize(sentence, preserve_line=True) for sentence in sentences(text)])
+    return [token.lower() for sentence in tagged for token, tag in sentence if tag in TAGS and token.isalpha()]

@@ -1,0 +1,91 @@
+"""The language tools: the paper's two tokenisers, sentences, and NLTK's data with a cure for what is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from figeval.errors import DataError
+
+WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+PLACES = {
+    "punkt_tab": "tokenizers/punkt_tab/english/",
+    "vader_lexicon": "sentiment/vader_lexicon.zip",
+    "stopwords": "corpora/stopwords/",
+    "averaged_perceptron_tagger_eng": "taggers/averaged_perceptron_tagger_eng/",
+}
+
+
+def require(packages: Iterable[str]) -> None:
+    """Raise `DataError` for NLTK packages that NLTK does not find."""
+    missing = [package for package in packages if not has(package)]
+    if missing:
+        names = " ".join(missing)
+        raise DataError(
+            f"NLTK does not find its data {', '.join(missing)}; run `python -m nltk.downloader {names}`, or set "
+            "NLTK_DATA to a folder that holds them"
+        )
+
+
+def has(package: str) -> bool:
+    """Whether NLTK finds a package in its folders, which `NLTK_DATA` adds to."""
+    import nltk
+
+    try:
+        nltk.data.find(PLACES[package])
+    except LookupError:
+        return False
+    return True
+
+
+def blank_split(text: str) -> list[str]:
+    """Tokens of Table 2: lower-cased, split at white space, punctuation left where it is."""
+    return text.lower().split()
+
+
+def alphabetic(text: str) -> list[str]:
+    """Tokens of Table 3: NLTK's `word_tokenize` on the lower-cased text, letters only."""
+    import nltk
+
+    return [token for token in nltk.word_tokenize(text.lower()) if token.isalpha()]
+
+
+def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
+    """Runs of n tokens."""
+    return zip(*(tokens[start:] for start in range(n)), strict=False)
+
+
+def sentences(text: str) -> list[str]:
+    """Sentences by Punkt."""
+    import nltk
+
+    found: list[str] = nltk.sent_tokenize(text)
+    return found
+
+
+def words(text: str) -> list[str]:
+    """Words as a reader counts them: letters, with apostrophes inside."""
+    return WORD.findall(text)
+
+
+def stop_words() -> frozenset[str]:
+    """NLTK's English list."""
+    from nltk.corpus import stopwords
+
+    return frozenset(stopwords.words("english"))
+
+
+def content_stems(texts: Iterable[str]) -> list[frozenset[str]]:
+    """Per text the Porter stems of its alphabetic tokens that are no stop words."""
+    from nltk.stem import PorterStemmer
+
+    stop, stem = stop_words(), PorterStemmer().stem
+    return [frozenset(stem(token) for token in alphabetic(text) if token not in stop) for text in texts]
+
+
+def sentiment() -> Any:
+    """VADER (Hutto and Gilbert 2014) with NLTK's lexicon."""
+    from nltk.sentiment.vader import SentimentIntensityAnalyzer
+
+    return SentimentIntensityAnalyzer()

@@ -1,0 +1,51 @@
+"""Proverbs that resemble each other in their words, beside the lists that were made by reading."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+from .. import duplicates
+from .corpus import Corpus
+from .language import content_stems
+from .part import Finding, Part
+
+ENOUGH = 1 / 3
+METHOD = "Jaccard of the Porter stems of content words (NLTK's stop words left out)"
+
+
+def analyse(corpus: Corpus) -> Part:
+    """Pairs of proverbs above the threshold, and how many of them are on either list."""
+    candidates = candidate_pairs(corpus)
+    strict, generous = (pairs_of(relation) for relation in (duplicates.near_duplicates(), duplicates.defensible()))
+    found = {frozenset(one["proverbs"]) for one in candidates}
+    above = f"{METHOD} of at least {ENOUGH:.2f}"
+    findings = [
+        Finding(name="candidate pairs", value=len(found), definition=above),
+        Finding(name="of them listed as paraphrases", value=len(found & strict), definition=above),
+        Finding(name="of them listed as defensible", value=len(found & generous), definition=above),
+        Finding(name="pairs listed as paraphrases", value=len(strict), definition="the same lesson; made by reading"),
+        Finding(name="pairs listed as defensible", value=len(generous), definition="in doubt listed; made by reading"),
+    ]
+    details = {"candidates": candidates, "paraphrases": duplicates.listed()["paraphrases"]["groups"]}
+    return Part(name="Near-duplicate proverbs", findings=findings, details=details)
+
+
+def pairs_of(relation: Any) -> set[frozenset[str]]:
+    """The unordered pairs of a relation."""
+    return {frozenset((one, other)) for one, others in relation.items() for other in others}
+
+
+def candidate_pairs(corpus: Corpus) -> list[dict[str, Any]]:
+    """Pairs above the threshold, the most alike first."""
+    stems = dict(zip(corpus.proverbs, content_stems(corpus.proverbs.values()), strict=True))
+    found = []
+    for one, other in combinations(corpus.proverbs, 2):
+        union = stems[one] | stems[other]
+        jaccard = len(stems[one] & stems[other]) / len(union) if union else 0.0
+        if jaccard >= ENOUGH:
+            paraphrase = other in duplicates.near_duplicates().get(one, ())
+            listed = other in duplicates.defensible().get(one, ())
+            pair = {"proverbs": [one, other], "jaccard": round(jaccard, 4)}
+            found.append({**pair, "paraphrase": paraphrase, "defensible": listed})
+    return sorted(found, key=lambda pair: -pair["jaccard"])

@@ -1,0 +1,59 @@
+"""What every part of the analysis returns: numbers with their definitions, and columns per narrative and proverb."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Column: TypeAlias = Mapping[str, float | int | None]  # id of a narrative or proverb → value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One number. `published` is the paper's, with the digits it was printed with."""
+
+    name: str
+    value: float | None
+    definition: str
+    published: str = ""
+    interval: tuple[float, float] | None = None
+    note: str = ""
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the value, printed with as many digits, is the published one; None where nothing is published."""
+        if not self.published or self.value is None:
+            return None
+        return self.digits(self.value) == self.published
+
+    @property
+    def covers(self) -> bool:
+        """Whether the interval, printed with as many digits, holds the published value."""
+        if not self.published or self.interval is None:
+            return False
+        low, high = (float(self.digits(bound)) for bound in self.interval)
+        return low <= float(self.published) <= high
+
+    def digits(self, value: float) -> str:
+        """A number as the paper would print it; with four significant digits where it prints none."""
+        if self.published:
+            return f"{value:.{len(self.published.partition('.')[2])}f}"
+        return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One section of the analysis. One that lacks something says in `left_out` what, and how to get it."""
+
+    name: str
+    findings: Sequence[Finding] = ()
+    narratives: Mapping[str, Column] = field(default_factory=dict)  # name of a column → the column
+    proverbs: Mapping[str, Column] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+    left_out: str = ""
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean of at least one number."""
+    return sum(values) / len(values)

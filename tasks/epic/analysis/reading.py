@@ -1,0 +1,70 @@
+"""Flesch reading ease of every narrative (Flesch 1948). Syllables are counted by pyphen's hyphenation patterns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from .corpus import Corpus
+from .language import sentences, words
+from .part import Finding, Part, mean
+
+FORMULA = "206.835 − 1.015 · words per sentence − 84.6 · syllables per word; sentences by Punkt"
+LIES_BETWEEN = (
+    "Syllable counters differ: hyphenation finds too few (it never cuts off a single letter), NLTK's sonority rule too "
+    "many (a silent e counts). The paper does not name its counter."
+)
+MISSING = "pyphen is not installed: pip install 'figeval[analysis]'"
+
+
+def analyse(corpus: Corpus) -> Part:
+    """Reading ease with two syllable counters; left out where pyphen is not installed."""
+    try:
+        counter = by_hyphenation()
+    except ImportError:
+        return Part(name="Reading ease", left_out=MISSING)
+    split = {key: (words(text), len(sentences(text))) for key, text in corpus.narratives.items()}
+    ease = {key: flesch(found, n, counter) for key, (found, n) in split.items()}
+    values = [value for value in ease.values() if value is not None]
+    sonority = by_sonority()
+    other = [flesch(found, n, sonority) for found, n in split.values()]
+    pyphen = f"{FORMULA}; syllables by pyphen, en_US"
+    findings = [
+        Finding(name="mean", value=mean(values), published="66.5", definition=pyphen, note=LIES_BETWEEN),
+        Finding(name="max", value=max(values), published="112.1", definition=pyphen),
+        Finding(name="min", value=min(values), published="-41.5", definition=pyphen, note=LIES_BETWEEN),
+        Finding(
+            name="mean, sonority",
+            value=mean([value for value in other if value is not None]),
+            definition=f"{FORMULA}; syllables by NLTK's SyllableTokenizer",
+        ),
+    ]
+    return Part(name="Reading ease", findings=findings, narratives={"reading_ease": ease})
+
+
+def flesch(found: Sequence[str], n_sentences: int, syllables: Callable[[str], int]) -> float | None:
+    """The formula; None for a text without words."""
+    if not found:
+        return None
+    return 206.835 - 1.015 * len(found) / n_sentences - 84.6 * sum(map(syllables, found)) / len(found)
+
+
+def by_hyphenation() -> Callable[[str], int]:
+    """Possible hyphens + 1. Raises `ImportError` without pyphen."""
+    from pyphen import Pyphen
+
+    patterns = Pyphen(lang="en_US")
+    return lambda word: len(patterns.positions(word.lower())) + 1
+
+
+def by_sonority() -> Callable[[str], int]:
+    """Peaks of sonority (NLTK); of the letters a to z only, others are no English sounds."""
+    from nltk.tokenize import SyllableTokenizer
+
+    tokenizer = SyllableTokenizer()
+
+    def count(word: str) -> int:
+        letters = re.sub("[^a-z]", "", word.lower())
+        return len(tokenizer.tokenize(letters)) if letters else 1
+
+    return count

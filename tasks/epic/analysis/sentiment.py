@@ -1,0 +1,60 @@
+"""Sentiment of proverbs and of their narratives, by VADER (Hutto and Gilbert 2014)."""
+
+from __future__ import annotations
+
+from ..correlation import correlation
+from .corpus import Corpus
+from .language import sentiment
+from .part import Finding, Part, mean
+
+CLEAR = 0.05  # VADER's own threshold: compound ≥ 0.05 is positive, ≤ −0.05 negative
+MANY = 9  # of ten narratives
+
+
+def analyse(corpus: Corpus) -> Part:
+    """Compound scores, their correlation, and proverbs whose narratives nearly all point one way."""
+    analyser = sentiment()
+
+    def compound(text: str) -> float:
+        return float(analyser.polarity_scores(text)["compound"])
+
+    of_narratives = {key: compound(text) for key, text in corpus.narratives.items()}
+    of_proverbs = {key: compound(text) for key, text in corpus.proverbs.items()}
+    grouped = {key: [of_narratives[one] for one in own] for key, own in corpus.by_proverb().items()}
+    means = {key: mean(values) for key, values in grouped.items()}
+    positive = {key: sum(value >= CLEAR for value in values) for key, values in grouped.items()}
+    negative = {key: sum(value <= -CLEAR for value in values) for key, values in grouped.items()}
+    r, interval = correlation([of_proverbs[key] for key in means], list(means.values()))
+    findings = [
+        Finding(
+            name="Pearson's r",
+            value=r,
+            published="0.35",
+            interval=interval,
+            definition="compound of a proverb against the mean of its narratives, over proverbs; Fisher's z",
+        ),
+        _count("positive", "23", sum(n >= MANY for n in positive.values()), "≥ 0.05"),
+        _count("negative", "6", sum(n >= MANY for n in negative.values()), "≤ −0.05"),
+        Finding(
+            name="proverbs with compound 0",
+            value=sum(value == 0 for value in of_proverbs.values()),
+            definition="no word of theirs is in VADER's lexicon, or its words cancel",
+        ),
+    ]
+    columns = {"sentiment": of_proverbs, "narratives_sentiment": means}
+    counts = {"positive_narratives": positive, "negative_narratives": negative}
+    return Part(
+        name="Sentiment (VADER)",
+        findings=findings,
+        narratives={"sentiment": of_narratives},
+        proverbs={**columns, **counts},
+    )
+
+
+def _count(which: str, published: str, value: int, threshold: str) -> Finding:
+    return Finding(
+        name=f"proverbs with {MANY} or 10 {which} narratives",
+        value=value,
+        published=published,
+        definition=f"compound {threshold}, VADER's own threshold; one of 0 gives the same counts",
+    )

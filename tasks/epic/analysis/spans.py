@@ -1,0 +1,103 @@
+"""The aligned spans: counts, repetitions, overlaps. Facts that a reader of the data has to know."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+
+from ..alignment import Pair
+from ..rows import proverb_of
+from .corpus import Corpus
+from .part import Column, Finding, Part
+
+# name → (definition, test of a pair with the text of its narrative and of its proverb)
+OF_PAIRS: dict[str, tuple[str, Callable[[Pair, str, str], bool]]] = {
+    "proverb spans found as written": ("case-sensitive", lambda pair, _, proverb: pair.of_proverb in proverb),
+    "narrative spans found as written": ("case-sensitive", lambda pair, text, _: pair.of_narrative in text),
+    "pairs not found": (
+        "one side is nowhere in its text, case ignored: a span of Q55 reaches into the scraped tail",
+        lambda pair, text, proverb: (
+            pair.of_proverb.lower() not in proverb.lower() or pair.of_narrative.lower() not in text.lower()
+        ),
+    ),
+    "ambiguous narrative spans": (
+        "occur more than once in their narrative, case ignored, overlapping occurrences counted",
+        lambda pair, text, _: occurrences(text.lower(), pair.of_narrative.lower()) > 1,
+    ),
+    "ambiguous narrative spans, case kept": (
+        "occur more than once in their narrative, case-sensitive",
+        lambda pair, text, _: occurrences(text, pair.of_narrative) > 1,
+    ),
+    "ambiguous proverb spans, case kept": (
+        "occur more than once in their proverb, case-sensitive",
+        lambda pair, _, proverb: occurrences(proverb, pair.of_proverb) > 1,
+    ),
+    "narrative spans of one word": ("split at white space", lambda pair, _, __: len(pair.of_narrative.split()) == 1),
+}
+# name → (definition, test of a narrative with its proverb and its pairs)
+OF_NARRATIVES: dict[str, tuple[str, Callable[[str, str, Sequence[Pair]], bool]]] = {
+    "narratives that use a proverb span twice": (
+        "case ignored; a map keyed by proverb span loses pairs there",
+        lambda _, __, pairs: repeats_proverb_span(pairs),
+    ),
+    "narratives with overlapping spans": (
+        "two narrative spans share a character; first occurrence, case ignored",
+        lambda text, _, pairs: overlapping(text, pairs),
+    ),
+    "narratives with their proverb word for word": (
+        "case ignored",
+        lambda text, proverb, _: proverb.lower() in text.lower(),
+    ),
+    "narratives with CR LF": ("a line break within the text", lambda text, _, __: "\r\n" in text),
+    "narratives with double blanks": ("at least one", lambda text, _, __: "  " in text),
+    "narratives beyond ASCII": ("typographic quotes, dashes, accents", lambda text, _, __: not text.isascii()),
+}
+
+
+def analyse(corpus: Corpus) -> Part:
+    """Counts over narratives and over pairs; none of them is in the paper."""
+    narratives = [
+        (text, corpus.proverbs[proverb_of(key)], corpus.spans[key]) for key, text in corpus.narratives.items()
+    ]
+    pairs = [(pair, text, proverb) for text, proverb, used in narratives for pair in used]
+    used = {key: len(own) for key, own in corpus.spans.items()}
+    lengths = [len(text.split()) for text in corpus.narratives.values()]
+    per_row = Counter(used.values())
+    findings = [
+        *(count(f"narratives with {n} pair{'s' * (n != 1)}", per_row[n], "slots in use") for n in sorted(per_row)),
+        count("pairs", len(pairs), "all slots in use"),
+        *(count(name, sum(test(*one) for one in pairs), told) for name, (told, test) in OF_PAIRS.items()),
+        *(count(name, sum(test(*one) for one in narratives), told) for name, (told, test) in OF_NARRATIVES.items()),
+        count("shortest narrative", min(lengths), "words, split at white space"),
+        count("longest narrative", max(lengths), "words, split at white space"),
+    ]
+    columns: dict[str, Column] = {
+        "spans": used,
+        "span_words": {key: sum(len(pair.of_narrative.split()) for pair in own) for key, own in corpus.spans.items()},
+    }
+    return Part(name="Spans and texts", findings=findings, narratives=columns)
+
+
+def count(name: str, value: int, definition: str) -> Finding:
+    """A count, without anything published."""
+    return Finding(name=name, value=value, definition=definition)
+
+
+def repeats_proverb_span(pairs: Iterable[Pair]) -> bool:
+    """Whether two pairs have the same proverb span, case ignored."""
+    spans = [pair.of_proverb.lower() for pair in pairs]
+    return len(set(spans)) < len(spans)
+
+
+def occurrences(text: str, span: str) -> int:
+    """How often a span stands in a text; occurrences may overlap."""
+    return len(re.findall(f"(?={re.escape(span)})", text))
+
+
+def overlapping(text: str, pairs: Iterable[Pair]) -> bool:
+    """Whether two narrative spans share a character."""
+    starts = [(text.lower().find(pair.of_narrative.lower()), len(pair.of_narrative)) for pair in pairs]
+    places = sorted((start, start + length) for start, length in starts if start >= 0)
+    return any(left[1] > right[0] for left, right in pairwise(places))

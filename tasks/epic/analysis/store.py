@@ -1,0 +1,90 @@
+"""What the analysis leaves on disk: `analysis.json` with everything, and tables as CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from figeval.records.folder import cure
+from figeval.types import JSON
+
+from .corpus import Corpus
+from .part import Column, Finding, Part
+
+LIBRARIES = ("figeval", "nltk", "numpy", "scipy", "pyphen", "altair", "vl-convert-python")
+HEAD = ("part", "name", "value", "low", "high", "published", "agrees", "definition", "note")
+
+
+def write(folder: Path, corpus: Corpus, parts: Sequence[Part], sha256: str) -> list[Path]:
+    """Write all files; their paths. Raises `RecordError` where that cannot be."""
+    tables = {
+        "tables.csv": findings_table(parts),
+        "per_proverb.csv": columns_table("proverb", corpus.proverbs, [part.proverbs for part in parts]),
+        "per_narrative.csv": columns_table("narrative", corpus.narratives, [part.narratives for part in parts]),
+    }
+    with cure(folder, "--output"):
+        folder.mkdir(parents=True, exist_ok=True)
+        record = json.dumps(described(parts, sha256), indent=1, ensure_ascii=False)
+        (folder / "analysis.json").write_text(record + "\n", encoding="utf-8")
+        for name, rows in tables.items():
+            save_csv(folder / name, rows)
+    return [folder / name for name in ("analysis.json", *tables)]
+
+
+def save_csv(path: Path, rows: Iterable[Iterable[Any]]) -> None:
+    """Rows as CSV; None is an empty cell."""
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows(rows)
+
+
+def described(parts: Sequence[Part], sha256: str) -> JSON:
+    """The content of `analysis.json`; columns per narrative and proverb are in the CSV files."""
+    return {
+        "data": {"file": "epic/full_dataset.json", "sha256": sha256},
+        "libraries": {name: installed(name) for name in LIBRARIES},
+        "parts": {
+            part.name: {
+                "left_out": part.left_out or None,
+                "findings": [entry(found) for found in part.findings],
+                "details": dict(part.details),
+            }
+            for part in parts
+        },
+    }
+
+
+def entry(found: Finding) -> JSON:
+    """A finding with what is derived from it."""
+    return {**asdict(found), "published": found.published or None, "agrees": found.agrees}
+
+
+def installed(name: str) -> str | None:
+    """The version of a distribution, None if it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def findings_table(parts: Iterable[Part]) -> Iterator[Sequence[Any]]:
+    """One line per finding."""
+    yield HEAD
+    for part in parts:
+        for found in part.findings:
+            low, high = found.interval or (None, None)
+            told = (found.published, found.agrees, found.definition, found.note)
+            yield (part.name, found.name, found.value, low, high, *told)
+
+
+def columns_table(kind: str, ids: Iterable[str], groups: Iterable[Any]) -> Iterator[Sequence[Any]]:
+    """One line per id, with every column that a part has."""
+    columns: dict[str, Column] = dict(chain.from_iterable(group.items() for group in groups))
+    yield (kind, *columns)
+    for key in ids:
+        yield (key, *(column.get(key) for column in columns.values()))

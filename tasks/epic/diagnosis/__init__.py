@@ -1,0 +1,1 @@
+"""What stored runs say proverb by proverb: `figeval diagnose`."""

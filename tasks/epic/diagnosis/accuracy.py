@@ -1,0 +1,100 @@
+"""Accuracy proverb by proverb, and accuracy that accepts near-duplicates. Ties count by expectation throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from figeval.types import Score
+
+from .answers import Answer, Answers
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+
+Relation: TypeAlias = Mapping[str, frozenset[str]]  # proverb → others that are accepted in its place
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerant:
+    """Accuracy that accepts the proverbs of a relation; `chance` is what guessing gets, `unknown` rows do not say."""
+
+    score: Score
+    chance: float
+    unknown: int
+
+
+def tolerant(answers: Answers, accepted: Relation) -> Tolerant:
+    """The share of narratives whose taken proverb is the gold one or accepted in its place, clustered by proverb.
+
+    A row that does not say which candidates tie is left out, unless nothing but the gold proverb would be accepted.
+    """
+    from figeval.metrics.statistic import mean_of
+    from figeval.metrics.tally import Tally
+
+    def credit(_example: Any, answer: Any) -> float | None:
+        return credited(answer, accepted)
+
+    statistic = mean_of(credit)
+    tally, unknown = Tally("acc", statistic), 0
+    for answer in answers.given.values():
+        features = statistic.features(None, cast(Any, answer))
+        if features is None:
+            unknown += 1
+        else:
+            tally.add(answer.gold, features)
+    return Tolerant(tally.score(), chance(answers, accepted), unknown)
+
+
+def credited(answer: Answer, accepted: Relation) -> float | None:
+    """The probability that the answer is right or accepted; None where the stored row does not say."""
+    others = accepted.get(answer.gold, frozenset())
+    if not others:
+        return answer.right
+    if answer.picks is None:
+        return None
+    return answer.right + sum(share for proverb, share in answer.picks.items() if proverb in others)
+
+
+def chance(answers: Answers, accepted: Relation) -> float:
+    """The expectation of a uniform guess over the answered narratives."""
+    questions = [answers.questions[key] for key in answers.given]
+    shares = [
+        sum(one == question.gold or one in accepted.get(question.gold, ()) for one in question.candidates)
+        / len(question.candidates)
+        for question in questions
+    ]
+    return sum(shares) / len(shares) if shares else 0.0
+
+
+def by_proverb(answers: Answers) -> dict[str, list[float]]:
+    """Proverb → the accuracies of its narratives, in stored order."""
+    found: dict[str, list[float]] = {}
+    for answer in answers.given.values():
+        found.setdefault(answer.gold, []).append(answer.right)
+    return found
+
+
+def number_right(values: Sequence[float]) -> Floats:
+    """P(exactly j of the k narratives are right), shape (k + 1,): 0 and 1 but for ties, whose draws are independent."""
+    import numpy as np
+
+    found = np.ones(1)
+    for value in values:
+        found = np.convolve(found, (1 - value, value))
+    return found
+
+
+def spread(groups: Mapping[str, Sequence[float]]) -> Floats:
+    """Expected number of proverbs with exactly j narratives right, shape (largest k + 1,)."""
+    import numpy as np
+
+    most = max(map(len, groups.values()), default=0)
+    total = np.zeros(most + 1)
+    for values in groups.values():
+        total[: len(values) + 1] += number_right(values)
+    return total

@@ -1,0 +1,142 @@
+"""Stored predictions → which proverb a model took for which narrative, in ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from figeval.data import DataContext
+from figeval.data.cache import fetch
+from figeval.errors import DataError, RecordError, near
+from figeval.records.folder import RunFolder, find_record, read_record
+from figeval.records.schema import RunRecord
+from figeval.types import JSON
+
+from .. import rows
+
+ROWS = {  # task → the rows of rows.py that it is made of
+    "epic_retrieval_all": "retrieval_all",
+    "epic_retrieval_seen": "retrieval_seen_test",
+    "epic_retrieval_unseen": "retrieval_unseen_test",
+    "epic_mcq": "mcq",
+    "epic_mcq_random": "mcq_random",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One narrative: the proverbs to choose from, and which is right."""
+
+    gold: str
+    candidates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model answered to one narrative.
+
+    `right` is the stored accuracy, a fraction where several candidates tie. `picks` are the proverbs taken, with
+    probabilities that add up to 1: tied ones share it. None where the stored row does not say which ones tie.
+    """
+
+    gold: str
+    right: float
+    picks: Mapping[str, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers of one run to one task, by narrative; `unanswered` counts narratives without a valid answer."""
+
+    model: str
+    questions: Mapping[str, Question]
+    given: Mapping[str, Answer]
+    unanswered: int = 0
+    proverbs: Mapping[str, str] = field(default_factory=dict)  # proverb id → text, for the console
+
+
+def known_tasks(record: RunRecord) -> list[str]:
+    """The tasks of a run that can be diagnosed; a further prompt of one can be too."""
+    return [task.task for task in record.tasks if (task.of or task.task) in ROWS and task.kind != "probe"]
+
+
+def open_run(path: Path) -> RunRecord:
+    """The record of a run. Raises `RecordError` if there is none, or none of its tasks can be diagnosed."""
+    record = read_record(find_record(path))
+    if not known_tasks(record):
+        has = ", ".join(task.task for task in record.tasks) or "no task"
+        raise RecordError(f"{path} has nothing to diagnose: it has {has}, not one of {', '.join(ROWS)}")
+    return record
+
+
+def read_answers(path: Path, record: RunRecord, task: str) -> Answers:
+    """The answers of a run to one of its tasks.
+
+    Raises:
+        RecordError: the run has no such task.
+        DataError: the run was made on other rows than this version of figeval has.
+    """
+    known = {one.task: one.of or one.task for one in record.tasks}
+    if task not in known or task not in known_tasks(record):
+        can = known_tasks(record)
+        raise RecordError(f"{path} has no {task!r} to diagnose{near(task, can)}; it has {', '.join(can)}")
+    questions, texts = read_questions(known[task])
+    given, unanswered = {}, 0
+    for row in RunFolder(find_record(path).parent).rows(task):
+        question = asked(row, questions, task)
+        if row["status"] == "ok" and isinstance(row["metrics"].get("acc"), float | int):
+            given[row["id"]] = Answer(question.gold, float(row["metrics"]["acc"]), picks(row, question.candidates))
+        else:
+            unanswered += 1
+    return Answers(record.model.name, questions, given, unanswered, texts)
+
+
+def read_questions(task: str) -> tuple[dict[str, Question], dict[str, str]]:
+    """Narrative id → question, and proverb id → text. Candidates of a ranking stand in order of first appearance."""
+    context = DataContext(files(__package__.rpartition(".")[0]), fetch)
+    found = list(rows.open(ROWS[task], context))
+    texts = dict(rows.read_corpus(context).proverbs)
+    if "option_ids" in found[0]:
+        return {row["id"]: Question(row["proverb_id"], tuple(row["option_ids"])) for row in found}, texts
+    places = {row["relevant"]: row["proverb_id"] for row in found}  # every candidate is some narrative's proverb
+    candidates = tuple(places[place] for place in range(len(found[0]["candidates"])))
+    return {row["id"]: Question(row["proverb_id"], candidates) for row in found}, texts
+
+
+def asked(row: JSON, questions: Mapping[str, Question], task: str) -> Question:
+    """The question that a stored row answers. Raises `DataError` if it is not the one that we have."""
+    question = questions.get(row["id"])
+    gold: Any = row["gold"][0] if isinstance(row["gold"], list) else row["gold"]
+    if question is None or not 0 <= gold < len(question.candidates) or question.candidates[gold] != question.gold:
+        raise DataError(
+            f"{task}: the stored row {row['id']!r} does not fit the data of this version of figeval; run it again"
+        )
+    return question
+
+
+def picks(row: JSON, candidates: Sequence[str]) -> dict[str, float] | None:
+    """The proverbs that share the best score, each with the same probability; None where the row does not say."""
+    best = best_places(row, len(candidates))
+    return None if best is None else {candidates[place]: 1 / len(best) for place in best}
+
+
+def best_places(row: JSON, n: int) -> list[int] | None:
+    """The places of the tied best among the first n candidates; what is behind them is background.
+
+    A ranking stores ten candidates: if more tie, they are known only if all do, or if --log_samples kept all scores.
+    """
+    if row["tied"] <= 1 and row["pred"] is not None:
+        return [row["pred"]]
+    scores = row.get("scores") or row.get("all_scores")
+    pairs = (
+        list(enumerate(scores[:n])) if scores else [(place, score) for place, score in row.get("top", ()) if place < n]
+    )
+    values = [(place, float(score)) for place, score in pairs if score is not None]
+    top = max((score for _, score in values), default=None)
+    best = [place for place, score in values if score == top]
+    if len(best) == row["tied"]:
+        return best
+    return list(range(n)) if row["tied"] == n else None

@@ -1,0 +1,52 @@
+"""Which proverb is taken for which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .. import duplicates
+from .answers import Answers
+
+
+@dataclass(frozen=True, slots=True)
+class Confused:
+    """`predicted` was taken for `gold` in `count` of its `n` narratives (a fraction where candidates tie)."""
+
+    gold: str
+    predicted: str
+    count: float
+    n: int
+    paraphrase: bool
+    defensible: bool
+
+
+def confusions(answers: Answers) -> list[Confused]:
+    """Every pair with a count, the most frequent first. Rows that do not say which candidates tie are left out."""
+    counts: dict[tuple[str, str], float] = {}
+    sizes: dict[str, int] = {}
+    for answer in answers.given.values():
+        sizes[answer.gold] = sizes.get(answer.gold, 0) + 1
+        for proverb, share in (answer.picks or {}).items():
+            if proverb != answer.gold:
+                counts[answer.gold, proverb] = counts.get((answer.gold, proverb), 0.0) + share
+    paraphrases, defensible = duplicates.near_duplicates(), duplicates.defensible()
+    found = [
+        Confused(
+            gold,
+            predicted,
+            count,
+            sizes[gold],
+            predicted in paraphrases.get(gold, ()),
+            predicted in defensible.get(gold, ()),
+        )
+        for (gold, predicted), count in counts.items()
+    ]
+    return sorted(found, key=lambda one: (-one.count, one.gold, one.predicted))
+
+
+def most_taken(answers: Answers) -> list[tuple[str, float]]:
+    """How often each proverb is taken where it is wrong, the most frequent first: a model's favourites."""
+    counts: dict[str, float] = {}
+    for one in confusions(answers):
+        counts[one.predicted] = counts.get(one.predicted, 0.0) + one.count
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))

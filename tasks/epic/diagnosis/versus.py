@@ -1,0 +1,133 @@
+"""Two models, proverb by proverb: the heat map of the paper's Figure 5, and how far they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..correlation import correlation
+from .accuracy import number_right
+from .answers import Answer, Answers
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+
+READING = (
+    "Our reading of Figure 5: cell (i, j) counts proverbs with i narratives right by A and j by B. "
+    "Where candidates tie, a proverb is spread over cells by probability."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Versus:
+    """Two runs on the `n` narratives that both answered.
+
+    `cells` has shape (k + 1, k + 1), A first. `both`, `only_a`, `only_b`, `neither` are expected numbers of narratives;
+    `same` is the share with the same answer, None where no stored row says. `r` is Pearson's over proverbs.
+    """
+
+    a: str
+    b: str
+    n: int
+    proverbs: int
+    cells: Floats
+    both: float
+    only_a: float
+    only_b: float
+    neither: float
+    same: float | None
+    r: float | None
+    interval: tuple[float, float] | None
+
+
+def versus(a: Answers, b: Answers) -> Versus:
+    """Hold two runs against each other."""
+    common = [(a.given[key], b.given[key]) for key in a.given if key in b.given]
+    groups: dict[str, list[tuple[Answer, Answer]]] = {}
+    for pair in common:
+        groups.setdefault(pair[0].gold, []).append(pair)
+    accuracies = [[sum(pair[side].right for pair in own) / len(own) for own in groups.values()] for side in (0, 1)]
+    r, interval = correlation(*accuracies)
+    both = sum(one.right * other.right for one, other in common)
+    right_a, right_b = (sum(pair[side].right for pair in common) for side in (0, 1))
+    return Versus(
+        a=a.model,
+        b=b.model,
+        n=len(common),
+        proverbs=len(groups),
+        cells=heat_map(list(groups.values())),
+        both=both,
+        only_a=right_a - both,
+        only_b=right_b - both,
+        neither=len(common) - right_a - right_b + both,
+        same=same_answer(common),
+        r=r,
+        interval=interval,
+    )
+
+
+def heat_map(groups: Sequence[Sequence[tuple[Answer, Answer]]]) -> Floats:
+    """Expected number of proverbs with i narratives right by A and j by B, shape (k + 1, k + 1)."""
+    import numpy as np
+
+    most = max(map(len, groups), default=0)
+    cells = np.zeros((most + 1, most + 1))
+    for own in groups:
+        rows, columns = (number_right([pair[side].right for pair in own]) for side in (0, 1))
+        cells[: len(rows), : len(columns)] += np.outer(rows, columns)
+    return cells
+
+
+def same_answer(common: Sequence[tuple[Answer, Answer]]) -> float | None:
+    """The share of narratives for which both take the same proverb, ties drawn independently."""
+    shares = [
+        sum(share * other.picks.get(proverb, 0.0) for proverb, share in one.picks.items())
+        for one, other in common
+        if one.picks is not None and other.picks is not None
+    ]
+    return sum(shares) / len(shares) if shares else None
+
+
+def chart(found: Versus) -> Any:
+    """The heat map; its title says where the proverbs are."""
+    import altair as alt
+
+    from ..plots import INK, styled
+
+    k = len(found.cells) - 1
+    data = alt.Data(
+        values=[
+            {"a": i, "b": j, "n": float(n), "label": f"{n:.0f}" if n >= 0.5 else ""}
+            for i, row in enumerate(found.cells)
+            for j, n in enumerate(row)
+        ]
+    )
+    axis = alt.Axis(labelAngle=0, grid=False, ticks=False, domain=False, labelPadding=6)
+    base = alt.Chart(data).encode(
+        x=alt.X("b:O", title=f"Narratives right by B = {found.b} (of {k} per proverb)", axis=axis),
+        y=alt.Y("a:O", title=f"Narratives right by A = {found.a} (of {k} per proverb)", sort="descending", axis=axis),
+    )
+    scale = alt.Scale(type="sqrt", range=["#F4F7FB", "#08519C"], domainMin=0)
+    blocks = base.mark_rect(stroke="white").encode(
+        color=alt.Color("n:Q", title="Proverbs", scale=scale),
+        tooltip=[
+            alt.Tooltip("a:O", title="right by A"),
+            alt.Tooltip("b:O", title="right by B"),
+            alt.Tooltip("n:Q", title="proverbs", format=".1f"),
+        ],
+    )
+    dark = float(found.cells.max()) * 0.3
+    colour = alt.condition(f"datum.n > {dark}", alt.value("white"), alt.value(INK))
+    numbers = base.mark_text(fontSize=12).encode(text="label:N", color=colour)
+    none = float(found.cells[0, 0])
+    title = f"Neither model has a narrative right for {none:.0f} of {found.proverbs} proverbs"
+    subtitle = ["Number of proverbs by how many of their narratives each model has right"]
+    if found.r is not None and found.interval is not None:
+        low, high = found.interval
+        subtitle.append(f"Correlation of accuracies over proverbs: r = {found.r:.2f} (95 % {low:.2f} to {high:.2f})")
+    side = 44 * (k + 1) if k > 5 else 62 * (k + 1)
+    return styled((blocks + numbers).properties(width=side, height=side), title, subtitle)

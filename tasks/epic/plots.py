@@ -1,0 +1,55 @@
+"""How figures look and how they are written: PNG for a paper, interactive HTML that needs no network."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from figeval.errors import FigevalError
+from figeval.records.folder import cure
+
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"  # Okabe and Ito: apart for colour-blind eyes
+INK = "#222222"
+NEEDED = ("altair", "vl_convert", "pyphen")
+
+
+def require() -> None:
+    """Raise `FigevalError` where the extra `analysis` is not installed."""
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise FigevalError(
+            f"plots need {', '.join(missing)}: pip install 'figeval[analysis]', or leave them out with --no_plots"
+        )
+
+
+def styled(chart: Any, title: str, subtitle: list[str]) -> Any:
+    """A chart with its finding as the title, legible fonts and no frame."""
+    heading = {"text": title, "subtitle": subtitle, "anchor": "start", "offset": 14}
+    return (
+        chart.properties(title=heading)
+        .configure(font="Arial, Helvetica, Liberation Sans, sans-serif", background="white", padding=12)
+        .configure_view(stroke=None)
+        .configure_title(fontSize=16, subtitleFontSize=12, color=INK, subtitleColor="#555555", subtitlePadding=6)
+        .configure_axis(
+            labelFontSize=12,
+            titleFontSize=13,
+            titleFontWeight="normal",
+            labelColor=INK,
+            titleColor=INK,
+            gridColor="#E6E6E6",
+            domainColor=GREY,
+            tickColor=GREY,
+            titlePadding=10,
+        )
+        .configure_legend(labelFontSize=12, titleFontSize=12, titleFontWeight="normal")
+    )
+
+
+def save(chart: Any, folder: Path, name: str) -> list[Path]:
+    """Write `<name>.png` (two pixels per point) and `<name>.html`. Raises `RecordError` where that cannot be."""
+    written = [folder / f"{name}.png", folder / f"{name}.html"]
+    with cure(folder, "--output"):
+        chart.save(str(written[0]), scale_factor=2)
+        chart.save(str(written[1]), inline=True)
+    return written
