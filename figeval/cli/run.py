@@ -26,6 +26,13 @@ from figeval.cli.options import include_path, listed, model_args, prompting, see
 @click.option("--split", default="", help="Tasks on another split, where they have it: that of the authors …")
 @click.option("--metrics", multiple=True, callback=listed, help="Further metrics, where they apply: a,b.")
 @click.option("--threshold", type=float, help="Similarity from which a pair counts as the first label.")
+@click.option(
+    "--temperature",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Of the distributions that similarity tasks compare.",
+)
 @click.option("--max_cost", type=click.FloatRange(min=0, min_open=True), help="An API model may cost no more.")
 @click.option("--max_tokens", type=click.IntRange(min=1), help="An API model may read and write no more in all.")
 @include_path

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from figeval.metrics import classes, compare, intervals, ranking
+from figeval.metrics import classes, compare, distances, intervals, neighbours, ranking
 from figeval.metrics.statistic import as_statistic, mean_of
 from figeval.metrics.tally import StrictTally, Tally
 from figeval.types import ChoiceExample, Example, PairExample, Prediction, RankingExample
@@ -75,7 +75,22 @@ def pairs(labels: list[str], rows: list[tuple[str, str]]) -> dict[str, float | N
     return {total.name: total.score().value for total in tallies}
 
 
+def all_distances(points: list[list[float]]) -> dict[str, Any]:
+    return {name: distance(points).ravel().tolist() for name, distance in distances.DISTANCES.items()}
+
+
+def look_around(distances: list[list[float]], groups: list[str]) -> dict[str, Any]:
+    found = neighbours.neighbours(np.array(distances, dtype=float), groups)
+    return {
+        name: [None if each is None else measure(each) for each in found]
+        for name, measure in neighbours.MEASURES.items()
+    }
+
+
 CALLS: dict[str, Callable[..., Any]] = {
+    "distances": all_distances,
+    "neighbours": look_around,
+    "profiles": lambda **given: distances.profiles(**given).ravel().tolist(),
     "wilson": lambda **given: list(intervals.wilson(**given)),
     "clustered": clustered,
     "tally": tally,
@@ -92,6 +107,13 @@ CALLS: dict[str, Callable[..., Any]] = {
 CASES = [(path.stem, case) for path in sorted(GOLDEN.glob("*.json")) for case in json.loads(path.read_text("utf-8"))]
 
 
+def near(value: Any, tolerance: float) -> Any:
+    """What compares equal to numbers within the tolerance, and to all else exactly."""
+    if isinstance(value, list):
+        return [near(item, tolerance) for item in value]
+    return pytest.approx(value, abs=tolerance, rel=0) if isinstance(value, float) else value
+
+
 @pytest.mark.parametrize(("file", "case"), CASES, ids=[f"{file}-{case['call']}" for file, case in CASES])
 def test_golden(file: str, case: dict[str, Any]) -> None:
     result = CALLS[case["call"]](**case["input"])
@@ -100,12 +122,11 @@ def test_golden(file: str, case: dict[str, Any]) -> None:
     if isinstance(expected, dict):
         result = {key: result[key] for key in expected}
         for key, value in expected.items():
-            number = isinstance(value, float)
-            assert result[key] == (pytest.approx(value, abs=tolerance, rel=0) if number else value), (key, case["why"])
+            assert result[key] == near(value, tolerance), (key, case["why"])
     else:
         assert result == pytest.approx(expected, abs=tolerance, rel=0), case["why"]
 
 
 def test_every_case_says_why() -> None:
     assert all(len(case["why"]) > 20 for _, case in CASES)
-    assert {"intervals", "ranking", "classes", "compare"} <= {file for file, _ in CASES}
+    assert {"intervals", "ranking", "classes", "compare", "distances"} <= {file for file, _ in CASES}
