@@ -48,7 +48,9 @@ class Prediction:
     best score; `truncated` says that the model did not see the whole input.
     `priors` are scores without the query; `raw`, `finish` and `error` tell of an answer in words. Of options shown in
     several orders `answers` has a prediction each, with its `order`: `order[p]` is the option at place p. `parts` are
-    the spans of a joint example; those that were not asked for are missing at the end.
+    the spans of a joint example; those that were not asked for are missing at the end. Where spans tie for the best,
+    `alike` holds all of them and the first is the value. `source` is the id of the example that a text was taken
+    from: records keep it in the text's place.
     """
 
     example_id: str
@@ -65,6 +67,8 @@ class Prediction:
     order: tuple[int, ...] = ()
     answers: tuple[Prediction, ...] = ()
     parts: tuple[Prediction, ...] = ()
+    alike: tuple[Span, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,142 @@
+"""Metrics of found spans: token sets by narrative, SQuAD's F1 by row, exact match; and the published scoring.
+
+A prediction without an answer gets None, never 0; one that is there but has no words scores 0. Where spans tie for the
+best (`Prediction.alike`) the score is the expectation of a fair draw.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from statistics import fmean
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from figeval.metrics.answers import answered
+from figeval.metrics.statistic import Statistic, ratio
+from figeval.types import Prediction, Span, SpanExample
+
+Floats = NDArray[np.float64]
+Tokens: TypeAlias = tuple[str, ...]
+Tokenize: TypeAlias = Callable[[str], Tokens]
+
+
+@lru_cache(maxsize=8192)
+def words(text: str) -> Tokens:
+    """Tokens between white space without the punctuation and symbols at their edges; those of nothing else go."""
+    return tuple(filter(None, map(_bare, text.split())))
+
+
+def raw_words(text: str) -> Tokens:
+    """Tokens between white space as they are, as in the released code of Ghosh and Srivastava (2022)."""
+    return tuple(text.split())
+
+
+@lru_cache(maxsize=65536)  # a text's tokens come back in every window of it
+def _bare(token: str) -> str:
+    inside = [place for place, character in enumerate(token) if unicodedata.category(character)[0] not in "PS"]
+    return token[inside[0] : inside[-1] + 1] if inside else ""
+
+
+def found_texts(example: SpanExample, prediction: Prediction) -> list[str]:
+    """The text of the span that was found, of each one where several tie; none without an answer."""
+    if not answered(prediction) or not isinstance(prediction.value, Span):
+        return []
+    return [example.text[span.start : span.end] for span in prediction.alike or (prediction.value,)]
+
+
+def overlap(found: str, answer: str, tokens: Tokenize = words) -> tuple[float, float]:
+    """Of the sets of different tokens: |found ∩ answer| / |found| and / |answer|; 0 where a set is empty."""
+    mine, gold = set(tokens(found)), set(tokens(answer))
+    shared = len(mine & gold)
+    return (shared / len(mine) if mine else 0.0), (shared / len(gold) if gold else 0.0)
+
+
+def harmonic(precision: Floats, recall: Floats) -> Floats:
+    """2PR / (P + R), 0 where both are 0."""
+    total = precision + recall
+    return np.asarray(np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total != 0))
+
+
+def precision_recall(
+    example: SpanExample, prediction: Prediction, tokens: Tokenize = words
+) -> tuple[float, float] | None:
+    """Precision and recall of one prediction, ties by expectation; None without an answer, or with a hidden or wordless
+    gold.
+    """
+    answer = example.answer
+    if answer is None or not tokens(answer):
+        return None
+    scored = [overlap(found, answer, tokens) for found in found_texts(example, prediction)]
+    return (fmean(p for p, _ in scored), fmean(r for _, r in scored)) if scored else None
+
+
+def weighted(tokens: Tokenize, which: int) -> Statistic:
+    """Mean precision (`which` 0) or recall (1) weighted by `example.weight`; weights of 1/k give means by narrative."""
+
+    def features(example: SpanExample, prediction: Prediction) -> Sequence[float] | None:
+        scored = precision_recall(example, prediction, tokens)
+        return None if scored is None else (example.weight * scored[which], example.weight)
+
+    return Statistic(features, ratio)
+
+
+def weighted_f1(tokens: Tokenize) -> Statistic:
+    """Harmonic mean of the two weighted means; not the mean of the rows' F1."""
+
+    def features(example: SpanExample, prediction: Prediction) -> Sequence[float] | None:
+        scored = precision_recall(example, prediction, tokens)
+        return None if scored is None else (*(example.weight * value for value in scored), example.weight)
+
+    return Statistic(features, f1_of_means)
+
+
+def f1_of_means(sums: Floats) -> Floats:
+    """From the sums of weighted precision, weighted recall and weight, shape (..., 3)."""
+    precision, recall = ratio(sums[..., (0, 2)]), ratio(sums[..., (1, 2)])
+    return harmonic(precision, recall)
+
+
+span_precision = weighted(words, 0)  # protocols of section 5.2 of the paper, with the right gold spans
+span_recall = weighted(words, 1)
+span_f1 = weighted_f1(words)
+published_precision = weighted(raw_words, 0)  # as the authors' code counts; their gold is the example's `reference`
+published_recall = weighted(raw_words, 1)
+published_f1 = weighted_f1(raw_words)
+
+
+def squad_f1(example: SpanExample, prediction: Prediction) -> float | None:
+    """F1 of the two bags of tokens (Rajpurkar et al. 2016, section 6.1; articles count here), ties by expectation."""
+    return _expected(bag_f1, example, prediction)
+
+
+def exact_match(example: SpanExample, prediction: Prediction) -> float | None:
+    """Whether the tokens are the same, in the same order; ties by expectation."""
+    return _expected(lambda found, gold: float(found == gold), example, prediction)
+
+
+def bag_f1(found: Tokens, gold: Tokens) -> float:
+    """2 |found ∩ gold| / (|found| + |gold|) of bags; gold is not empty."""
+    mine, wanted = Counter(found), Counter(gold)
+    return 2 * (mine & wanted).total() / (mine.total() + wanted.total())
+
+
+def _expected(score: Callable[[Tokens, Tokens], float], example: SpanExample, prediction: Prediction) -> float | None:
+    texts, gold = found_texts(example, prediction), words(example.answer or "")
+    return fmean(score(words(text), gold) for text in texts) if texts and gold else None
+
+
+def squad_f1_of_all(example: SpanExample, prediction: Prediction) -> float | None:
+    """SQuAD's F1 where no answer scores 0; None where an error kept it from coming, or gold is hidden."""
+    if prediction.status == "error" or example.answer is None or not words(example.answer):
+        return None
+    return squad_f1(example, prediction) or 0.0
+
+
+def verbatim(_example: SpanExample, prediction: Prediction) -> float | None:
+    """Share of the quotations that stand in the text word for word; None where nothing was quoted."""
+    return float(prediction.scores == (1.0,)) if prediction.status in ("ok", "absent") else None

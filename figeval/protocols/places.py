@@ -1,0 +1,134 @@
+"""Where a quotation stands in a text: as it is, with other case, blanks, quotation marks and dashes, or nearly."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import Literal, TypeAlias
+
+from figeval.types import Span
+
+Kind: TypeAlias = Literal["verbatim", "folded", "near", "nowhere"]
+
+CUTOFF = 0.7
+"""Least likeness of a quotation that is not verbatim (Indel ratio of folded texts).
+
+Measured on the 3274 spans of ePiC's seen-train narratives: with one word in ten left out, replaced or added 99 % are
+found again, with one in four 96 %, of these 97 % at a place that they share by more than half; with clipped endings
+all. Of spans of another narrative 0.4 % are taken for one of this (0.03 % at 0.75, 0.9 % at 0.65).
+"""
+SHORTEST = 8  # characters: below, chance alone makes a text like any other, so only a literal match counts
+ALMOST = 0.999  # likeness of what is not verbatim, at most
+AROUND = 3  # tokens by which a near match may be moved at either end
+
+_SAME = str.maketrans(dict.fromkeys('“”„‟«»「」『』″"‘’‚‛ʼ´`′', "'") | dict.fromkeys("‐‑‒–—―−", "-"))
+_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a quotation stands, None if nowhere, and how like it is to what stands there: 1 only if it is verbatim."""
+
+    kind: Kind
+    span: Span | None
+    likeness: float
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A text in its plainest spelling; character i of `text` stems from character `origin[i]` of the text itself."""
+
+    text: str
+    origin: Sequence[int]
+
+    def span(self, start: int, end: int) -> Span:
+        """What a stretch of the folded text was."""
+        return Span(self.origin[start], self.origin[end - 1] + 1)
+
+
+def locate(quote: str, text: str) -> Place:
+    """The first place where a quotation stands: verbatim, else folded, else nearly, at the ends of words.
+
+    A place between word ends is preferred, so that "he" is not found in "the".
+    """
+    quote = quote.strip()
+    start = _first(quote, text)
+    if start is not None:
+        return Place("verbatim", Span(start, start + len(quote)), 1.0)
+    whole = fold(text)
+    for wanted in dict.fromkeys((fold(quote).text.strip(), _EDGES.sub("", fold(quote).text))):
+        start = _first(wanted, whole.text)
+        if start is not None:
+            return _placed(quote, text, whole.span(start, start + len(wanted)))
+    return _nearly(_EDGES.sub("", fold(quote).text), whole)
+
+
+@lru_cache(maxsize=256)
+def fold(text: str) -> Folded:
+    """Case, compatibility forms, runs of white space, quotation marks and dashes made one; invisible marks go."""
+    found: list[str] = []
+    origin: list[int] = []
+    for place, character in enumerate(text):
+        if unicodedata.category(character) == "Cf":
+            continue
+        plain = " " if character.isspace() else unicodedata.normalize("NFKD", character.translate(_SAME)).casefold()
+        if plain == " " and found and found[-1] == " ":
+            continue
+        found.extend(plain)
+        origin.extend([place] * len(plain))
+    return Folded("".join(found), origin)
+
+
+def _first(wanted: str, text: str) -> int | None:
+    """The first place of a text in another: between word ends if there is one, else anywhere; None if there is none."""
+    if not wanted:
+        return None
+    places = list(_occurrences(wanted, text))
+    whole = (place for place in places if _parted(text, place) and _parted(text, place + len(wanted)))
+    return next(whole, places[0] if places else None)
+
+
+def _occurrences(wanted: str, text: str) -> Iterator[int]:
+    place = text.find(wanted)
+    while place >= 0:
+        yield place
+        place = text.find(wanted, place + 1)
+
+
+def _parted(text: str, place: int) -> bool:
+    """Whether no word goes on across a place."""
+    return not (0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum())
+
+
+def _placed(quote: str, text: str, span: Span) -> Place:
+    from rapidfuzz.fuzz import ratio
+
+    return Place("folded", span, min(ALMOST, ratio(quote, text[span.start : span.end]) / 100))
+
+
+def _nearly(wanted: str, whole: Folded) -> Place:
+    """The stretch of whole tokens that is most like what is wanted, if it is like enough."""
+    from rapidfuzz.fuzz import partial_ratio_alignment, ratio
+
+    tokens = list(re.finditer(r"\S+", whole.text))
+    rough = partial_ratio_alignment(wanted, whole.text) if len(wanted) >= SHORTEST else None
+    if rough is None or not tokens:
+        return Place("nowhere", None, 0.0)
+    starts = _around([token.start() for token in tokens], rough.dest_start)
+    ends = _around([token.end() for token in tokens], rough.dest_end)
+    tried = {(a, b): ratio(wanted, whole.text[a:b]) / 100 for a, b in product(starts, ends) if a < b}
+    (start, end), likeness = max(tried.items(), key=lambda one: one[1], default=((0, 0), 0.0))
+    if likeness < CUTOFF:
+        return Place("nowhere", None, likeness)
+    return Place("near", whole.span(start, end), min(ALMOST, likeness))
+
+
+def _around(places: Sequence[int], near: int) -> Sequence[int]:
+    """The places closest to one."""
+    here = bisect_left(places, near)
+    return places[max(0, here - AROUND) : here + AROUND + 1]

@@ -1,0 +1,177 @@
+"""Span metrics: against counting by hand, against brute force, and what has no score."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.metrics import spans as m
+from figeval.metrics.statistic import as_statistic
+from figeval.metrics.tally import Tally
+from figeval.types import Prediction, Span, SpanExample
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "spans" / "found.json").read_text("utf-8"))
+STATISTICS = ("span_precision", "span_recall", "span_f1", "published_precision", "published_recall", "published_f1")
+MEANS = ("squad_f1", "squad_f1_of_all", "exact_match", "verbatim")
+SILENT = ("unparseable", "absent", "refusal", "empty", "truncated", "ambiguous", "nan")
+
+
+def found(text, start, end, identity="1", **more):
+    return Prediction(example_id=identity, value=Span(start, end), **more)
+
+
+def row(case):
+    text, gold = case["text"], case["text"].index(case["gold"])
+    example = SpanExample(id="1", text=text, given="g", known="k", gold=Span(gold, gold + len(case["gold"])))
+    example = replace(example, reference=case.get("reference"))
+    start = text.index(case["found"])
+    return example, found(text, start, start + len(case["found"]))
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["why"])
+def test_golden(case):
+    example, prediction = row(case)
+    for name, value in case["expect"].items():
+        assert score(name, [(example, prediction)]) == pytest.approx(value), name
+
+
+def score(name, rows):
+    tally = Tally(name, as_statistic(getattr(m, name)))
+    for example, prediction in rows:
+        tally.update(example, prediction)
+    return tally.score().value
+
+
+def example_of(text, gold, weight=1.0, cluster=None):
+    return SpanExample(id="1", text=text, given="g", known="k", gold=gold, weight=weight, cluster=cluster)
+
+
+def test_weights_make_means_by_narrative_and_f1_is_that_of_the_means():
+    text = "a b c d"
+    gold = Span(0, 3)  # a b
+    one = [(example_of(text, gold, 0.5), found(text, 0, 3)), (example_of(text, gold, 0.5), found(text, 4, 7))]
+    two = [(example_of(text, gold), found(text, 0, 7))]
+    assert score("span_precision", one + two) == pytest.approx((0.5 + 0.5) / 2)
+    assert score("span_recall", one + two) == pytest.approx((0.5 + 1) / 2)
+    assert score("span_f1", one + two) == pytest.approx(2 * 0.5 * 0.75 / 1.25)
+    assert score("squad_f1", one + two) == pytest.approx((1 + 0 + 2 / 3) / 3)
+
+
+@pytest.mark.parametrize("status", SILENT)
+def test_no_answer_is_no_zero(status):
+    silent = Prediction(example_id="1", value=None, status=status)
+    example = example_of("a b", Span(0, 1))
+    assert all(
+        as_statistic(getattr(m, name)).features(example, silent) is None
+        for name in (*STATISTICS, *MEANS[:1], "exact_match")
+    )
+    assert m.squad_f1_of_all(example, silent) == 0.0
+
+
+def test_an_error_or_a_hidden_gold_is_not_even_that():
+    broken = Prediction(example_id="1", value=None, status="error")
+    assert m.squad_f1_of_all(example_of("a b", Span(0, 1)), broken) is None
+    hidden = example_of("a b", None)
+    for name in (*STATISTICS, "squad_f1", "squad_f1_of_all", "exact_match"):
+        assert as_statistic(getattr(m, name)).features(hidden, found("a b", 0, 1)) is None
+
+
+def test_a_span_without_words_is_an_answer_and_a_wrong_one():
+    example, empty = example_of("a — b", Span(0, 1)), found("a — b", 2, 3)
+    for name in ("span_precision", "span_recall", "span_f1", "squad_f1", "squad_f1_of_all", "exact_match"):
+        assert score(name, [(example, empty)]) == 0
+    assert score("published_precision", [(example, found("a — b", 1, 2))]) == 0  # white space alone
+
+
+def test_a_gold_without_words_says_nothing():
+    example = example_of("a — b", Span(2, 3))
+    assert score("span_recall", [(example, found("a — b", 0, 1))]) is None
+    assert score("squad_f1", [(example, found("a — b", 0, 1))]) is None
+
+
+def test_ties_are_scored_by_expectation():
+    text = "a b c d"
+    tied = found(text, 0, 1, alike=(Span(0, 1), Span(4, 5)), tied=2)
+    example = example_of(text, Span(0, 1))
+    for name in ("span_precision", "span_recall", "span_f1", "squad_f1", "exact_match", "published_f1"):
+        assert score(name, [(example, tied)]) == pytest.approx(0.5)
+
+
+def test_verbatim_is_a_share_of_what_was_quoted():
+    example = example_of("a b", Span(0, 1))
+    rows = [
+        (example, found("a b", 0, 1, scores=(1.0,))),
+        (example, found("a b", 0, 1, scores=(0.99,))),
+        (example, Prediction(example_id="1", value=None, status="absent", scores=(0.2,))),
+        (example, Prediction(example_id="1", value=None, status="unparseable")),
+    ]
+    assert score("verbatim", rows) == pytest.approx(1 / 3)
+
+
+def test_clusters_make_the_interval():
+    text = "a b c d"
+    rows = [(example_of(text, Span(0, 3), cluster=f"Q{n % 60}"), found(text, 0, 1 + 2 * (n % 4))) for n in range(240)]
+    tally = Tally("span_f1", m.span_f1)
+    for example, prediction in rows:
+        tally.update(example, prediction)
+    result = tally.score()
+    assert (result.n, result.clusters, result.interval) == (240, 60, "cluster bootstrap")
+    assert result.low < result.value < result.high
+
+
+# ---- brute force -----------------------------------------------------------------------------------------------------
+
+tokens = st.sampled_from(["a", "b", "the", "don't", "c,", '"d"', "—", "e!", "5%"])
+rows = st.lists(
+    st.tuples(st.lists(tokens, min_size=1, max_size=8), st.integers(0, 8), st.integers(0, 8), st.integers(1, 3)),
+    min_size=1,
+    max_size=6,
+)
+
+
+def bare(token):
+    return token.strip(".,!?\"“”'%—-")
+
+
+@given(rows)
+def test_against_brute_force(drawn):
+    made, precisions, recalls, weights, f1s = [], [], [], [], []
+    for words, first, last, parts in drawn:
+        text = " ".join(words)
+        gold_words = [bare(word) for word in words if bare(word)]
+        if not gold_words:
+            continue
+        mine = words[first : max(first, last)]
+        start = len(" ".join(words[:first])) + (0 < first < len(words))
+        end = start + len(" ".join(mine))
+        made.append(
+            (example_of(text, Span(0, len(text)), 1 / parts), found(text, min(start, len(text)), min(end, len(text))))
+        )
+        got = [bare(word) for word in mine if bare(word)]
+        shared = len(set(got) & set(gold_words))
+        precisions.append(shared / len(set(got)) if got else 0)
+        recalls.append(shared / len(set(gold_words)))
+        weights.append(1 / parts)
+        f1s.append(2 * sum((Counter(got) & Counter(gold_words)).values()) / (len(got) + len(gold_words)))
+    if made:
+        p, r = np.average(precisions, weights=weights), np.average(recalls, weights=weights)
+        assert score("span_precision", made) == pytest.approx(p)
+        assert score("span_recall", made) == pytest.approx(r)
+        assert score("span_f1", made) == pytest.approx(2 * p * r / (p + r) if p + r else 0)
+        assert score("squad_f1", made) == pytest.approx(np.mean(f1s))
+
+
+@given(st.text(max_size=40))
+def test_words_have_no_punctuation_at_their_edges(text):
+    for word in m.words(text):
+        assert word and not any(map(str.isspace, word))
+        assert m.words(word) == (word,)
+
+
+def test_words_of_other_scripts_keep_their_signs():
+    assert m.words("वह “घर” गया। ¿qué? 「犬」 don’t") == ("वह", "घर", "गया", "qué", "犬", "don’t")

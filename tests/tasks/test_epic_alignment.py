@@ -1,0 +1,198 @@
+"""ePiC's alignment: rows of a small corpus of our own, counts on the real one, and the numbers that papers quote."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval import plugins
+from figeval.backends.models import open_model
+from figeval.builtin.tasks.epic import alignment, rows
+from figeval.config import RunConfig
+from figeval.data import DataContext
+from figeval.errors import DataError
+from figeval.metrics import spans as metrics
+from figeval.metrics.tally import Tally
+from figeval.pipeline import Harness, run
+from figeval.protocols.windows import sentences
+from figeval.taskdef.examples import build_examples
+from figeval.types import Example, Prediction, Span, SpanExample
+from tests.processes import figeval
+from tests.runs import Deaf
+
+TASKS = ("epic_alignment", "epic_alignment_published")
+
+
+def record(key: str, *pairs: tuple[str, str]) -> dict[str, Any]:
+    fields = {"quote": "Still WATERS run deep", "narrative": " The lake was calm. It was a calm lake. "}
+    for slot in range(1, 6):
+        sides = pairs[slot - 1] if slot <= len(pairs) else ("", "")
+        fields |= {f"span_quote_{slot}": sides[0], f"span_narrative_{slot}": sides[1]}
+    return {"pk": key, "fields": fields}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Any:
+    """A function of records that makes a corpus of them; the test split has them in reversed order."""
+
+    def make(*records: dict[str, Any]) -> DataContext:
+        ids = [one["pk"] for one in reversed(records)]
+        (tmp_path / "full_dataset.json").write_text(json.dumps(records))
+        (tmp_path / "task_1_proverb_only_seen_test_data_indices.json").write_text(json.dumps(ids))
+        return DataContext(folder=tmp_path, fetch=lambda benchmark, path: tmp_path / path)
+
+    return make
+
+
+ONE = record("Q2N1", ("Still WATERS", "The lake"), ("run deep", "calm"))
+TWO = record("Q2N3", ("Still", "CALM"), ("run deep", "It was"), ("still", "a calm lake"))
+
+
+def examples(context: DataContext, task: str = TASKS[0]) -> list[Example]:
+    spec = Harness(plugins.host()).catalogue.tasks.get(task)
+    return list(build_examples(spec, rows.open(spec.data["test"].partition(":")[2], context)))
+
+
+def test_every_pair_is_a_row_with_a_share_of_its_narrative(small: Any) -> None:
+    found = list(rows.open("alignment_seen_test", small(ONE, TWO)))
+    assert [row["id"] for row in found] == ["Q2N3S1", "Q2N3S2", "Q2N3S3", "Q2N1S1", "Q2N1S2"]
+    assert [row["weight"] for row in found] == [1 / 3, 1 / 3, 1 / 3, 0.5, 0.5]
+    assert (found[0]["span"], found[0]["span_lower"], found[0]["given_lower"]) == ("CALM", "calm", "still")
+
+
+def test_gold_is_the_first_place_whatever_its_case(small: Any) -> None:
+    first, *_ = examples(small(TWO))
+    assert isinstance(first, SpanExample)
+    assert (first.gold, first.answer, first.text[:8]) == (Span(13, 17), "calm", "the lake")
+    assert (first.cluster, first.meta) == ("Q2", {"proverb": "Q2", "narrative": "Q2N3"})
+
+
+def test_the_published_rows_go_by_file_lose_pairs_and_are_scored_against_the_first_batch(small: Any) -> None:
+    many = [record(f"Q2N{n}", ("Still", "The lake" if n % 2 else "calm")) for n in range(4, 36)]
+    found = list(rows.open("alignment_published", small(ONE, TWO, *many)))
+    assert [row["id"] for row in found[:5]] == ["Q2N1S1", "Q2N1S2", "Q2N3S3", "Q2N3S2", "Q2N4S1"]  # S3 in S1's place
+    assert [row["weight"] for row in found[2:4]] == [0.5, 0.5]
+    assert [row["reference_lower"] for row in found[:3]] == ["the lake", "calm", "a calm lake"]
+    assert [row["reference_lower"] for row in found[32:]] == ["the lake", "calm", "a calm lake", "it was"]
+    assert found[32]["span_lower"] != found[32]["reference_lower"]
+
+
+def test_a_span_that_is_not_in_its_text(small: Any) -> None:
+    with pytest.raises(
+        DataError, match=r"epic_alignment: row 1 of .*, field 'gold': 'the sea' does not stand in the text"
+    ):
+        examples(small(record("Q2N1", ("Still", "The sea"))))
+
+
+def test_a_narrative_without_spans(small: Any) -> None:
+    with pytest.raises(DataError, match="epic: the narrative Q2N1 has no spans; leave it out of the split"):
+        examples(small(record("Q2N1"), TWO))
+
+
+@pytest.mark.parametrize("pair", [("Still", " "), ("", "calm")])
+def test_half_a_pair(small: Any, pair: tuple[str, str]) -> None:
+    with pytest.raises(DataError, match=r"epic: Q2N1, pair 1: no span of the (narrative|proverb)"):
+        examples(small(record("Q2N1", pair)))
+
+
+# ---- the real data ---------------------------------------------------------------------------------------------------
+
+
+def real(task: str, split: str = "test") -> list[SpanExample]:
+    harness = Harness(plugins.host())
+    return list(harness.examples(harness.catalogue.tasks.get(task), split))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("task", "split", "n", "narratives"),
+    [("epic_alignment", "test", 2164, 1000), ("epic_alignment", "train", 3274, 1500), (TASKS[1], "test", 2100, 1000)],
+)
+def test_counts(task: str, split: str, n: int, narratives: int, real_data: str) -> None:
+    found = real(task, split)
+    assert len({one.id for one in found}) == len(found) == n
+    assert len({one.meta["narrative"] for one in found}) == narratives
+    assert sum(one.weight for one in found) == pytest.approx(narratives)
+    assert len({one.cluster for one in found}) == 250
+    assert all(one.gold and one.text == one.text.lower().strip() for one in found)
+
+
+def test_the_rows_that_the_released_code_loses(real_data: str) -> None:
+    kept = {(one.text, one.given) for one in real(TASKS[0])}
+    assert len(kept) == 2100 == len(real(TASKS[1]))
+    assert Counter(one.reference is None for one in real(TASKS[0])) == {True: 2164}
+    assert len({one.reference for one in real(TASKS[1])}) <= alignment.BATCH
+
+
+# protocols of the released code on 2100 rows: with its gold index, and with the right one
+PUBLISHED = {"oracle": (0.084, 0.077, 0.080), "whole_text": (0.056, 0.198, 0.088)}
+RIGHT = {"whole_text": (0.240, 0.954, 0.383), "last_sentence": (0.349, 0.518, 0.417)}
+TRIALS = {"published": (0.0752, 0.0981, 0.0851), "right": (0.2739, 0.4132, 0.3294)}  # 30 seeds of a uniform span
+
+
+def published_scores(found: list[SpanExample], model: str) -> list[float]:
+    respondent = open_model(Harness(plugins.host()).backends, model, {}, {"seed": 0})
+    respondent.fit(found)
+    answers = respondent.backend.find_spans([_query(one) for one in found])
+    scores = []
+    for name in ("published_precision", "published_recall", "published_f1"):
+        tally = Tally(name, getattr(metrics, name))
+        for one, answer in zip(found, answers, strict=True):
+            tally.update(one, Prediction(example_id=one.id, value=answer[0].span))
+        scores.append(tally.score().value or 0.0)
+    return scores
+
+
+def _query(one: SpanExample) -> Any:
+    from figeval.types import SpanQuery
+
+    return SpanQuery(one.text, one.given, one.known)
+
+
+def test_a_perfect_model_gets_next_to_nothing_from_the_published_scoring(real_data: str) -> None:
+    found = real(TASKS[1])
+    for model, expected in PUBLISHED.items():
+        assert published_scores(found, model) == pytest.approx(expected, abs=0.0006), model
+    assert published_scores(found, "random") == pytest.approx(TRIALS["published"], abs=0.008)
+
+
+def test_the_right_gold_spans_give_trivial_answers_far_more_than_what_was_printed(real_data: str) -> None:
+    found = [replace(one, reference=None) for one in real(TASKS[1])]
+    assert published_scores(found, "whole_text") == pytest.approx(RIGHT["whole_text"], abs=0.0006)
+    # Where a sentence ends is a matter of definition: ours keeps a closing quotation mark, and "mr." ends none.
+    assert published_scores(found, "last_sentence") == pytest.approx(RIGHT["last_sentence"], abs=0.004)
+    assert published_scores(found, "random") == pytest.approx(TRIALS["right"], abs=0.02)
+    assert published_scores(found, "oracle") == [1.0, 1.0, 1.0]
+    assert all(sentences(one.text) for one in found)
+
+
+def test_a_run_prints_the_three_floors_and_takes_the_published_task_in_its_place(
+    real_data: str, tmp_path: Path
+) -> None:
+    harness = Harness(plugins.host())
+    config = RunConfig(tasks=TASKS[:1], model="random", output_path=tmp_path / "run", limit=60)
+    record_, _ = run(config, harness, Deaf())
+    (task,) = record_.tasks
+    assert [score.metric for score in task.scores] == [
+        "span_precision",
+        "span_recall",
+        "span_f1",
+        "squad_f1",
+        "exact_match",
+    ]
+    assert [one.baseline for one in task.baselines] == ["random", "last_sentence", "whole_text"]
+    assert [score.value for score in task.baselines[0].scores] == [score.value for score in task.scores]
+    instead = RunConfig(tasks=TASKS[:1], model="random", output_path=tmp_path / "p", limit=60, protocol="published")
+    (task,) = run(instead, harness, Deaf())[0].tasks
+    assert (task.task, task.baselines[-1].baseline) == (TASKS[1], "oracle")
+
+
+def test_show_says_that_the_printed_numbers_are_artefacts(real_data: str, tmp_path: Path) -> None:
+    shown = figeval("show", TASKS[0], cwd=tmp_path)
+    assert "artefacts" in shown.stdout
+    assert "--protocol published" in shown.stdout
+    assert "ACL 2022, Table 8" in shown.stdout
