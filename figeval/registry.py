@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -128,9 +128,11 @@ class SourceRegister(Protocol):
 
 
 class RouteRegister(Protocol):
-    """`register(protocol, needs, start, blocks)`."""
+    """`register(protocol, needs, start, blocks, of)`."""
 
-    def __call__(self, protocol: str, needs: Iterable[str], start: Any, blocks: Iterable[str] = ()) -> None: ...  # noqa: D102
+    def __call__(  # noqa: D102
+        self, protocol: str, needs: Iterable[str], start: Any, blocks: Iterable[str] = (), of: Sequence[str] = ()
+    ) -> None: ...
 
 
 class BackendRegister(Protocol):

@@ -20,19 +20,21 @@ from ._hub import download, hub_file, unreachable
 CONFIG = "config.json"
 MODULES = "modules.json"
 SENTENCE = "config_sentence_transformers.json"
+DECLARED = "figeval.json"
 SENTENCE_TRANSFORMER = "SentenceTransformer"
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model as the user named it, its local folder once known, and its two configuration files."""
+    """A model as the user named it, its local folder once known, and its configuration files."""
 
     model: str
     revision: str | None = None
     folder: Path | None = None
     config: JSON = field(default_factory=dict)
     sentence: JSON | None = None  # config_sentence_transformers.json; {} where only modules.json is there
+    declared: JSON = field(default_factory=dict)  # figeval.json
 
     @property
     def architecture(self) -> str:
@@ -115,7 +117,7 @@ def _read(model: str, revision: str | None, folder: Path | None, path: Callable[
             )
         raise ModelError(f"{model!r} has neither {CONFIG} nor {MODULES}; give a folder that transformers saved")
     described = sentence if sentence is not None else ({} if modules is not None else None)
-    return Checkpoint(model, revision, folder, config or {}, described)
+    return Checkpoint(model, revision, folder, config or {}, described, load_json(path(DECLARED)) or {})
 
 
 def load_json(path: Path | None) -> JSON | None:
@@ -154,6 +156,8 @@ def is_encoder_decoder(checkpoint: Checkpoint) -> bool:
 
 
 RULES: tuple[tuple[Callable[[Checkpoint], bool], str | None], ...] = (
+    (lambda checkpoint: checkpoint.declared.get("kind") == "joint", "joint"),
+    (ends("ForQuestionAnswering"), "spans"),
     (ends("ForSequenceClassification"), "pairs"),  # before sentence-transformers: its cross-encoders are such
     (lambda checkpoint: checkpoint.is_sentence_transformer, "encoder"),
     (lambda checkpoint: bool(checkpoint.sentence_class), None),  # its sparse and generative models

@@ -12,6 +12,7 @@ from ._loading import input_limit, load_errors, load_model, load_tokenizer, one_
 from ._neural import Setup
 from ._settings import Settings, one_of
 
+COSINE = "cosine"
 # (states (rows, length, d), mask (rows, length), model output) → (rows, d)
 Pooling = Callable[[Any, Any, Any], Any]
 
@@ -54,17 +55,20 @@ class EncoderSettings(Settings):
     """`pooling` (cls, mean, pooler, last) is for raw encoders and needed there.
 
     `normalize` scales vectors to length 1 (True), keeps them from being scaled (False), or leaves it to the
-    checkpoint (None).
+    checkpoint (None). `similarity` is how they are compared: "cosine" (also None) or "dot".
     """
 
     pooling: str | None = None
     normalize: bool | None = None
+    similarity: str | None = None
 
     def __post_init__(self) -> None:
         # super() without arguments fails in a dataclass with slots: the decorator makes the class anew.
         Settings.__post_init__(self)
         if self.pooling is not None:
             one_of("pooling", self.pooling, tuple(POOLINGS))
+        if self.similarity is not None:
+            one_of("similarity", self.similarity, (COSINE, "dot"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Sentence vectors of any encoder: sentence-transformers checkpoints with their own modules, raw ones with a declared
 pooling. Capability: embed.
 
-A raw encoder has no pooling of its own, and cls, mean and last give different models: it has to be declared.
+A raw encoder has no pooling of its own, and cls, mean and last give different models: it has to be declared, with
+--model_args or in the checkpoint's figeval.json. So may be `similarity=dot`, for vectors that were trained with it.
 Texts longer than the model takes are cut on the right and reported.
 """
 
@@ -18,8 +19,9 @@ from figeval.hookspecs import hookimpl
 from figeval.types import JSON, Text
 
 from ._batching import run_batches
-from ._checkpoint import locate
-from ._networks import EncoderNetwork, EncoderSettings, raw_network, sentence_network
+from ._checkpoint import Checkpoint, backend_of, locate
+from ._declared import with_declared
+from ._networks import COSINE, EncoderNetwork, EncoderSettings, raw_network, sentence_network
 from ._neural import Neural, measures, prepare
 from ._settings import Configured
 from ._tokens import tokenize
@@ -28,6 +30,7 @@ from ._words import bare
 if TYPE_CHECKING:
     from figeval.registry import BackendRegister
 
+HEADS = ("pairs", "spans")  # heads that answer by themselves; what is under them is an encoder, too
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
@@ -42,17 +45,27 @@ def register_backends(register: BackendRegister) -> None:
 class Encoder(Neural[EncoderSettings, EncoderNetwork]):
     """Embeds texts."""
 
+    @property
+    def similarity(self) -> str:
+        """How its vectors are compared; "dot" counts as a capability."""
+        return self.setup.settings.similarity or COSINE
+
     def embed(self, requests: Sequence[Text]) -> Outputs[Any]:
-        """Vectors as one array (n, d), float32.
+        """Vectors as one array (n, d), float32, of length 1 where that was asked for.
 
         A text without any token (only where the tokenizer adds no special ones) has no vector: its row is NaN.
         """
+        found = self.pooled([request.text for request in requests])
+        return Outputs(self._scaled(found.values), found.truncated)
+
+    def pooled(self, texts: Sequence[str]) -> Outputs[Any]:
+        """The vectors as they come out of the network."""
         import numpy as np
 
-        texts = [request.text for request in requests]
         network = self.network
         if network.encode is not None:
-            return Outputs(self._scaled(np.asarray(network.encode(texts, self.setup.settings.rows or 32), np.float32)))
+            encoded: Any = np.asarray(network.encode(list(texts), self.setup.settings.rows or 32), np.float32)
+            return Outputs(encoded)
         tokens = tokenize(network.tokenizer, texts, network.limit)
         lengths = tokens.lengths
         filled = [index for index, length in enumerate(lengths) if length]
@@ -65,9 +78,9 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
                 return network.vectors(batch).float().cpu().numpy()
 
         found = run_batches([lengths[index] for index in filled], forward, self.budget)
-        vectors = np.full((len(texts), len(found[0]) if found else 1), np.nan, dtype=np.float32)
+        vectors: Any = np.full((len(texts), len(found[0]) if found else 1), np.nan, dtype=np.float32)
         vectors[filled] = found
-        return Outputs(self._scaled(vectors), tokens.truncated)
+        return Outputs(vectors, tokens.truncated)
 
     def _scaled(self, vectors: Any) -> Any:
         """The vectors, at length 1 where that was asked for; a zero vector has no direction and becomes NaN."""
@@ -84,8 +97,8 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         return build(self.setup)
 
     def details(self, network: EncoderNetwork) -> JSON:
-        """Size, limit and pooling."""
-        return measures(network.model, network.limit) | {"pooling": network.pooling}
+        """Size, limit, pooling and similarity."""
+        return measures(network.model, network.limit) | {"pooling": network.pooling, "similarity": self.similarity}
 
 
 def open_encoder(settings: EncoderSettings) -> Encoder:
@@ -95,15 +108,24 @@ def open_encoder(settings: EncoderSettings) -> Encoder:
         ModelError: no such model, a raw encoder without `pooling`, a device that is not there, half precision on a CPU.
     """
     checkpoint = locate(settings.model, settings.revision)
+    settings = with_declared(settings, checkpoint)
     if checkpoint.sentence_class and not checkpoint.is_sentence_transformer:
         raise ModelError(f"{settings.model!r} is a {checkpoint.sentence_class}, which gives no sentence vectors")
     if checkpoint.is_sentence_transformer and settings.pooling:
         raise ModelError(f"{settings.model!r} brings its own pooling; leave pooling= out")
-    if not checkpoint.is_sentence_transformer and not settings.pooling:
-        raise ModelError(
-            f"{settings.model!r} says nothing about pooling; declare it: --model_args pooling=mean (cls, pooler, last)"
-        )
+    if not checkpoint.is_sentence_transformer:
+        check_pooling(settings, checkpoint)
     return Encoder(prepare(settings, checkpoint))
+
+
+def check_pooling(settings: EncoderSettings, checkpoint: Checkpoint) -> None:
+    """Raise `ModelError` for a raw encoder without pooling, naming the backend of a head that it was saved with."""
+    if settings.pooling:
+        return
+    served = backend_of(checkpoint)
+    meant = f"; it is a {checkpoint.architecture}, for {served}:{settings.model}" if served in HEADS else ""
+    cure = "declare it: --model_args pooling=mean (cls, pooler, last)"
+    raise ModelError(f"{settings.model!r} says nothing about pooling; {cure}{meant}")
 
 
 def open_minilm(settings: EncoderSettings) -> Encoder:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from figeval.errors import CapabilityError, DuplicateName, near
@@ -20,7 +20,7 @@ from figeval.protocols.shown import OPENING
 from figeval.registry import fill, loaded, plain, target_name
 from figeval.types import Example, Prediction, Request
 
-__all__ = ["Briefing", "Dialogue", "Route", "choose", "decide", "load_routes"]
+__all__ = ["Briefing", "Dialogue", "Route", "choose", "covered", "decide", "load_routes"]
 
 Dialogue: TypeAlias = Generator[Sequence[Request], Sequence[Any], Prediction]
 READS = {"loglikelihood": "context", "fill": "cloze", "generate": "context"}  # blocks of a route that names none
@@ -28,7 +28,10 @@ READS = {"loglikelihood": "context", "fill": "cloze", "generate": "context"}  # 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A way from an example to a prediction, the capabilities it needs, and the template blocks it renders."""
+    """A way from an example to a prediction, the capabilities it needs, and the template blocks it renders.
+
+    It may put routes of other protocols together (`of`); which ones (`parts`) depends on the model, see `covered`.
+    """
 
     name: str
     protocol: str
@@ -36,6 +39,15 @@ class Route:
     target: Callable[[Any, Briefing], Dialogue] | str
     owner: str
     blocks: frozenset[str] = frozenset()
+    of: tuple[str, ...] = ()
+    parts: tuple[Route, ...] = ()
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        """What it needs, in words: capabilities, and routes of other protocols, by their names once they are known."""
+        if self.parts:
+            return tuple(part.name for part in self.parts)
+        return (*sorted(self.needs), *(f"a {protocol} route" for protocol in self.of))
 
     @property
     def prompted(self) -> bool:
@@ -43,18 +55,28 @@ class Route:
         return bool(self.blocks & OPENING)
 
     def start(self, example: Example, briefing: Briefing) -> Dialogue:
-        """Begin the dialogue about one example."""
-        return loaded(self.target)(example, briefing)
+        """Begin the dialogue about one example. Raises `CapabilityError` while its parts are not known."""
+        if len(self.parts) < len(self.of):
+            raise CapabilityError(f"{self.name} puts a {' and a '.join(self.of)} route together: name a --model")
+        return loaded(self.target)(example, briefing, *self.parts)
 
 
 def load_routes(host: Host) -> list[Route]:
     """Every route of every plugin, in order of preference."""
     routes: dict[tuple[str, str], Route] = {}
 
-    def add(protocol: str, needs: Iterable[str], start: Any, blocks: Iterable[str] = (), *, owner: str) -> None:
+    def add(
+        protocol: str,
+        needs: Iterable[str],
+        start: Any,
+        blocks: Iterable[str] = (),
+        of: Sequence[str] = (),
+        *,
+        owner: str,
+    ) -> None:
         name, offered = target_name(start), frozenset(needs)
         read = frozenset(blocks) or frozenset(READS[capability] for capability in offered & set(READS))
-        taken = routes.setdefault((protocol, name), Route(name, protocol, offered, start, owner, read))
+        taken = routes.setdefault((protocol, name), Route(name, protocol, offered, start, owner, read, tuple(of)))
         if taken.target is not start:
             raise DuplicateName(f"route {name!r} for {protocol} of {owner} is already registered by {taken.owner}")
 
@@ -73,11 +95,31 @@ def choose(protocol: str, offered: frozenset[str], routes: Sequence[Route], want
     if wanted is not None and wanted not in names:
         raise CapabilityError(f"{protocol} has no route {wanted!r}{near(wanted, names)}; it has {', '.join(names)}")
     for route in mine:
-        if route.needs <= offered and wanted in (None, route.name):
-            return route
-    ways = "; ".join(f"{r.name} needs {' and '.join(sorted(r.needs))}" for r in mine if wanted in (None, r.name))
+        found = covered(route, offered, routes) if wanted in (None, route.name) else None
+        if found is not None:
+            return found
+    ways = "; ".join(f"{r.name} needs {' and '.join(r.wants)}" for r in mine if wanted in (None, r.name))
     has = ", ".join(sorted(offered)) or "nothing"
     raise CapabilityError(f"this model offers {has}, which is not enough for a {protocol} task: {ways}")
+
+
+def covered(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> Route | None:
+    """The route as a model with these capabilities goes it; None where they are not enough.
+
+    One that puts routes together is given the first one of each protocol that they cover, with its needs and blocks.
+    """
+    if not route.needs <= offered:
+        return None
+    parts = []
+    for protocol in route.of:
+        mine = (covered(one, offered, routes) for one in routes if one.protocol == protocol)
+        part = next((one for one in mine if one is not None), None)
+        if part is None:
+            return None
+        parts.append(part)
+    needs = route.needs.union(*(part.needs for part in parts))
+    blocks = route.blocks.union(*(part.blocks for part in parts))
+    return replace(route, needs=needs, blocks=blocks, parts=tuple(parts)) if parts else route
 
 
 def decide(example_id: str, scores: Iterable[float], among: int | None = None) -> Prediction:

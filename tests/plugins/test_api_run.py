@@ -288,3 +288,42 @@ def test_the_key_is_in_nothing_that_is_written_or_printed(
     assert len(files) >= 4
     assert not [file for file in files if b"sk-very" in file.read_bytes()]
     assert "MY_KEY" not in os.environ
+
+
+# ---- texts -----------------------------------------------------------------------------------------------------------
+
+
+TELL = """
+name: tell
+protocol: generation
+data: {test: "jsonl:tell.jsonl"}
+fields: {id: row.id, inputs: {saying: row.saying, keywords: row.words}, references: [row.told]}
+max_new_tokens: 40
+metrics: [rouge_l, keyword_recall, cut_off]
+"""
+
+
+def test_texts_are_written_through_the_network(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "tell.task.yaml").write_text(TELL)
+    lines = [{"id": str(n), "saying": f"s{n}", "words": ["roof"], "told": "the roof leaked"} for n in range(4)]
+    (tmp_path / "tasks" / "tell.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    replies = [
+        openai_answer("The roof leaked."),
+        openai_answer("The roof", reason="length"),
+        openai_answer("", reason="content_filter"),
+        openai_answer("The end.", reasoning_content="A roof, then."),
+    ]
+    desk.plan = [lambda handler, _body, said=said: handler.send(200, said) for said in replies]  # type: ignore[misc]
+    told = json.dumps({"base_url": desk.url, "max_concurrent": 1})
+    command = ("run", "--tasks", "tell", "--include_path", "tasks", "--model", "openai:m", "--model_args", told)
+    figeval(*command, "--output_path", "out", cwd=tmp_path, OPENAI_API_KEY=KEY)
+    (task,) = record(tmp_path / "out")["tasks"]
+    assert task["counts"] == {"ok": 3, "refusal": 1}
+    scores = {score["metric"]: score["value"] for score in task["scores"]}
+    assert scores["parse_rate"] == 0.75
+    assert scores["keyword_recall"] == pytest.approx(2 / 3)
+    assert scores["cut_off"] == pytest.approx(1 / 3)
+    found = (tmp_path / "out" / "predictions" / "tell.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["pred"] for line in found] == ["The roof leaked.", "The roof", None, "The end."]
+    assert {len(asked["messages"]) for asked in desk.asked} == {1}

@@ -40,7 +40,7 @@ def test_all_are_registered_with_a_summary():
     from figeval.backends.models import Backends
 
     backends = Backends(load(["figeval.builtin.plugins.lexical"]))
-    assert [entry.name for entry in backends.registry] == ["chance", "random", "majority", "overlap"]
+    assert [entry.name for entry in backends.registry] == ["chance", "random", "majority", "overlap", "echo"]
     assert all(backends.summaries[entry.name] for entry in backends.registry)
 
 
@@ -51,9 +51,8 @@ def test_a_model_name_behind_the_colon_is_refused(factory):
 
 
 def test_capabilities_belong_to_the_object():
-    assert (
-        capabilities(Chance()) == capabilities(Random()) == capabilities(Majority()) == {"score_pairs", "label_pairs"}
-    )
+    assert capabilities(Chance()) == capabilities(Majority()) == {"score_pairs", "label_pairs"}
+    assert {"score_pairs", "label_pairs", "find_spans"} <= capabilities(Random())
     assert capabilities(Overlap()) == {"score_pairs"}
 
 

@@ -1,0 +1,129 @@
+"""Extractive heads: any `…ForQuestionAnswering` checkpoint of transformers. Capability: find_spans.
+
+The model reads the text beside "known SEP given" (the proverb, a stretch of it); the head gives every token of the
+text a logit for being the start and one for being the end of the answer. The text stands second, as such checkpoints
+are trained; `text=first` puts it first, as the input is described in Ghosh and Srivastava (2022, section 5.2). A text
+that is too long is read in windows, none is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from figeval.hookspecs import hookimpl
+from figeval.types import JSON, ScoredSpan, SpanQuery
+
+from ._batching import run_batches
+from ._checkpoint import locate, require
+from ._declared import with_declared
+from ._loading import input_limit, load_model, load_tokenizer
+from ._neural import Neural, measures, prepare
+from ._passages import passages
+from ._settings import Configured, Settings, one_of, positive
+from ._span_search import RULE, found_spans
+
+if TYPE_CHECKING:
+    from figeval.registry import BackendRegister
+
+SECOND = "second"
+
+
+@hookimpl
+def register_backends(register: BackendRegister) -> None:
+    """One name."""
+    target = "figeval.builtin.plugins.spans:spans"
+    register("spans", target, "extractive head: a question-answering checkpoint (text=first, max_span=)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanSettings(Settings):
+    """`text` is the place of the text beside the question, "first" or "second" (None: as the checkpoint declares in
+    figeval.json, else second); `max_span` is the longest answer in tokens (None: any).
+    """
+
+    text: str | None = None
+    max_span: int | None = None
+
+    def __post_init__(self) -> None:
+        Settings.__post_init__(self)
+        if self.text is not None:
+            one_of("text", self.text, ("first", SECOND))
+        if self.max_span is not None:
+            object.__setattr__(self, "max_span", positive("max_span", self.max_span))
+
+    @property
+    def side(self) -> int:
+        """The place of the text in the pair."""
+        return int((self.text or SECOND) == SECOND)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanNetwork:
+    """A loaded model with start and end logits."""
+
+    model: Any
+    tokenizer: Any
+    limit: int | None
+
+    def question(self, request: SpanQuery) -> str:
+        """What stands beside the text: "known SEP given", with the tokenizer's own separator."""
+        separator = self.tokenizer.sep_token or self.tokenizer.eos_token or " "
+        return f"{request.known}{separator}{request.given}"
+
+
+class SpanFinder(Neural[SpanSettings, SpanNetwork]):
+    """Finds the stretch of a text that corresponds to a given one."""
+
+    def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
+        """Per request the best span, by the rule of `best_span`; none in a text without a token.
+
+        Raises:
+            ModelError: known and given leave no room for a text that is too long to be read at once.
+        """
+        settings, network = self.setup.settings, self.network
+        texts, questions = [one.text for one in requests], [network.question(one) for one in requests]
+        sides = (questions, texts) if settings.side else (texts, questions)
+        found = passages(network.tokenizer, sides, settings.side, network.limit)
+
+        def forward(rows: list[int]) -> Any:
+            import torch
+
+            with torch.inference_mode():
+                output = network.model(**found.tokens.tensors(rows, self.setup.device))
+            logits = torch.stack((output.start_logits, output.end_logits), dim=-1)
+            return found.within(logits.float().cpu().numpy(), rows)
+
+        logits = run_batches(found.tokens.lengths, forward, self.budget)
+        return found_spans(found, logits, texts, settings.max_span)
+
+    def load(self) -> SpanNetwork:
+        """The model with its head."""
+        from transformers import AutoModelForQuestionAnswering
+
+        setup = self.setup
+        tokenizer = load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code)
+        model = load_model(AutoModelForQuestionAnswering, setup)
+        limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
+        return SpanNetwork(model, tokenizer, limit)
+
+    def details(self, network: SpanNetwork) -> JSON:
+        """Size, limit, where the text stands, and how the span is chosen."""
+        settings = self.setup.settings
+        chosen: JSON = {"text": ("first", SECOND)[settings.side], "max_span": settings.max_span, "span": RULE}
+        return measures(network.model, network.limit) | chosen
+
+
+def open_spans(settings: SpanSettings) -> SpanFinder:
+    """A span head from a folder or hub id.
+
+    Raises:
+        ModelError: no such model, no span head, or what `prepare` refuses.
+    """
+    checkpoint = locate(settings.model, settings.revision)
+    require(checkpoint, "spans")
+    return SpanFinder(prepare(with_declared(settings, checkpoint), checkpoint))
+
+
+spans = Configured(SpanSettings, open_spans)

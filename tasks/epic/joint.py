@@ -1,0 +1,39 @@
+"""ePiC's narratives with all 250 proverbs and all aligned spans → rows: `epic:joint_seen_{train,test}`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from figeval.data import DataContext, Row
+
+from .alignment import read_pairs, rows_of, seen_ids
+from .rows import ranking_rows, read_corpus
+
+
+def seen_train(context: DataContext) -> Iterator[Row]:
+    """1500 narratives with 3274 spans."""
+    return split_rows("train", context)
+
+
+def seen_test(context: DataContext) -> Iterator[Row]:
+    """1000 narratives with 2164 spans."""
+    return split_rows("test", context)
+
+
+def split_rows(part: str, context: DataContext) -> Iterator[Row]:
+    """The rows of a retrieval task, each with its `parts`, as written and (`parts_lower`) in lower case."""
+    corpus, pairs = read_corpus(context), read_pairs(context)
+    for row in ranking_rows(corpus, seen_ids(part, context)):
+        found = list(rows_of(row["id"], corpus, pairs.get(row["id"], [])))
+        yield {
+            **row,
+            "parts": [span_of(one) for one in found],
+            "parts_lower": [span_of(one, "_lower") for one in found],
+        }
+
+
+def span_of(row: Row, ending: str = "") -> dict[str, Any]:
+    """What a part of a joint example says of its span."""
+    texts = {"given": "given", "known": "proverb", "gold": "span"}
+    return {"id": row["id"], **{field: row[f"{column}{ending}"] for field, column in texts.items()}}

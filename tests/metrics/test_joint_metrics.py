@@ -1,0 +1,147 @@
+"""Spans that count only beside a right candidate: worked out by hand, and against the metrics of single spans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.metrics import joint, spans
+from figeval.metrics.classes import accuracy
+from figeval.metrics.statistic import Statistic
+from figeval.types import JointExample, Prediction, Span, SpanExample
+
+TEXT = "the old cat sat on the mat"
+PLACES = [Span(0, 3), Span(4, 11), Span(8, 15), Span(0, 26), Span(19, 26)]
+
+
+def part(n: int, gold: Span | None, k: int) -> SpanExample:
+    return SpanExample(id=f"S{n}", text=TEXT, given="g", known="k", gold=gold, weight=1 / k)
+
+
+def example(*golds: Span | None) -> JointExample:
+    parts = tuple(part(n, gold, len(golds)) for n, gold in enumerate(golds))
+    return JointExample(id="1", query=TEXT, candidates=("a", "b", "c"), relevant=frozenset({0}), parts=parts)
+
+
+def predicted(scores: tuple[float, ...], *found: Span | None) -> Prediction:
+    parts = tuple(
+        Prediction(example_id=f"S{n}", value=span, status="ok" if span else "unparseable")
+        for n, span in enumerate(found)
+    )
+    return Prediction(example_id="1", value=int(np.argmax(scores)), scores=scores, parts=parts)
+
+
+RIGHT, WRONG, TIED = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 1.0, 0.0)
+
+
+def value(statistic: Statistic, *rows: tuple[JointExample, Prediction]) -> float:
+    features = [statistic.features(*row) for row in rows]
+    return float(statistic.combine(np.array([one for one in features if one is not None]).sum(axis=0)))
+
+
+def test_a_narrative_by_hand() -> None:
+    """Gold "old cat" and "the mat"; found "cat sat" (P = R = 1/2) and everything (P 2/6: the, mat; R 1)."""
+    asked = example(Span(4, 11), Span(19, 26))
+    found = (Span(8, 15), Span(0, 26))
+    precision, recall = (1 / 2 + 2 / 6) / 2, (1 / 2 + 1) / 2
+    for scores, gate in ((RIGHT, 1.0), (TIED, 0.5), (WRONG, 0.0)):
+        row = asked, predicted(scores, *found)
+        assert value(joint.span_precision, row) == pytest.approx(gate * precision)
+        assert value(joint.span_recall, row) == pytest.approx(gate * recall)
+        f1 = 2 * precision * recall / (precision + recall)
+        assert value(joint.span_f1, row) == pytest.approx(gate * f1)
+        assert value(joint.span_f1_ungated, row) == pytest.approx(f1)
+        assert joint.squad_f1(*row) == pytest.approx(gate * (1 / 2 + 2 * 2 / (7 + 2)) / 2)
+
+
+def test_f1_is_the_harmonic_mean_of_means_over_narratives() -> None:
+    rows = [
+        (example(Span(4, 11)), predicted(RIGHT, Span(4, 11))),
+        (example(Span(4, 11), Span(0, 3)), predicted(RIGHT, Span(0, 26), Span(0, 26))),
+        (example(Span(4, 11)), predicted(WRONG, Span(4, 11))),
+    ]
+    precision, recall = (1 + (2 / 6 + 1 / 6) / 2 + 0) / 3, (1 + 1 + 0) / 3
+    assert value(joint.span_f1, *rows) == pytest.approx(2 * precision * recall / (precision + recall))
+
+
+def test_what_was_not_asked_for_after_a_wrong_candidate_counts_nothing() -> None:
+    asked = example(Span(4, 11), Span(19, 26))
+    for answered in (predicted(WRONG), predicted(WRONG, Span(4, 11), Span(19, 26)), predicted(WRONG, None, Span(0, 3))):
+        assert joint.span_precision.features(asked, answered) == (0.0, 1.0)
+        assert joint.span_f1.features(asked, answered) == (0.0, 0.0, 1.0)
+        assert joint.squad_f1(asked, answered) == 0.0
+    assert joint.span_f1_ungated.features(asked, predicted(WRONG)) is None
+
+
+def test_a_part_without_an_answer_is_unknown_and_not_wrong() -> None:
+    asked = example(Span(4, 11), Span(19, 26))
+    assert joint.span_recall.features(asked, predicted(RIGHT, Span(4, 11), None)) == (0.5, 0.5)
+    assert joint.span_recall.features(asked, predicted(RIGHT, None, None)) is None
+    assert joint.squad_f1(asked, predicted(RIGHT, Span(4, 11), None)) == 1.0
+    assert joint.squad_f1(asked, predicted(RIGHT, None, None)) is None
+    hidden = example(Span(4, 11), None)
+    assert joint.span_recall.features(hidden, predicted(WRONG, Span(4, 11), Span(0, 3))) == (0.0, 0.5)
+
+
+def test_without_a_candidate_nothing_is_known_but_the_spans() -> None:
+    asked = example(Span(4, 11))
+    broken = Prediction(
+        example_id="1",
+        value=None,
+        status="nan",
+        scores=(float("nan"),) * 3,
+        parts=(Prediction(example_id="S0", value=Span(4, 11)),),
+    )
+    assert accuracy(asked, broken) is None
+    assert joint.span_f1.features(asked, broken) is None
+    assert joint.squad_f1(asked, broken) is None
+    assert value(joint.span_f1_ungated, (asked, broken)) == 1.0
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from([RIGHT, WRONG, TIED]),
+        st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from([*PLACES, None])), min_size=1, max_size=3),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(ROWS)
+def test_against_the_metrics_of_single_spans(rows: list[Any]) -> None:
+    """Ungated they are those of the spans one by one; gated those with nothing found where the candidate is wrong."""
+    asked = [
+        (example(*(gold for gold, _ in pairs)), predicted(scores, *(f for _, f in pairs))) for scores, pairs in rows
+    ]
+    singles = [pair for one, answer in asked for pair in zip(one.parts, answer.parts, strict=True)]
+    for mine, theirs in (
+        (joint.span_precision_ungated, spans.span_precision),
+        (joint.span_recall_ungated, spans.span_recall),
+        (joint.span_f1_ungated, spans.span_f1),
+    ):
+        if any(answer.status == "ok" for _, answer in singles):
+            assert value(mine, *asked) == pytest.approx(value(theirs, *singles))  # type: ignore[arg-type]
+    gated = 0.0
+    weight = 0.0
+    for one, answer in asked:
+        right = accuracy(one, answer)
+        assert right is not None
+        for single, found in zip(one.parts, answer.parts, strict=True):
+            features = spans.span_precision.features(single, found)
+            if right == 0:
+                weight += single.weight
+            elif features is not None:
+                gated, weight = gated + right * features[0], weight + features[1]
+    if weight:
+        assert value(joint.span_precision, *asked) == pytest.approx(gated / weight)
+
+
+def test_single_spans_are_scored_as_before() -> None:
+    single, found = part(0, Span(4, 11), 2), Prediction(example_id="S0", value=Span(8, 15))
+    assert joint.span_f1.features(single, found) == spans.span_f1.features(single, found) == (0.25, 0.25, 0.5)
+    assert joint.squad_f1(single, found) == spans.squad_f1(single, found) == 0.5

@@ -1,0 +1,174 @@
+"""Joint models: the folder, the vectors, the span branch worked out by hand, and what is wrong with other folders."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from figeval.backends.capabilities import capabilities
+from figeval.builtin.plugins._span_branch import FILE
+from figeval.builtin.plugins.encoder import encoder
+from figeval.builtin.plugins.joint import joint
+from figeval.builtin.plugins.resolve import resolve_backend
+from figeval.builtin.plugins.spans import spans
+from figeval.errors import ModelError
+from figeval.records.folder import read_record
+from figeval.types import SpanQuery, Text
+from tests.plugins.heads import declare, joint_checkpoint
+from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.runs import finished
+
+QUERIES = [SpanQuery(text, given, LINES[0]) for text in LINES[:4] for given in ("in time", "saves nine", "noise")]
+
+
+@pytest.fixture
+def folder(workshop: Workshop, tmp_path: Path) -> Path:
+    return joint_checkpoint(workshop("bert", "Model"), tmp_path / "joint")
+
+
+def by_hand(folder: Path, query: SpanQuery) -> tuple[str, float]:
+    """The branch as matrices, on states of a plain forward; all pairs of tokens tried."""
+    from safetensors.torch import load_file
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    weights = load_file(folder / FILE)
+    encoded = tokenizer(query.text, return_offsets_mapping=True, return_tensors="pt")
+    offsets = encoded.pop("offset_mapping")[0, 1:-1].tolist()
+    with torch.inference_mode():
+        states = model(**encoded).last_hidden_state[0, 1:-1]
+        vector = model(**tokenizer(query.given, return_tensors="pt")).last_hidden_state[0, 0]
+    beside = torch.cat((states, vector.expand_as(states)), dim=1)
+    mixed = beside @ weights["joint.weight"].T + weights["joint.bias"]
+    starts, ends = (
+        (mixed @ weights[f"{name}.weight"][0] + weights[f"{name}.bias"]).double().log_softmax(0).tolist()
+        for name in ("start", "end")
+    )
+    n = len(starts)
+    score, length, first = min((-(starts[s] + ends[e]), e - s, s) for s in range(n) for e in range(s, n))
+    return query.text[offsets[first][0] : offsets[first + length][1]], -score
+
+
+@pytest.mark.parametrize("size", [1, 64, "auto"])
+def test_spans_are_those_of_the_branch_in_any_batch(size: int | str, folder: Path) -> None:
+    found = joint(str(folder), batch_size=size).find_spans(QUERIES)
+    assert not found.truncated
+    for query, (best,) in zip(QUERIES, found.values, strict=True):
+        wanted, score = by_hand(folder, query)
+        assert query.text[best.span.start : best.span.end] == wanted
+        assert best.score == pytest.approx(score, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "mpnet", "distilbert", "albert", "deberta-v2", "electra"])
+def test_other_encoders_serve_as_well(kind: str, workshop: Workshop, tmp_path: Path) -> None:
+    made = joint_checkpoint(workshop(kind, "Model"), tmp_path / kind, pooling="mean")
+    for size in (1, "auto"):
+        found = joint(str(made), batch_size=size).find_spans(QUERIES).values
+        assert all(0 <= best.span.start < best.span.end and best.score < 0 for (best,) in found)
+
+
+def test_it_ranks_as_its_folder_declares(folder: Path, workshop: Workshop, tmp_path: Path) -> None:
+    assert resolve_backend(str(folder), {}) == "joint"
+    backend = joint(str(folder))
+    assert capabilities(backend) == {"embed", "dot", "find_spans"}
+    alone = encoder(str(workshop("bert", "Model")), pooling="cls")
+    requests = [Text(line) for line in LINES]
+    np.testing.assert_array_equal(backend.embed(requests).values, alone.embed(requests).values)
+    described = backend.describe()
+    assert (described["pooling"], described["similarity"], described["max_length"]) == ("cls", "dot", 96)
+    cosine = joint_checkpoint(workshop("bert", "Model"), tmp_path / "cosine", similarity="cosine", pooling="pooler")
+    assert capabilities(joint(str(cosine))) == {"embed", "find_spans"}
+    assert capabilities(joint(str(cosine), similarity="dot")) == {"embed", "dot", "find_spans"}
+
+
+def test_long_texts_are_read_in_windows_and_long_parts_cut_and_reported(folder: Path) -> None:
+    found = joint(str(folder)).find_spans([SpanQuery(LONG, "in time", ""), SpanQuery("He knows.", LONG, "")])
+    assert found.truncated == {1}
+    assert all(len(one) == 1 for one in found.values)
+    assert joint(str(folder)).find_spans([SpanQuery(" ", "in time", "")]).values == [[]]
+
+
+def test_its_head_is_part_of_its_fingerprint_and_it_can_be_forgotten(folder: Path, workshop: Workshop) -> None:
+    from safetensors.torch import load_file, save_file
+
+    backend = joint(str(folder))
+    before, found = backend.fingerprint(), backend.find_spans(QUERIES).values
+    backend.close()
+    assert not {"network", "branch"} & set(vars(backend))
+    assert backend.find_spans(QUERIES).values == found
+    weights = load_file(folder / FILE)
+    save_file({**weights, "start.bias": weights["start.bias"] * math.nan}, folder / FILE)
+    broken = joint(str(folder))
+    assert broken.fingerprint() != before
+    assert all(math.isnan(best.score) for (best,) in broken.find_spans(QUERIES).values)
+
+
+def test_a_span_may_be_bounded(folder: Path) -> None:
+    short = joint(str(folder), max_span=1).find_spans(QUERIES).values
+    whole = joint(str(folder)).find_spans(QUERIES).values
+    assert all(best.span.end - best.span.start <= 15 for (best,) in short)
+    assert all(one[0].score <= other[0].score + 1e-9 for one, other in zip(short, whole, strict=True))
+
+
+def test_folders_that_are_none(folder: Path, workshop: Workshop, tmp_path: Path) -> None:
+    plain = str(workshop("bert", "Model"))
+    with pytest.raises(ModelError, match=r"'joint' cannot use .*; use --model encoder:"):
+        joint(plain)
+    with pytest.raises(ModelError, match=r"'spans' cannot use .*; use --model joint:"):
+        spans(str(folder))
+    with pytest.raises(ModelError, match=r"declared as a joint model, but has no joint\.safetensors; save it again"):
+        joint(str(declare(Path(plain), tmp_path / "headless", kind="joint", pooling="cls")))
+    with pytest.raises(ModelError, match=r"says nothing about pooling; declare it: --model_args pooling=mean"):
+        joint(str(joint_checkpoint(Path(plain), tmp_path / "unpooled", pooling=None)))
+    with pytest.raises(ModelError, match=r"figeval\.json of .*: similarity=euclid is none of cosine, dot"):
+        joint(str(joint_checkpoint(Path(plain), tmp_path / "euclid", similarity="euclid")))
+    wide = joint(str(joint_checkpoint(Path(plain), tmp_path / "wide", width=20)))
+    with pytest.raises(
+        ModelError, match=r"joint\.safetensors of .* is no span branch of width 16: .*size mismatch"
+    ) as e:
+        wide.find_spans(QUERIES)
+    assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("declared", [{"pooling": "cls", "similarity": "dot"}, {"kind": "encoder", "pooling": "mean"}])
+def test_a_fine_tuned_encoder_declares_itself(declared: dict[str, Any], workshop: Workshop, tmp_path: Path) -> None:
+    folder = str(declare(workshop("roberta", "Model"), tmp_path / "tuned", **declared))
+    assert resolve_backend(folder, {}) == "encoder"
+    backend, asked = encoder(folder), encoder(folder, pooling="last", similarity="cosine")
+    assert ("dot" in capabilities(backend)) == (declared.get("similarity") == "dot")
+    assert (asked.setup.settings.pooling, asked.similarity) == ("last", "cosine")
+    plain = encoder(str(workshop("roberta", "Model")), pooling=declared["pooling"])
+    requests = [Text(line) for line in LINES]
+    np.testing.assert_array_equal(backend.embed(requests).values, plain.embed(requests).values)
+
+
+def test_a_joint_checkpoint_answers_by_its_head(folder: Path, tmp_path: Path) -> None:
+    run = finished(tmp_path / "run", "mini_joint", model=str(folder), metrics=("span_f1_ungated",))
+    (task,) = read_record(run / "run.json").tasks
+    assert task.settings["routes"] == {"ranking": "by_dot", "spans": "by_head"}
+    scores = {score.metric: score.value for score in task.scores}
+    assert 0 <= (scores["span_f1"] or 0) <= (scores["span_f1_ungated"] or 0)
+    assert [one.baseline for one in task.baselines] == ["random"]
+    row = json.loads((run / "predictions" / "mini_joint.jsonl").read_text().splitlines()[0])
+    assert {"id", "status", "pred", "scores"} <= set(row["parts"][0])
+
+
+def test_spans_that_a_broken_head_gives_are_unknown_and_counted(folder: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / FILE)
+    save_file({**weights, "joint.bias": weights["joint.bias"] * math.nan}, folder / FILE)
+    run = finished(tmp_path / "run", "mini_joint", model=str(folder), baselines=False, metrics=("span_f1_ungated",))
+    (task,) = read_record(run / "run.json").tasks
+    rows = [json.loads(line) for line in (run / "predictions" / "mini_joint.jsonl").read_text().splitlines()]
+    assert task.counts["spans_unanswered"] == sum(len(row["parts"]) for row in rows)
+    scores = {score.metric: score for score in task.scores}
+    assert scores["acc"].n == 30
+    assert scores["span_f1"].n == sum(row["metrics"]["acc"] == 0 for row in rows), "known to be nothing, all others not"
+    assert (scores["span_f1_ungated"].n, scores["span_f1_ungated"].value) == (0, None)
