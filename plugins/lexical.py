@@ -6,8 +6,9 @@ They are the floor under every other number. Ties are left as ties: the metrics 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, singledispatch
 from hashlib import blake2b
@@ -15,7 +16,19 @@ from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
 from figeval.hookspecs import hookimpl
-from figeval.types import JSON, ChoiceExample, Example, PairExample, PairLabel, RankingExample, TextPair
+from figeval.types import (
+    JSON,
+    ChoiceExample,
+    Example,
+    Inputs,
+    PairExample,
+    PairLabel,
+    RankingExample,
+    ScoredSpan,
+    Span,
+    SpanQuery,
+    TextPair,
+)
 
 from ._words import bare, words
 
@@ -25,11 +38,12 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_backends(register: BackendRegister) -> None:
-    """The four names."""
+    """The five names."""
     register("chance", Chance, "every answer alike; ties scored by expectation make this chance in closed form")
     register("random", Random, "seeded guessing, the same for a text whatever stands beside it (seed=0)")
     register("majority", Majority, "the most frequent gold answer")
     register("overlap", Overlap, "word Jaccard, the floor of any lexical method")
+    register("echo", Echo, "writes nothing but the keywords, the floor of any metric of texts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,10 @@ class Random:
     def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
         return [self._probabilities(request) for request in requests]
 
+    def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
+        """One of all spans between white space, each as likely as any other; none in a text without tokens."""
+        return [list(self._span(request)) for request in requests]
+
     def fingerprint(self) -> str:
         """The seed is all there is."""
         return f"random seed={self.seed}"
@@ -85,6 +103,16 @@ class Random:
         weights = [-math.log(self._draw("label", request.left, request.right, label)) for label in request.labels]
         total = sum(weights)
         return {label: weight / total for label, weight in zip(request.labels, weights, strict=True)}
+
+    def _span(self, request: SpanQuery) -> Iterator[ScoredSpan]:
+        tokens = [token.span() for token in re.finditer(r"\S+", request.text)]
+        if tokens:
+            left = int(self._draw("span", request.text, request.given, request.known) * math.comb(len(tokens) + 1, 2))
+            first = 0
+            while left >= len(tokens) - first:  # as many spans begin with token `first` as there are ends for them
+                left -= len(tokens) - first
+                first += 1
+            yield ScoredSpan(Span(tokens[first][0], tokens[first + left][1]), 0.0)
 
     def _draw(self, *parts: str) -> float:
         """A number strictly between 0 and 1, 52 random bits."""
@@ -160,6 +188,32 @@ class Overlap:
     def describe(self) -> JSON:
         """The measure in words."""
         return {"measure": "Jaccard index of lower-cased word sets"}
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """The inputs that are lists (keywords), joined by blanks: an empty text where there are none."""
+
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        bare("echo", self.model)
+
+    def write(self, requests: Sequence[Inputs]) -> list[str]:
+        return [" ".join(self._listed(request)) for request in requests]
+
+    def fingerprint(self) -> str:
+        """The name: there is nothing to change."""
+        return "echo"
+
+    def describe(self) -> JSON:
+        """Nothing to describe."""
+        return {}
+
+    def _listed(self, request: Inputs) -> Iterator[str]:
+        for _, value in request.values:
+            if not isinstance(value, str):
+                yield from value
 
 
 @lru_cache(maxsize=4096)  # a window's narratives and all its candidates; bounds memory on long streams

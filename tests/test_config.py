@@ -17,6 +17,10 @@ GIVEN = {
     "orders": "cyclic",
     "prompts": ("all",),
     "probes": True,
+    "protocol": "published",
+    "split": "authors",
+    "metrics": ("mrr",),
+    "temperature": 0.5,
 }
 
 

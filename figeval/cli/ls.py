@@ -64,7 +64,7 @@ def routes(host: Host) -> Iterator[JSON]:
     from figeval.protocols.routes import load_routes
 
     for route in load_routes(host):
-        needs = sorted(route.needs)
+        needs = list(route.wants)
         yield {"name": route.name, "protocol": route.protocol, "needs": needs, "owner": route.owner}
 
 

@@ -59,7 +59,9 @@ def about(example: Example) -> Iterator[tuple[str, str]]:
 
 
 def gold(example: Any) -> str:
-    """The right answer in words."""
+    """The right answer in words; what people wrote where there is no right one."""
+    if hasattr(example, "references"):
+        return listing(example.references)
     answer = next((getattr(example, key) for key in ("gold", "relevant", "label") if hasattr(example, key)), None)
     if answer is None:
         return "(hidden)"
@@ -75,7 +77,7 @@ def dialogue(asked: Asked) -> Iterator[str]:
     route = asked.route
     n = len(asked.requests)
     count = f", {n} request{'s' * (n > 1)}" if n else ""
-    yield f"  {route.name} ({' and '.join(sorted(route.needs))}{count})"
+    yield f"  {route.name} ({' and '.join(route.wants)}{count})"
     if asked.refusal:
         yield f"    not possible: {asked.refusal}"
     before: Mapping[str, str] = {}
@@ -92,6 +94,7 @@ def parts(request: Request) -> dict[str, str]:
     values = {field.name: getattr(request, field.name) for field in fields(request)}
     if "after" in values:
         values = {"cloze": f"{values.pop('before')}{GAP}{values.pop('after')}", **values}
+    values |= dict(values.pop("values", ()))  # inputs have names of their own
     turns = enumerate(values.pop("messages", ()), start=1)
     values = {**{f"{number} {message.role}": message.content for number, message in turns}, **values}
     return {name: value if isinstance(value, str) else listing(value) for name, value in values.items()}

@@ -23,7 +23,8 @@ HEAD = ("task", "answers", "changed", "before", "after", "acc before", "acc afte
 def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
     """Read the stored answers of a run again with the present extractor; predictions and scores are replaced.
 
-    Only runs on by_letter and by_label_word have answers in words. No model is needed, but the tasks' data are.
+    Only runs on by_letter, by_label_word, by_json and by_decoding have answers in words. No model is needed, but the
+    tasks' data are.
 
     \b
     figeval rescore results/runs/claude

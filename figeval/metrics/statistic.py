@@ -30,12 +30,14 @@ class Statistic:
     `combine(sums)` maps their sums, shape (..., k), to values, shape (...), vectorised, NaN where undefined.
     `is_mean` promises that the features are (value, 1.0) and the score is the mean value: then closed-form
     intervals hold. All other statistics are bootstrapped, unless `no_interval` says why that would be wrong.
+    `signature()` says with what a library computes it, for the record; it raises `FigevalError` if it cannot.
     """
 
     features: Callable[[Any, Prediction], Sequence[float] | None]
     combine: Callable[[Floats], Floats]
     is_mean: bool = False
     no_interval: str = ""
+    signature: Callable[[], str] | None = None
 
 
 Features: TypeAlias = "Sequence[float] | None"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from figeval.backends.models import Model
@@ -56,6 +57,11 @@ def shots_of(task: TaskSpec, harness: Harness, config: RunConfig) -> Shots:
         raise TaskError(f"{task.name} has no train split to take examples from; leave out --num_fewshot")
     pool = list(harness.examples(task, "train"))
     return Shots(pool, config.num_fewshot, config.seed, shared=config.shots == "shared")
+
+
+def pool_of(task: TaskSpec, harness: Harness) -> Callable[[], Sequence[Example]]:
+    """The examples of a task's training split, none without one; read when they are first asked for."""
+    return cache(lambda: list(harness.examples(task, "train")) if "train" in task.data else [])
 
 
 def variables(example: Example) -> dict[str, Any]:

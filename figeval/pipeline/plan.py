@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from figeval.backends.models import Model, open_model
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, TaskError, near
 from figeval.metrics.catalogue import Metric, applicable
-from figeval.pipeline.briefing import briefing_of, shots_of, template_of
+from figeval.pipeline.briefing import briefing_of, pool_of, shots_of, template_of
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.variants import Variant, check_prompts, chosen, variants
 from figeval.prompt import PromptTemplate, Shots
 from figeval.protocols.extract import VERSION
 from figeval.protocols.orders import in_orders
 from figeval.protocols.reading import READERS
-from figeval.protocols.routes import Briefing, Route, choose
+from figeval.protocols.routes import Briefing, Route, choose, covered
 from figeval.registry import Registry
 from figeval.taskdef import TaskSpec
 from figeval.taskdef.survey import Survey, first, survey
@@ -38,6 +38,7 @@ class Plan:
     fit_examples: Callable[[tuple[str, ...]], Iterator[Example]]
     available: Survey
     notes: Mapping[str, Any]  # what the reader of the data says of it
+    signatures: Mapping[str, str]  # what the libraries behind metrics say of how they compute them
     config: RunConfig
 
     @property
@@ -80,12 +81,18 @@ class Plan:
             found["labels"] = list(briefing.labels)
         if "threshold" in self.route.name:
             found["threshold"] = briefing.threshold
+        if "distribution" in self.route.name:
+            found["temperature"] = config.temperature
         if self.route.blocks:
             found["verbalizer"] = {label: list(briefing.words(label)) for label in briefing.labels}
+        if self.route.parts:
+            found["routes"] = {part.protocol: part.name for part in self.route.parts}
         if "generate" in self.route.needs:
             found |= {"stop": list(briefing.stop), "max_new_tokens": briefing.max_new_tokens}
         if briefing.chat is not None:
             found["chat_template"] = True
+        if self.signatures:
+            found["signatures"] = dict(self.signatures)
         if config.num_fewshot and config.shots != "per_example":
             found["shots"] = config.shots
         given = {"system_instruction": config.system_instruction, "orders": config.orders}
@@ -107,6 +114,7 @@ def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan], lis
     tasks, left_out = answerable(asked, model, harness, config)
     planner = Planner(config, harness, model)
     routes = [route_of(task, model, harness, config) for task in tasks]
+    check_temperature(routes, config)
     plans = [plan for task, route in zip(tasks, routes, strict=True) for plan in planner.plans(task, route)]
     _check_breakdowns(config, plans)
     return model, plans, left_out
@@ -119,9 +127,16 @@ def answerable(
 
     A suite of which nothing would be left is kept whole: why it cannot be answered is said of its first task.
     """
-    open_to = {route.protocol for route in harness.routes if route.needs <= model.offers}
-    kept = [task for task in tasks if task.name in config.tasks or task.protocol in open_to]
+    usable = [route for route in harness.routes if covered(route, model.offers, harness.routes)]
+    open_to = {route.protocol for route in usable} | {(route.protocol, route.name) for route in usable}
+    kept = [task for task in tasks if task.name in config.tasks or _way(task, config) in open_to]
     return (kept, [task for task in tasks if task not in kept]) if kept else (list(tasks), [])
+
+
+def _way(task: TaskSpec, config: RunConfig) -> str | tuple[str, str]:
+    """The protocol of a task, with the route that it insists on."""
+    insists = task.route is not None and task.protocol not in config.routes
+    return (task.protocol, str(task.route)) if insists else task.protocol
 
 
 def opened(config: RunConfig, harness: Harness) -> Model:
@@ -144,12 +159,19 @@ def opened(config: RunConfig, harness: Harness) -> Model:
 def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) -> Route:
     """The route that a model takes on a task. Raises `CapabilityError` where there is none, or a flag is lost on it."""
     try:
-        route = choose(task.protocol, model.offers, harness.routes, config.routes.get(task.protocol, task.route))
+        wanted = config.routes.get(task.protocol, task.route)
+        known = [one for one in harness.routes if allowed(one, task.protocol, config)]
+        route = choose(task.protocol, model.offers, known, wanted)
     except CapabilityError as error:
         raise CapabilityError(
             f"{model.name} cannot answer {task.name}: {error}; leave {task.name} out of --tasks, or take another model"
         ) from error
     return flagged(task, route, config)
+
+
+def allowed(route: Route, protocol: str, config: RunConfig) -> bool:
+    """Whether a route may stand in one that puts routes together: --route names others for that protocol."""
+    return route.protocol == protocol or config.routes.get(route.protocol, route.name) == route.name
 
 
 LOST = {
@@ -196,7 +218,7 @@ class Planner:
         asked_for = [metric.name for metric in metrics]
         briefing = replace(
             briefing_of(task, template, shots, self.config, self.model, asked_for),
-            pool=cache(lambda: list(self.harness.examples(task, "train")) if "train" in task.data else []),
+            pool=pool_of(task, self.harness),
         )
         next(route.start(next(variant.examples()), briefing))  # a wrong template fails here, not after loading
         probed = ("overlap",) if self.config.probes else ()
@@ -210,18 +232,25 @@ class Planner:
             fit_examples=partial(_fit_examples, self.harness, task),
             available=available,
             notes=self.harness.notes(task),
+            signatures=signatures(metrics, task),
             config=self.config,
         )
 
 
 def metrics_of(task: TaskSpec, route: Route, config: RunConfig, registry: Registry[Metric]) -> tuple[Metric, ...]:
     """The task's metrics, and what must be known beside them of answers in words and of several orders."""
-    told = ("acc_of_all", "parse_rate") if "generate" in route.needs else ()
+    told = ("acc_of_all", "squad_f1_of_all", "verbatim", "parse_rate") if "generate" in route.needs else ()
     repeated = ("consistency", "position_bias") if config.orders else ()
     further = [name for name in (*told, *repeated) if task.protocol in registry.get(name).protocols]
     asked_for = [name for name in config.metrics if applies(registry.get(name), task)]
     names = list(dict.fromkeys((*task.metrics, *asked_for, *further)))
     return tuple(applicable(registry, names, task.protocol, route.name))
+
+
+def signatures(metrics: Sequence[Metric], task: TaskSpec) -> dict[str, str]:
+    """By metric, where a library computes it. Raises `FigevalError` where it could not."""
+    found = {metric.name: metric.statistic(task.labels).signature for metric in metrics}
+    return {name: signature() for name, signature in found.items() if signature is not None}
 
 
 def applies(metric: Metric, task: TaskSpec) -> bool:
@@ -235,6 +264,12 @@ def check_metrics(tasks: Sequence[TaskSpec], config: RunConfig, registry: Regist
         metric = registry.get(name)
         if not any(applies(metric, task) for task in tasks):
             raise TaskError(f"--metrics {name}: it is for {' and '.join(sorted(metric.protocols))}, not these tasks")
+
+
+def check_temperature(routes: Sequence[Route], config: RunConfig) -> None:
+    """Raise `TaskError` for a --temperature that would change nothing."""
+    if config.temperature != 1.0 and not any("distribution" in route.name for route in routes):
+        raise TaskError("--temperature is of distributions that are compared, and these tasks have none; leave it out")
 
 
 def _fit_examples(harness: Harness, task: TaskSpec, splits: tuple[str, ...]) -> Iterator[Example]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from figeval.backends.models import Model
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, TaskError
-from figeval.pipeline.briefing import briefing_of, shots_of, template_of
+from figeval.pipeline.briefing import briefing_of, pool_of, shots_of, template_of
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.plan import flagged, opened, route_of
 from figeval.pipeline.variants import Variant, check_prompts, variants
@@ -72,7 +72,8 @@ def ways_of(variant: Variant, model: Model | None, config: RunConfig, harness: H
 
 def _way(task: TaskSpec, route: Route, model: Model | None, config: RunConfig, harness: Harness) -> Way:
     template, shots = template_of(task, route), shots_of(task, harness, config)
-    return Way(route, briefing_of(task, template, shots, config, model, task.metrics))
+    briefing = briefing_of(task, template, shots, config, model, task.metrics)
+    return Way(route, replace(briefing, pool=pool_of(task, harness)))
 
 
 def _tried(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> Way:

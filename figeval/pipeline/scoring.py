@@ -91,6 +91,7 @@ class Scorecard:
         self.counts.update(answer["status"] for answer in answers)
         self.counts["ties"] += sum(answer.get("tied", 1) > 1 for answer in answers)
         self.counts["truncated_inputs"] += row["truncated"]
+        self.counts["spans_unanswered"] += sum(part["status"] != "ok" for part in row.get("parts", ()))
         for name, stored in row["metrics"].items():
             if name in self.tallies:
                 self.tallies[name].add(row["cluster"], _features(stored))
@@ -181,7 +182,7 @@ class Baselines:
         card = measures.scorecard(strict=plan.task.group is not None)
         rows: Iterable[JSON] = Interview(plan, respondent, route, measures).rows(plan.examples())
         if measures.collective:
-            rows = measures.related(list(rows), plan.settings)
+            rows = measures.related(list(rows), replace(plan, route=route).settings)
         for row in rows:
             card.add(row)
         return card.scores(self.seed)

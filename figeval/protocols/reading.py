@@ -7,11 +7,15 @@ from typing import Any, TypeAlias
 
 from figeval.errors import CapabilityError
 from figeval.protocols.briefing import Briefing
-from figeval.protocols.extract import Extracted, extract_choice, extract_label
+from figeval.protocols.extract import Extracted, extract_choice, extract_label, strip_reasoning
+from figeval.protocols.extract.declining import REFUSAL
+from figeval.protocols.places import locate
+from figeval.protocols.quotes import quotation
 from figeval.protocols.shown import LETTERS
-from figeval.types import ChoiceExample, PairExample, Prediction, Reply
+from figeval.types import ChoiceExample, GenerationExample, PairExample, Prediction, Reply, SpanExample, Status
 
 Reader: TypeAlias = Callable[[Any, Briefing, "Reply | str"], Prediction]
+BEGINNING = 80  # characters of a written text; further on it is somebody in the story who declines
 
 
 def letters_of(example: ChoiceExample) -> str:
@@ -44,6 +48,41 @@ def read_word(example: PairExample, briefing: Briefing, output: Reply | str) -> 
     return understood(example.id, reply, found, value, briefing.labels)
 
 
+def read_quote(example: SpanExample, _briefing: Briefing, output: Reply | str) -> Prediction:
+    """The stretch of the text that a reply quotes; `scores` are how like the quotation is to it, 1 if verbatim."""
+    reply = heard(output)
+    if reply.finish == "error":
+        return unanswered(example.id, reply)
+    said = quotation(reply, example)
+    place = locate(said.quote, example.text) if said.status == "ok" else None
+    return Prediction(
+        example_id=example.id,
+        value=place.span if place else None,
+        scores=(place.likeness,) if place else (),
+        status="absent" if place and place.span is None else said.status,
+        raw=reply.text,
+        finish=reply.finish,
+    )
+
+
+def read_text(example: GenerationExample, _briefing: Briefing, output: Reply | str) -> Prediction:
+    """The whole reply without reasoning. One that was cut off at the limit is a text all the same; `finish` tells."""
+    reply = heard(output)
+    if reply.finish == "error":
+        return unanswered(example.id, reply)
+    text = strip_reasoning(reply.text).strip()
+    return understood(example.id, reply, Extracted(_written(reply, text), None, "whole_text"), text)
+
+
+def _written(reply: Reply, text: str) -> Status:
+    """Whether there is a text; what declines from its first words on is none, unless somebody says so in quotes."""
+    if reply.finish == "refusal" or (REFUSAL.search(text[:BEGINNING]) and not text.startswith(('"', "“", "'", "‘"))):
+        return "refusal"
+    if text:
+        return "ok"
+    return "truncated" if reply.finish == "length" else "empty"
+
+
 def heard(output: Reply | str) -> Reply:
     """A backend may answer with plain text."""
     return Reply(text=output) if isinstance(output, str) else output
@@ -68,4 +107,9 @@ def understood(
     )
 
 
-READERS: dict[str, Reader] = {"by_letter": read_letter, "by_label_word": read_word}  # by route
+READERS: dict[str, Reader] = {  # by route
+    "by_letter": read_letter,
+    "by_label_word": read_word,
+    "by_json": read_quote,
+    "by_decoding": read_text,
+}

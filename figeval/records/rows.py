@@ -111,7 +111,7 @@ def prediction_row(
     row: JSON = {
         "id": example.id,
         "status": prediction.status,
-        "pred": _value(prediction.value),
+        "pred": prediction.source or _value(prediction.value),
         **SPECIFIC[type(example)](example, prediction),
         "tied": prediction.tied,
         "truncated": prediction.truncated,

@@ -174,8 +174,8 @@ class PredictionRow(Stored):
     id: str
     status: Status
     pred: int | str | list[int] | None = Field(
-        description="index of an option or candidate, a label, [start, end] of a span in characters, a written text; "
-        "null without an answer"
+        description="index of an option or candidate, a label, [start, end] of a span in characters, a written text "
+        "or the id of the training example that stands in for one; null without an answer"
     )
     gold: int | str | list[int] | None = Field(
         description="the right answer; ranking: all right candidates; generation: null, the references are not ours"

@@ -23,6 +23,7 @@ COUNTED = {
     "empty": "empty answers",
     "truncated": "answers cut off, give more --max_new_tokens",
     "error": "without a reply",
+    "spans_unanswered": "spans without an answer",
 }
 
 

@@ -85,6 +85,13 @@ class TaskSpec(Named):
     owner: str = Field(default="", exclude=True)
     origin: str = Field(default="", exclude=True)  # file name, for messages
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_chance(cls, values: Any) -> Any:
+        """Nobody writes a text by chance: the floor is what was given."""
+        written = isinstance(values, dict) and values.get("protocol") == "generation"
+        return {"baselines": ("echo",), **values} if written else values
+
     @model_validator(mode="after")
     def _consistent(self) -> TaskSpec:
         if self.examples is None:

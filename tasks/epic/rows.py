@@ -19,6 +19,7 @@ from figeval.data import DataContext, Row
 from figeval.data.formats import read_json, read_jsonl
 from figeval.errors import DataError
 from figeval.errors import near as near_names
+from figeval.registry import load_target
 
 from .duplicates import near_duplicates
 
@@ -30,6 +31,16 @@ FURTHER = {  # name → module beside this one, and its function of the context
     "alignment_seen_train": "alignment:seen_train",
     "alignment_seen_test": "alignment:seen_test",
     "alignment_published": "alignment:published",
+    "joint_seen_train": "joint:seen_train",
+    "joint_seen_test": "joint:seen_test",
+    "narrative_seen_train": "narratives:seen_train",
+    "narrative_seen_test": "narratives:seen_test",
+    "narrative_unseen_train": "narratives:unseen_train",
+    "narrative_unseen_test": "narratives:unseen_test",
+    "narrative_seen_authors_train": "narratives:seen_authors_train",
+    "narrative_seen_authors_test": "narratives:seen_authors_test",
+    "narrative_unseen_authors_train": "narratives:unseen_authors_train",
+    "narrative_unseen_authors_test": "narratives:unseen_authors_test",
 }
 
 

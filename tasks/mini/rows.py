@@ -1,4 +1,6 @@
-"""The sample's files → rows: `mini:proverbs`, `mini:retrieval`, `mini:fables`. Options stand as ids in the files."""
+"""The sample's files → rows: `mini:proverbs`, `mini:retrieval`, `mini:fables`, `mini:alignment`, `mini:joint`,
+`mini:narrative`, `mini:motif`. Options stand as ids in the files.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,46 @@ def fables() -> Iterator[Row]:
     return _with_options(_read("fables.jsonl"), _texts("fables.jsonl", "moral"))
 
 
-PATHS: dict[str, Callable[[], Iterator[Row]]] = {"proverbs": proverbs, "retrieval": retrieval, "fables": fables}
+def motif() -> Iterator[Row]:
+    """All narratives, as texts of which two each have the same motif."""
+    return retrieval()
+
+
+def joint() -> Iterator[Row]:
+    """The first narrative of each proverb, with the spans that stand for parts of it and words out of it."""
+    aligned = {row["id"]: row for row in _read("alignments.jsonl")}
+    for row in retrieval():
+        if row["id"] in aligned:
+            yield {**row, **_aligned(row, aligned[row["id"]])}
+
+
+def _aligned(row: Row, found: Row) -> Row:
+    """Parts and keywords of one narrative."""
+    known = row["candidates"][row["relevant"]]
+    spans = enumerate(found["parts"], 1)
+    parts = [
+        {"id": f"{row['id']}S{number}", "given": span["given"], "known": known, "gold": span["words"]}
+        for number, span in spans
+    ]
+    return {"proverb": known, "parts": parts, "keywords": found["keywords"]}
+
+
+def alignment() -> Iterator[Row]:
+    """One row per span."""
+    for row in joint():
+        for part in row["parts"]:
+            yield {**row, **part, "weight": 1 / len(row["parts"])}
+
+
+PATHS: dict[str, Callable[[], Iterator[Row]]] = {
+    "proverbs": proverbs,
+    "retrieval": retrieval,
+    "fables": fables,
+    "alignment": alignment,
+    "joint": joint,
+    "narrative": joint,
+    "motif": motif,
+}
 
 
 def open(path: str, _context: DataContext) -> Iterator[Any]:

@@ -10,7 +10,8 @@ import pytest
 from figeval.cli.ls import LISTINGS
 from tests.cli.conftest import Cli
 
-MINI = {"mini_proverbs", "mini_retrieval", "mini_pairs", "mini_fables"}
+MORE = {"mini_alignment", "mini_joint", "mini_narrative", "mini_motif"}
+MINI = {"mini_proverbs", "mini_retrieval", "mini_pairs", "mini_fables"} | MORE
 
 
 def rows(cli: Cli, *arguments: str) -> list[dict[str, Any]]:
@@ -47,11 +48,11 @@ def test_tasks(cli: Cli) -> None:
 
 
 def test_suites_models_metrics_and_routes(cli: Cli) -> None:
-    assert {row["name"]: set(row["tasks"]) for row in rows(cli, "suites")}["mini"] == MINI
+    assert {row["name"]: set(row["tasks"]) for row in rows(cli, "suites")}["mini"] == MINI - MORE
     assert {"overlap", "tfidf", "random"} <= {row["name"] for row in rows(cli, "models")}
     assert all(row["summary"] for row in rows(cli, "models"))
     metrics = {row["name"]: row for row in rows(cli, "metrics")}
-    assert metrics["mrr"]["protocols"] == ["ranking"]
+    assert metrics["mrr"]["protocols"] == ["joint", "ranking"]
     assert metrics["acc"]["higher_is_better"] is True
     routes = rows(cli, "routes", "by_cloze")
     assert [(row["protocol"], row["needs"]) for row in routes] == [("pairs", ["fill"])]
@@ -70,7 +71,7 @@ def test_plugins(cli: Cli) -> None:
         ("mini", MINI),
         ("MINI_P", {"mini_pairs", "mini_proverbs"}),
         ("mini_*s", {"mini_proverbs", "mini_pairs", "mini_fables"}),
-        ("mini_?a*", {"mini_pairs", "mini_fables"}),
+        ("mini_?a*", {"mini_pairs", "mini_fables", "mini_narrative"}),
     ],
 )
 def test_a_pattern_is_a_part_of_the_name_or_a_glob(pattern: str, found: set[str], cli: Cli) -> None:

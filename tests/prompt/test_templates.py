@@ -146,11 +146,14 @@ PROMPTS = {
 }
 WORDINGS = ("short", "question", "instruction", "prose")
 FURTHER = [f"{stem}.{wording}.en.jinja" for stem in PROMPTS for wording in WORDINGS]
+WRITTEN = ("_default/generation", "epic/narrative")  # looked at in test_written_templates.py
+QUOTED = ("_default/spans", "epic/alignment")  # looked at in test_quoted_templates.py
 
 
 def test_every_template_is_looked_at() -> None:
     found = [f"{room.name}/{file.name}" for room in TEMPLATES.iterdir() if room.is_dir() for file in room.iterdir()]
-    assert sorted(name for name in found if name.endswith(".jinja")) == sorted([*NAMES, *FURTHER])
+    here = [name for name in found if name.endswith(".jinja") and not name.startswith(WRITTEN + QUOTED)]
+    assert sorted(here) == sorted([*NAMES, *FURTHER])
 
 
 BLOCKS = [(name, block) for name in FURTHER for block in PROMPTS[name.split(".")[0]]]

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from figeval.records.rows import TOP, prediction_row
 from figeval.records.schema import PredictionRow
-from figeval.types import ChoiceExample, PairExample, Prediction, RankingExample
+from figeval.types import (
+    ChoiceExample,
+    GenerationExample,
+    JointExample,
+    PairExample,
+    Prediction,
+    RankingExample,
+    SimilarityExample,
+    Span,
+    SpanExample,
+)
 
 COMMON = {"id": "1", "cluster": "c", "group": "g", "meta": {"idiom": "i"}}
 
@@ -106,3 +116,35 @@ def test_the_answer_to_every_order_is_a_row_in_the_row() -> None:
         {"order": [1, 0], "status": "ok", "pred": 1, "raw": "A", "finish": "stop"},
         {"order": [0, 1], "status": "ok", "pred": 0, "scores": [1.0, 1.0], "tied": 2},
     ]
+
+
+SPAN = SpanExample(id="1a", text="by the sea", given="g", known="k", gold=Span(3, 10))
+
+
+def test_a_span_is_stored_by_its_characters() -> None:
+    row = stored(SPAN, Prediction(example_id="1a", value=Span(0, 6), scores=(-0.5,)), squad_f1=0.5)
+    assert (row["pred"], row["gold"], row["scores"]) == ([0, 6], [3, 10], [-0.5])
+    assert "sea" not in json.dumps(row)
+
+
+def test_the_parts_of_a_joint_example() -> None:
+    example = JointExample(query="by the sea", candidates=("a", "b"), relevant=frozenset({1}), parts=(SPAN,), **COMMON)
+    part = Prediction(example_id="1a", value=None, status="empty")
+    row = stored(example, Prediction(example_id="1", value=1, scores=(0.1, 0.2), parts=(part,)))
+    assert (row["gold"], row["top"][0]) == ([1], [1, 0.2])
+    assert row["parts"] == [{"id": "1a", "status": "empty", "pred": None}]
+
+
+def test_a_written_text_is_kept_and_one_taken_from_the_benchmark_is_not() -> None:
+    example = GenerationExample(inputs={"proverb": "p"}, references=("the reference",), **COMMON)
+    written = stored(example, Prediction(example_id="1", value="a new text", finish="stop"))
+    assert (written["pred"], written["gold"], written["finish"]) == ("a new text", None, "stop")
+    taken = stored(example, Prediction(example_id="1", value="somebody's text", source="Q1N2", scores=(0.5,)))
+    assert taken["pred"] == "Q1N2"
+    assert "somebody" not in json.dumps(taken)
+
+
+def test_similarity_keeps_what_stands_for_the_text() -> None:
+    example = SimilarityExample(text="t", motif="Q1", anchors=("a", "b"), **COMMON)
+    row = stored(example, Prediction(example_id="1", value=0, scores=(0.5, -math.inf)))
+    assert (row["gold"], row["scores"]) == ("Q1", [0.5, "-inf"])

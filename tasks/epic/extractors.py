@@ -1,0 +1,162 @@
+"""Who finds the keywords of a narrative: a spaCy pipeline, as for the paper, or NLTK's tagger.
+
+Keywords are verbs that are no auxiliaries and named entities (Ghosh and Srivastava 2022, section 5.4): surface forms,
+in text order, each once whatever its case. The case of the text is needed: it is what tells names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from figeval.data.cache import digest
+from figeval.errors import DataError
+from figeval.types import JSON
+
+from .tagging import NLTK_DATA, Reader, main_verbs, names, nltk_folder, reader
+
+Found: TypeAlias = Iterable[tuple[int, str]]  # (place in the text, keyword)
+RULES = 1  # raised when the rules, here or in tagging.py, find other keywords
+PIPELINE, VARIABLE = "en_core_web_sm", "FIGEVAL_SPACY_MODEL"
+
+
+class Extractor(Protocol):
+    """Finds keywords; `identity` is what goes into records and changes whenever they might."""
+
+    @property
+    def identity(self) -> JSON: ...  # noqa: D102
+    def keywords(self, texts: Sequence[str]) -> list[tuple[str, ...]]: ...  # noqa: D102
+
+
+def chosen() -> Extractor:
+    """The pipeline that FIGEVAL_SPACY_MODEL names, else en_core_web_sm where both it and spaCy are installed, else
+    NLTK's tagger; NLTK's also where the variable is there and empty.
+
+    Raises:
+        DataError: what was named is not there.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        return SpacyExtractor(pipeline_folder(named), named)
+    if named is None and has_module("spacy") and has_module(PIPELINE):
+        return SpacyExtractor(pipeline_folder(PIPELINE), PIPELINE)
+    return NltkExtractor()
+
+
+def in_order(found: Found) -> tuple[str, ...]:
+    """Keywords by their place, each once whatever its case."""
+    first: dict[str, str] = {}
+    for _, keyword in sorted(found):
+        first.setdefault(keyword.lower(), keyword)
+    return tuple(first.values())
+
+
+def has_module(name: str) -> bool:
+    """Whether a package is installed; nothing is imported."""
+    return importlib.util.find_spec(name) is not None
+
+
+def folder_digest(folder: Path) -> str:
+    """Twelve hex digits over names and contents of the files of a folder."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc")
+    lines = [f"{file.relative_to(folder).as_posix()} {digest(file)}" for file in files]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+# ---- spaCy -----------------------------------------------------------------------------------------------------------
+
+
+def pipeline_folder(name: str) -> Path:
+    """The folder of an installed pipeline, or the folder named. Raises `DataError` if there is none, or no spaCy."""
+    if not has_module("spacy"):
+        raise DataError(f"{VARIABLE} is {name!r}, but spaCy is missing; pip install 'figeval[spacy]', or unset it")
+    if (Path(name) / "meta.json").is_file():
+        return Path(name)
+    spec = importlib.util.find_spec(name) if name.isidentifier() else None
+    if spec is None or spec.origin is None:
+        raise DataError(
+            f"spaCy has no pipeline {name!r}; run `python -m spacy download {PIPELINE}`, set {VARIABLE} to the folder "
+            "of one, or unset it to use NLTK"
+        )
+    return Path(spec.origin).parent
+
+
+@dataclass(frozen=True)
+class SpacyExtractor:
+    """Tokens with part of speech VERB (auxiliaries have another, AUX) and entities of any type."""
+
+    folder: Path
+    name: str
+
+    @property
+    def identity(self) -> JSON:
+        """Version of spaCy; name, version and contents of the pipeline."""
+        meta = json.loads((self.folder / "meta.json").read_text(encoding="utf-8"))
+        pipeline = f"{meta['lang']}_{meta['name']} {meta['version']}"
+        return {
+            "extractor": "spacy",
+            "version": version("spacy"),
+            "rules": RULES,
+            "data": {pipeline: folder_digest(self.folder)},
+        }
+
+    def keywords(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """The keywords of each text.
+
+        Raises:
+            DataError: the pipeline cannot be loaded, or finds no parts of speech or no entities by its making.
+        """
+        import spacy
+
+        try:
+            nlp = spacy.load(self.name)
+        except (OSError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise DataError(f"spaCy cannot load {self.name!r} ({reason}); set {VARIABLE} to another one") from error
+        docs = list(nlp.pipe(texts))
+        for what, attribute in (("parts of speech", "POS"), ("named entities", "ENT_IOB")):
+            if not any(doc.has_annotation(attribute) for doc in docs):
+                raise DataError(f"the pipeline {self.name!r} sets no {what}; set {VARIABLE} to one that does")
+        return [in_order(self._found(doc)) for doc in docs]
+
+    def _found(self, doc: Any) -> Iterator[tuple[int, str]]:
+        yield from ((token.idx, token.text) for token in doc if token.pos_ == "VERB")
+        yield from ((entity.start_char, entity.text) for entity in doc.ents)
+
+
+# ---- NLTK ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NltkExtractor:
+    """Punkt's sentences, Penn tags of the averaged perceptron: verbs without auxiliaries, runs of proper nouns.
+
+    Dates and numbers, entities for spaCy, are none here.
+    """
+
+    @property
+    def identity(self) -> JSON:
+        """Version of NLTK and contents of its data. Raises `DataError` where they are missing."""
+        return {
+            "extractor": "nltk",
+            "version": version("nltk"),
+            "rules": RULES,
+            "data": {package: folder_digest(nltk_folder(package)) for package in NLTK_DATA},
+        }
+
+    def keywords(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """The keywords of each text. Raises `DataError` where NLTK's data are missing."""
+        read = reader()
+        return [in_order(self._found(text, read)) for text in texts]
+
+    def _found(self, text: str, read: Reader) -> Iterator[tuple[int, str]]:
+        for sentence in read.sentences(text):
+            yield from ((verb.start, text[verb.start : verb.end]) for verb in main_verbs(sentence))
+            yield from ((start, text[start:end]) for start, end in names(text, sentence))

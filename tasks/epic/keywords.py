@@ -1,0 +1,99 @@
+"""The keywords of all narratives, found once per machine and kept in figeval's home."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from figeval.errors import DataError
+from figeval.resources import home
+from figeval.types import JSON
+
+from .extractors import Extractor, NltkExtractor, chosen
+from .tagging import has_nltk_data
+
+COMPARED = 100  # narratives on which two extractors are compared
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far two extractors agree on n texts: mean Jaccard index of the sets of keywords, share of equal lists."""
+
+    jaccard: float
+    equal: float
+    n: int
+
+
+def agreement(first: Extractor, second: Extractor, texts: Sequence[str]) -> Agreement:
+    """Compare two extractors; two empty sets agree. Raises `ValueError` without texts."""
+    if not texts:
+        raise ValueError("there are no texts to compare keywords on")
+    pairs = list(zip(first.keywords(texts), second.keywords(texts), strict=True))
+    return Agreement(fmean(_jaccard(*map(set, pair)) for pair in pairs), fmean(a == b for a, b in pairs), len(pairs))
+
+
+def _jaccard(one: set[str], other: set[str]) -> float:
+    return len(one & other) / len(one | other) if one | other else 1.0
+
+
+def keywords_of(texts: Mapping[str, str], notes: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The keywords of each text by its key, surface forms in text order; `notes` gets what found them.
+
+    Raises:
+        DataError: what should find them is not there, or the stored ones cannot be read or written.
+    """
+    extractor = chosen()
+    identity = extractor.identity
+    file = home() / "keywords" / f"{_digest(identity, texts)}.json"
+    stored = _read(file) if file.is_file() else _found(extractor, list(texts.values()))
+    if not file.is_file():
+        _write(file, stored)
+    notes["keywords"] = identity | ({"agreement_with_nltk": stored["agreement"]} if stored["agreement"] else {})
+    return {key: tuple(words) for key, words in zip(texts, stored["keywords"], strict=True)}
+
+
+def _digest(identity: JSON, texts: Mapping[str, str]) -> str:
+    """Changes with the extractor and with any text."""
+    told = json.dumps([identity, *texts.values()], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+def _found(extractor: Extractor, texts: list[str]) -> JSON:
+    """Keywords, and where NLTK could have found some, too, whether it would have found the same."""
+    return {"keywords": extractor.keywords(texts), "agreement": _agreement_with_nltk(extractor, texts)}
+
+
+def _agreement_with_nltk(extractor: Extractor, texts: list[str]) -> JSON | None:
+    """On texts spread evenly over all; None for NLTK itself and where its data are missing."""
+    if isinstance(extractor, NltkExtractor) or not has_nltk_data():
+        return None
+    spread = texts[:: max(1, len(texts) // COMPARED)][:COMPARED]
+    return asdict(agreement(extractor, NltkExtractor(), spread))
+
+
+def _read(file: Path) -> JSON:
+    try:
+        stored: JSON = json.loads(file.read_text(encoding="utf-8"))
+        return stored
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file} cannot be read ({error}); delete it") from error
+
+
+def _write(file: Path, stored: JSON) -> None:
+    """All or nothing: another process may be writing the same."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, made = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(stored, stream)
+        Path(made).replace(file)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataError(f"cannot write {file} ({reason}); set FIGEVAL_HOME to a folder of yours") from error

@@ -1,0 +1,134 @@
+"""NLTK's sentences and Penn tags, and what they make of verbs and names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from figeval.errors import DataError
+
+NLTK_DATA = {"punkt_tab": "tokenizers/punkt_tab/english/", "averaged_perceptron_tagger_eng": "taggers/{}/"}
+BE = frozenset({"be", "am", "is", "are", "was", "were", "been", "being", "isnt", "arent", "wasnt", "werent"})
+HAVE, DO = frozenset({"have", "has", "had", "having"}), frozenset({"do", "does", "did"})
+PARTICIPLES, BASES = frozenset({"VBN", "VBD"}), frozenset({"VB", "VBP"})
+BETWEEN = frozenset({"RB", "RBR", "RBS"})  # adverbs and "not" within a verb group
+SUBJECTS = frozenset({"PRP", "NNP", "EX"})  # stand within it in a question
+CLAUSE = frozenset({",", ".", ":", "''", "CC", "WRB", "WP", "WDT"})  # behind these a question may begin
+BEHIND_NO_NAME = frozenset({"PRP", "PRP$", "DT", "TO", "IN"})
+QUOTES = str.maketrans("’‘“”", "''\"\"")
+
+
+def has_nltk_data() -> bool:
+    """Whether NLTK has what it needs."""
+    try:
+        return all(nltk_folder(package).is_dir() for package in NLTK_DATA)
+    except DataError:
+        return False
+
+
+def nltk_folder(package: str) -> Path:
+    """Where NLTK keeps the package, by its own search. Raises `DataError` if it has not got it."""
+    from nltk.data import find
+
+    try:
+        return Path(str(find(NLTK_DATA[package].format(package))))
+    except LookupError as error:
+        raise DataError(
+            f"keywords need NLTK's data {' and '.join(NLTK_DATA)}: run `python -m nltk.downloader "
+            f"{' '.join(NLTK_DATA)}`, or set NLTK_DATA to a folder that has them"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a sentence: its place in the text, its letters and its Penn tag."""
+
+    start: int
+    end: int
+    word: str
+    tag: str
+
+    @property
+    def lower(self) -> str:
+        """In small letters."""
+        return self.word.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """NLTK's models, loaded."""
+
+    split: Callable[[str], Iterable[tuple[int, int]]]
+    tokenize: Callable[[str], Iterable[tuple[int, int]]]
+    tag: Callable[[list[str]], list[tuple[str, str]]]
+
+    def sentences(self, text: str) -> Iterator[list[Token]]:
+        """The sentences of a text, tagged. Quotation marks are shown to the tagger as those that it knows."""
+        plain = text.translate(QUOTES)
+        for start, end in self.split(plain):
+            spans = [(start + left, start + right) for left, right in self.tokenize(plain[start:end])]
+            words = [plain[left:right] for left, right in spans]
+            tagged = self.tag([word if word.strip("\"'") else "''" for word in words])
+            yield [
+                Token(left, right, word, tag)
+                for (left, right), word, (_, tag) in zip(spans, words, tagged, strict=True)
+            ]
+
+
+@cache
+def reader() -> Reader:
+    """The models, loaded once. Raises `DataError` where their data are missing."""
+    for package in NLTK_DATA:
+        nltk_folder(package)
+    from nltk.tag import PerceptronTagger
+    from nltk.tokenize import NLTKWordTokenizer, PunktTokenizer
+
+    return Reader(
+        PunktTokenizer("english").span_tokenize, NLTKWordTokenizer().span_tokenize, PerceptronTagger(lang="eng").tag
+    )
+
+
+def main_verbs(sentence: Sequence[Token]) -> Iterator[Token]:
+    """The verbs that are no auxiliaries: not "be", nor "have" and "do" before another verb of their group."""
+    for place, token in enumerate(sentence):
+        if token.tag.startswith("VB") and token.lower[0].isalpha() and not is_auxiliary(sentence, place):
+            yield token
+
+
+def is_auxiliary(sentence: Sequence[Token], place: int) -> bool:
+    """Whether the verb at this place only helps another one: "had" before a participle, "did" before a base form."""
+    word = sentence[place].lower
+    if word in BE:
+        return True
+    wanted = PARTICIPLES if word in HAVE else BASES if word in DO else frozenset()
+    asks = place == 0 or sentence[place - 1].tag in CLAUSE
+    passed = BETWEEN | SUBJECTS if asks else BETWEEN
+    helped = next((token for token in sentence[place + 1 :] if token.tag not in passed), None)
+    return helped is not None and helped.tag in wanted
+
+
+def names(text: str, sentence: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """Runs of proper nouns, as places in the text; one blank at most may part their words."""
+    run: list[Token] = []
+    for token in proper_nouns(sentence):
+        if run and text[run[-1].end : token.start] not in {"", " "}:
+            yield run[0].start, run[-1].end
+            run = []
+        run.append(token)
+    if run:
+        yield run[0].start, run[-1].end
+
+
+def proper_nouns(sentence: Sequence[Token]) -> Iterator[Token]:
+    """Tokens tagged as such, but for "I" and for what is merely capitalised because a sentence begins with it.
+
+    That a first word is no name is told from what follows: a subject has no pronoun, article or preposition behind it.
+    """
+    first = next((token for token in sentence if token.lower[0].isalnum()), None)
+    for place, token in enumerate(sentence):
+        behind = sentence[place + 1].tag if token is first and place + 1 < len(sentence) else ""
+        is_name = token.tag in {"NNP", "NNPS"} and token.lower[0].isalnum() and token.lower != "i"
+        if is_name and behind not in BEHIND_NO_NAME:
+            yield token

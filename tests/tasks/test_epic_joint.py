@@ -1,0 +1,114 @@
+"""ePiC's joint tasks: rows of a small corpus, counts on the real one, and whole runs on the embedded sample."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval import plugins
+from figeval.builtin.tasks.epic import rows
+from figeval.data import DataContext, Row
+from figeval.data.cache import fetch
+from figeval.errors import CapabilityError, DataError
+from figeval.pipeline import Harness
+from figeval.records.folder import read_record
+from figeval.types import JointExample
+from tests.runs import finished
+
+PAIRS = {
+    "Q1N1": [("Before you", "The Ice broke")],
+    "Q2N1": [("Still", "calm"), ("DEEP", "lake"), ("Still", "calm lake")],
+}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> DataContext:
+    """Two proverbs with a narrative each."""
+    quotes = {"Q1N1": "Look before you leap", "Q2N1": "Still waters run deep"}
+    tales = {"Q1N1": "The Ice broke. ", "Q2N1": "A calm lake."}
+    slots = [f"span_{side}_{slot}" for side in ("quote", "narrative") for slot in range(1, 6)]
+    records: list[dict[str, Any]] = []
+    for key, quote in quotes.items():
+        spans = {f"span_quote_{n}": given for n, (given, _) in enumerate(PAIRS[key], 1)}
+        spans |= {f"span_narrative_{n}": gold for n, (_, gold) in enumerate(PAIRS[key], 1)}
+        records.append(
+            {"pk": key, "fields": {**dict.fromkeys(slots, ""), **spans, "quote": quote, "narrative": tales[key]}}
+        )
+    (tmp_path / "full_dataset.json").write_text(json.dumps(records))
+    for part, ids in (("test", ["Q2N1", "Q1N1"]), ("train", ["Q1N1"])):
+        (tmp_path / f"task_1_proverb_only_seen_{part}_data_indices.json").write_text(json.dumps(ids))
+    return DataContext(folder=tmp_path, fetch=lambda benchmark, path: tmp_path / path)
+
+
+def test_a_row_is_that_of_the_retrieval_task_with_all_its_spans(small: DataContext) -> None:
+    found = list(rows.open("joint_seen_test", small))
+    assert [(row["id"], row["relevant"]) for row in found] == [("Q2N1", 1), ("Q1N1", 0)]
+    assert [part["id"] for part in found[0]["parts"]] == ["Q2N1S1", "Q2N1S2", "Q2N1S3"], "none is lost"
+    assert found[1]["parts"] == [
+        {"id": "Q1N1S1", "given": "Before you", "known": "Look before you leap", "gold": "The Ice broke"}
+    ]
+    assert found[1]["parts_lower"] == [
+        {"id": "Q1N1S1", "given": "before you", "known": "look before you leap", "gold": "the ice broke"}
+    ]
+    assert len({id(row["candidates_lower"]) for row in found}) == 1
+
+
+def test_a_narrative_without_spans_is_an_error_in_one_line(small: DataContext, tmp_path: Path) -> None:
+    records = json.loads((tmp_path / "full_dataset.json").read_text())
+    records[0]["fields"].update(span_quote_1="", span_narrative_1="")
+    (tmp_path / "full_dataset.json").write_text(json.dumps(records))
+    with pytest.raises(DataError, match="epic: the narrative Q1N1 has no spans"):
+        list(rows.open("joint_seen_test", small))
+
+
+def test_the_real_splits(real_data: str) -> None:
+    harness = Harness(plugins.host())
+    for task in harness.catalogue.expand(["epic_joint", "epic_pipelined"]):
+        found = list(harness.examples(task))
+        assert all(isinstance(one, JointExample) for one in found)
+        parts = [part for one in found for part in one.parts]  # type: ignore[attr-defined]
+        assert (len(found), len(parts)) == (1000, 2164)
+        assert sum(part.weight for part in parts) == pytest.approx(1000)
+        assert {len(one.candidates) for one in found} == {250}  # type: ignore[attr-defined]
+        assert len({one.cluster for one in found}) == 250
+        train = list(harness.examples(task, "train"))
+        assert (len(train), sum(len(one.parts) for one in train)) == (1500, 3274)  # type: ignore[attr-defined]
+    (alignment,) = harness.catalogue.expand(["epic_alignment"])
+    singles = {example.id: example for example in harness.examples(alignment)}
+    assert [part.id for part in parts] == list(singles)
+    for part in parts:
+        single = singles[part.id]
+        assert (part.text, part.given, part.known, part.gold, part.weight) == (
+            (single.text, single.given, single.known, single.gold, single.weight)  # type: ignore[attr-defined]
+        )
+
+
+def test_the_rows_come_one_at_a_time(real_data: str) -> None:
+    context = DataContext(folder=Path(), fetch=fetch)
+    first: list[Row] = list(islice(rows.open("joint_seen_test", context), 2))
+    assert [len(row["parts"]) > 0 for row in first] == [True, True]
+
+
+# ---- whole runs on the sample that figeval brings ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["random", "overlap", "tfidf"])
+def test_models_without_heads_answer_at_once_and_in_turn_alike(model: str, tmp_path: Path) -> None:
+    found = {}
+    for way in ("at_once", "in_turn"):
+        folder = finished(tmp_path / way, "mini_joint", model=model, routes={"joint": way}, baselines=False)
+        (task,) = read_record(folder / "run.json").tasks
+        assert (task.route, task.n) == (way, 30)
+        found[way] = {score.metric: score.value for score in task.scores}
+    assert found["at_once"] == found["in_turn"]
+
+
+def test_a_model_that_only_finds_spans_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        CapabilityError, match=r"whole_text cannot answer mini_joint: .*needs a ranking route and a spans"
+    ):
+        finished(tmp_path / "run", "mini_joint", model="whole_text")

@@ -1,0 +1,95 @@
+"""Narrative generation: the rows of every split of the real data, and what the prompts say without keywords."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval.builtin.tasks.epic import extractors, rows, tagging
+from figeval.builtin.tasks.epic.narratives import authors_split
+from figeval.data import DataContext
+from figeval.data.cache import fetch
+from figeval.metrics.texts import keyword_recall, keyword_recall_lemma
+from figeval.pipeline import Harness
+from figeval.types import GenerationExample, Prediction
+
+
+@pytest.fixture
+def context(real_data: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> DataContext:
+    import nltk
+
+    monkeypatch.setenv(extractors.VARIABLE, "")
+    monkeypatch.setattr(nltk.data, "path", [*nltk.data.path, str(Path(real_data) / "nltk" / "packages")])
+    if not tagging.has_nltk_data():
+        pytest.skip("no NLTK data")
+    return DataContext(tmp_path, fetch)
+
+
+def test_splits_of_the_real_data(context: DataContext) -> None:
+    sizes, kept = {}, {}
+    for kind in ("seen", "unseen"):
+        for how in ("", "authors_"):
+            for part in ("train", "test"):
+                found = kept[kind, how, part] = list(rows.open(f"narrative_{kind}_{how}{part}", context))
+                sizes[kind, how, part] = len(found), len({row["proverb_id"] for row in found})
+    assert sizes == {
+        ("seen", "", "train"): (1500, 250),
+        ("seen", "", "test"): (1000, 250),
+        ("seen", "authors_", "train"): (2000, 250),
+        ("seen", "authors_", "test"): (500, 250),
+        ("unseen", "", "train"): (1500, 150),
+        ("unseen", "", "test"): (1000, 100),
+        ("unseen", "authors_", "train"): (2000, 200),
+        ("unseen", "authors_", "test"): (500, 50),
+    }
+    for kind in ("seen", "unseen"):
+        for how in ("", "authors_"):
+            train, test = ({row["id"] for row in kept[kind, how, part]} for part in ("train", "test"))
+            assert not train & test
+            if kind == "unseen":
+                assert not {key.partition("N")[0] for key in train} & {key.partition("N")[0] for key in test}
+    assert set(Counter(row["proverb_id"] for row in kept["seen", "authors_", "test"]).values()) == {2}
+    assert context.notes["keywords"]["extractor"] == "nltk"
+    check_keywords([row for found in kept.values() for row in found])
+
+
+def check_keywords(found: list[Any]) -> None:
+    """The human text has all keywords: whoever scores less than 1 there measures the tokeniser."""
+    by_id = {row["id"]: row for row in found}
+    assert len(by_id) == 2500
+    assert all(keyword in row["narrative"] for row in by_id.values() for keyword in row["keywords"])
+    assert 10.0 < sum(len(row["keywords"]) for row in by_id.values()) / 2500 < 11.0
+    lemma = []
+    for row in list(by_id.values())[::10]:
+        inputs = {"proverb": row["proverb_lower"], "keywords": row["keywords_lower"]}
+        example = GenerationExample(id=row["id"], inputs=inputs, references=(row["narrative_lower"],))
+        human = Prediction(example_id=row["id"], value=row["narrative"])
+        assert keyword_recall(example, human) in (1.0, None)
+        lemma.append(keyword_recall_lemma(example, human))
+    assert min(value for value in lemma if value is not None) > 0.8
+
+
+def test_the_authors_split_is_the_same_every_time(small_corpus: rows.Corpus) -> None:
+    once, again = (authors_split(small_corpus, "seen") for _ in range(2))
+    assert once == again
+    assert Counter(key.partition("N")[0] for key in once["train"]) == {"Q1": 8, "Q2": 8, "Q3": 8}
+    assert sorted(once["train"] + once["test"]) == sorted(small_corpus.narratives)
+
+
+@pytest.fixture
+def small_corpus() -> rows.Corpus:
+    ids = [f"Q{proverb}N{number}" for proverb in (3, 1, 2) for number in range(1, 11)]
+    return rows.Corpus(dict.fromkeys(ids, "text"), {"Q1": "a", "Q2": "b", "Q3": "c"})
+
+
+@pytest.mark.parametrize("name", ["epic_narrative_seen", "epic_narrative_unseen"])
+def test_the_split_of_the_authors_is_the_same_task_on_other_rows(name: str) -> None:
+    tasks = Harness().catalogue.tasks
+    official = tasks.get(name)
+    other = tasks.get(official.splits["authors"])
+    assert other.name == f"{name}_authors"
+    different = {key for key in type(official).model_fields if getattr(official, key) != getattr(other, key)}
+    assert different <= {"name", "description", "data", "splits", "origin", "folder"}
