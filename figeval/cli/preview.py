@@ -60,11 +60,12 @@ def about(example: Example) -> Iterator[tuple[str, str]]:
 
 def gold(example: Any) -> str:
     """The right answer in words; what people wrote where there is no right one."""
-    if hasattr(example, "references"):
-        return listing(example.references)
-    answer = next((getattr(example, key) for key in ("gold", "relevant", "label") if hasattr(example, key)), None)
+    names = ("answer", "references", "motif", "gold", "relevant", "label")  # of which a protocol's example has one
+    answer = next((getattr(example, name) for name in names if hasattr(example, name)), None)
     if answer is None:
         return "(hidden)"
+    if isinstance(answer, tuple):
+        return listing(answer)
     if isinstance(answer, str):
         return answer
     texts = getattr(example, "options", None) or example.candidates

@@ -19,6 +19,8 @@ PREFIX = "figeval_"  # of every name: lm-eval replaces a task or tag of the same
 ANSWERED = frozenset({"loglikelihood", "generate"})  # what lm-eval's models can do
 WRITTEN = frozenset({"generate"})
 IN_WORDS = "_in_words"  # suites for models that only write
+# Protocols with requests of two kinds or in rounds, and with scores that depend on all examples.
+BEYOND = frozenset({"joint", "similarity"})
 
 
 class _Class(str):
@@ -106,7 +108,7 @@ def task_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
 def suite_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
     """Groups without a mean over them, as in figeval; and one for models that only write, where it would be another.
 
-    What none of lm-eval's models can answer (a comparison of vectors) is left out, as in a run.
+    What lm-eval has no room for is left out, as in a run.
     """
     harness = _harness(include)
     for entry in harness.catalogue.suites:
@@ -127,8 +129,9 @@ def _written(harness: Any, protocol: str) -> list[str]:
 
 
 def routes_of(harness: Any, protocol: str) -> list[Any]:
-    """The routes of a protocol that models of lm-eval can take, best first."""
-    return [route for route in harness.routes if route.protocol == protocol and route.needs and route.needs <= ANSWERED]
+    """The routes of a protocol that models of lm-eval can take, best first; none where lm-eval has no room for it."""
+    mine = [route for route in harness.routes if route.protocol == protocol and protocol not in BEYOND]
+    return [route for route in mine if route.needs and route.needs <= ANSWERED]
 
 
 def _harness(include: tuple[str, ...]) -> Any:

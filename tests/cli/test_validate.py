@@ -101,7 +101,7 @@ DEFINITIONS = {
     ),
     "a field that is no Jinja": ("row.q,", "row.q |,", "t.task.yaml, field 'query'"),
     "an unknown metric": ("[acc,", "[accc,", "unknown metric 'accc'; did you mean 'acc'"),
-    "a metric of another protocol": ("acc_norm", "mrr", "metric 'mrr' is for ranking, not choice"),
+    "a metric of another protocol": ("acc_norm", "mrr", "metric 'mrr' is for joint, ranking, not choice"),
     "an unknown baseline": ("[chance]", "[chanse]", "baseline 'chanse': unknown model 'chanse'; did you mean 'chance'"),
     "a cluster that is no meta column": ("cluster: kind", "cluster: knd", "cluster 'knd' is not among meta (kind)"),
     "an unknown key": ("metrics:", "metrcs:", "t.task.yaml: unknown key 'metrcs'; did you mean 'metrics'"),

@@ -91,7 +91,9 @@ def test_a_model_that_cannot_write_takes_a_training_text(telling: Workshop) -> N
     assert task.route == "by_retrieval_score"
     assert "parse_rate" not in values(task.scores)
     first = telling.rows("tell")[0]
-    assert (first["pred"], first["scores"]) == ("some dog or other", [1.0])
+    assert (first["pred"], first["scores"]) == ("r9", [1.0])
+    assert values(task.scores)["length"] == 4.0  # of the text, of which the row keeps the id
+    assert "some dog" not in json.dumps(telling.rows("tell"))
 
 
 def test_stored_texts_can_be_read_again(telling: Workshop) -> None:

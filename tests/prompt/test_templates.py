@@ -68,6 +68,14 @@ GIVEN = {
 }
 
 
+# Templates of protocols that are put together of others: as what, in which blocks.
+RANKED = [("_default/ranking.jinja", "context"), ("_default/ranking.jinja", "continuation")]
+ALIKE = {
+    "_default/joint.jinja": [*RANKED, ("_default/spans.jinja", "json")],
+    "_default/similarity.jinja": RANKED,
+}
+
+
 def compiled(name: str) -> Template:
     return environment().from_string(TEMPLATES.joinpath(*name.split("/")).read_text(encoding="utf-8"))
 
@@ -153,7 +161,13 @@ QUOTED = ("_default/spans", "epic/alignment")  # looked at in test_quoted_templa
 def test_every_template_is_looked_at() -> None:
     found = [f"{room.name}/{file.name}" for room in TEMPLATES.iterdir() if room.is_dir() for file in room.iterdir()]
     here = [name for name in found if name.endswith(".jinja") and not name.startswith(WRITTEN + QUOTED)]
-    assert sorted(here) == sorted([*NAMES, *FURTHER])
+    assert sorted(here) == sorted([*NAMES, *FURTHER, *ALIKE])
+
+
+@pytest.mark.parametrize(("name", "like", "block"), [(name, *pair) for name, pairs in ALIKE.items() for pair in pairs])
+def test_a_protocol_that_is_made_of_others_asks_as_they_do(name: str, like: str, block: str) -> None:
+    variables = CHOICE | {"option": "o", "text": "t", "given": "g", "known": "k"}
+    assert render(name, block, variables) == render(like, block, variables)
 
 
 BLOCKS = [(name, block) for name in FURTHER for block in PROMPTS[name.split(".")[0]]]

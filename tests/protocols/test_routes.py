@@ -150,9 +150,7 @@ def test_the_best_route_that_the_model_covers():
 
 
 def test_a_model_that_cannot_answer_is_told_what_would_be_needed():
-    with pytest.raises(
-        CapabilityError, match="offers generate, which is not enough for a ranking task: by_dot needs"
-    ):
+    with pytest.raises(CapabilityError, match="offers generate, which is not enough for a ranking task: by_dot needs"):
         choose("ranking", frozenset({"generate"}), routes())
 
 
