@@ -16,7 +16,7 @@ from ._checkpoint import DECLARED, Checkpoint
 from ._settings import Settings, one_of
 
 KINDS = ("encoder", "joint", "spans")
-OPTIONS = ("pooling", "similarity", "normalize", "text", "max_span", "max_length")
+OPTIONS = ("pooling", "similarity", "normalize", "activation", "text", "max_span", "max_length")
 KEYS = ("kind", *OPTIONS, "about")
 
 S = TypeVar("S", bound=Settings)

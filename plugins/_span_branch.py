@@ -1,5 +1,8 @@
-"""The span branch of a joint model: three linear layers on an encoder's states (Ghosh and Srivastava 2022, appendix E,
-as their code has it: no activation between the layers).
+"""The span branch of a joint model: three linear layers on an encoder's states (Ghosh and Srivastava 2022, appendix E).
+
+In the authors' code nothing stands between the layers; a tanh is declared and not used. Then the given span adds the
+same number to the logits of all tokens, a softmax over the tokens does not see it, and all spans of a text come out
+alike. With `tanh` they need not.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from figeval.errors import ModelError
 from ._loading import load_errors, one_line
 
 FILE = "joint.safetensors"
+ACTIVATIONS = ("none", "tanh")
 
 
 def span_branch(width: int) -> Any:
@@ -21,8 +25,8 @@ def span_branch(width: int) -> Any:
     return ModuleDict({"joint": Linear(2 * width, width), "start": Linear(width, 1), "end": Linear(width, 1)})
 
 
-def branch_logits(branch: Any, states: Any, vectors: Any) -> Any:
-    """Start and end logits, shape (rows, length, 2).
+def branch_logits(branch: Any, states: Any, vectors: Any, activation: str = "none") -> Any:
+    """Start and end logits, shape (rows, length, 2); `activation` stands behind the first layer.
 
     `states` (rows, length, width) are the text's, `vectors` (rows, width) stand for the given spans; a token's state
     comes first, the vector second.
@@ -31,6 +35,7 @@ def branch_logits(branch: Any, states: Any, vectors: Any) -> Any:
 
     beside = vectors.unsqueeze(1).expand_as(states)
     mixed = branch["joint"](torch.cat((states, beside), dim=-1))
+    mixed = mixed.tanh() if activation == "tanh" else mixed
     return torch.cat((branch["start"](mixed), branch["end"](mixed)), dim=-1)
 
 

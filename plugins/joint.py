@@ -6,10 +6,11 @@ A checkpoint is a folder with
 * `joint.safetensors`, the span branch, h being the encoder's width: `joint.weight` (h, 2h), `joint.bias` (h),
   `start.weight` and `end.weight` (1, h), `start.bias` and `end.bias` (1),
 * `figeval.json`: `{"kind": "joint", "pooling": "cls", "similarity": "dot"}`. Pooling is cls, mean, pooler or last; the
-  similarity by which texts are ranked is dot or cosine (the default); `max_span` and `max_length` may be there.
+  similarity by which texts are ranked is dot or cosine (the default); `activation` (tanh, or none as in the authors'
+  code, where the given span then makes no difference), `max_span` and `max_length` may be there.
 
 Start and end logits of a token of the text: its state and the pooled vector of the given span, side by side (2h), go
-through `joint`, then through `start` and `end`; no activation in between. The text is read alone, the given span too,
+through `joint`, then through `start` and `end`. The text is read alone, the given span too,
 and the whole proverb (`known`) is not looked at. The best span is searched as for the backend `spans`, unlike in the
 authors' code, which takes start and end separately, loses pairs that are inverted and cuts the last token off.
 """
@@ -31,8 +32,8 @@ from ._declared import with_declared
 from ._networks import EncoderSettings, raw_network
 from ._neural import Setup, prepare
 from ._passages import passages
-from ._settings import Configured, positive
-from ._span_branch import branch_file, branch_logits, load_branch
+from ._settings import Configured, one_of, positive
+from ._span_branch import ACTIVATIONS, branch_file, branch_logits, load_branch
 from ._span_search import RULE, found_spans
 from .encoder import Encoder, check_pooling
 
@@ -51,12 +52,15 @@ def register_backends(register: BackendRegister) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointSettings(EncoderSettings):
-    """`max_span` is the longest span in tokens (None: any)."""
+    """`max_span` is the longest span in tokens (None: any), `activation` that of the span branch (None: "none")."""
 
     max_span: int | None = None
+    activation: str | None = None
 
     def __post_init__(self) -> None:
         EncoderSettings.__post_init__(self)
+        if self.activation is not None:
+            one_of("activation", self.activation, ACTIVATIONS)
         if self.max_span is not None:
             object.__setattr__(self, "max_span", positive("max_span", self.max_span))
 
@@ -64,9 +68,10 @@ class JointSettings(EncoderSettings):
 class Joint(Encoder):
     """Embeds texts, and finds in a text the stretch that corresponds to a given one."""
 
-    def __init__(self, setup: Setup[EncoderSettings], max_span: int | None) -> None:
+    def __init__(self, setup: Setup[EncoderSettings], max_span: int | None, activation: str) -> None:
         super().__init__(setup)
         self.max_span = max_span
+        self.activation = activation
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> Outputs[list[ScoredSpan]]:
         """Per request the best span, by the rule of `best_span`; none in a text without a token.
@@ -85,7 +90,7 @@ class Joint(Encoder):
             with torch.inference_mode():
                 batch = found.tokens.tensors(rows, self.setup.device)
                 states = network.model(**batch, return_dict=True).last_hidden_state
-                logits = branch_logits(self.branch, states, vectors.to(states.dtype))
+                logits = branch_logits(self.branch, states, vectors.to(states.dtype), self.activation)
             return found.within(logits.float().cpu().numpy(), rows)
 
         logits = run_batches(found.tokens.lengths, forward, self.budget)
@@ -106,7 +111,8 @@ class Joint(Encoder):
 
     def details(self, network: EncoderNetwork) -> JSON:
         """What an encoder says, and how a span is chosen."""
-        return super().details(network) | {"max_span": self.max_span, "span": RULE}
+        chosen: JSON = {"activation": self.activation, "max_span": self.max_span, "span": RULE}
+        return super().details(network) | chosen
 
     def close(self) -> None:
         """Forget the weights of both."""
@@ -127,7 +133,7 @@ def open_joint(settings: JointSettings) -> Joint:
     if checkpoint.folder is not None:
         branch_file(checkpoint.folder, checkpoint.model)  # before anything heavy is loaded
     setup: Setup[EncoderSettings] = prepare(settings, checkpoint)
-    return Joint(setup, settings.max_span)
+    return Joint(setup, settings.max_span, settings.activation or ACTIVATIONS[0])
 
 
 joint = Configured(JointSettings, open_joint)

@@ -12,6 +12,9 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parent.parent
 BESIDE = ROOT.parent / "shared" / "data"
 MIRROR = os.environ.get("FIGEVAL_DATA_MIRROR") or (str(BESIDE) if BESIDE.is_dir() else None)
+# NLTK looks there from its import on. Its taggers and word lists may lie beside the benchmarks.
+if MIRROR is not None and (NLTK := Path(MIRROR) / "nltk" / "packages").is_dir():
+    os.environ.setdefault("NLTK_DATA", str(NLTK))
 
 
 settings.register_profile("no deadline", deadline=None)  # the first example pays for imports

@@ -4,7 +4,8 @@
 * in a `console` block what stands behind `$ ` is run, and must end with exit code 0; every other line must be found
   in what it prints, `…` standing for anything;
 * a `python` block that is no file is run after the page's earlier ones;
-* `<!-- needs: real data -->` skips a block where the benchmarks are not at hand, `<!-- untested: WHY -->` always.
+* `<!-- needs: real data -->` skips a block where the benchmarks are not at hand, `<!-- needs: NLTK's data -->` also
+  where those are not, `<!-- untested: WHY -->` always.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
-    *(f"docs/{name}.md" for name in ("architecture", "llm", "plugins", "statistics")),
+    *(f"docs/{name}.md" for name in ("architecture", "epic", "llm", "plugins", "statistics")),
 )
 BLOCK = re.compile(
     r"(?P<notes>(?:^<!--[^\n]*-->\n)*)"  # comments right above it
@@ -117,7 +118,10 @@ def test_the_page_runs(name: str, tmp_path: Path, request: pytest.FixtureRequest
 
 def at_hand(what: str, request: pytest.FixtureRequest) -> bool:
     """Whether a block has what it needs."""
-    needs: dict[str, Callable[[], object]] = {"real data": lambda: request.getfixturevalue("real_data")}
+    needs: dict[str, Callable[[], object]] = {
+        "real data": lambda: request.getfixturevalue("real_data"),
+        "NLTK's data": lambda: request.getfixturevalue("real_data") if "NLTK_DATA" in os.environ else pytest.skip(),
+    }
     try:
         needs[what]()
     except pytest.skip.Exception:

@@ -20,7 +20,8 @@ from figeval.data.cache import digest
 from figeval.errors import DataError
 from figeval.types import JSON
 
-from .tagging import NLTK_DATA, Reader, main_verbs, names, nltk_folder, reader
+from . import nltk_data
+from .tagging import PACKAGES, Reader, main_verbs, names, reader
 
 Found: TypeAlias = Iterable[tuple[int, str]]  # (place in the text, keyword)
 RULES = 1  # raised when the rules, here or in tagging.py, find other keywords
@@ -144,11 +145,12 @@ class NltkExtractor:
     @property
     def identity(self) -> JSON:
         """Version of NLTK and contents of its data. Raises `DataError` where they are missing."""
+        nltk_data.require(PACKAGES)
         return {
             "extractor": "nltk",
             "version": version("nltk"),
             "rules": RULES,
-            "data": {package: folder_digest(nltk_folder(package)) for package in NLTK_DATA},
+            "data": {package: folder_digest(nltk_data.folder(package)) for package in PACKAGES},
         }
 
     def keywords(self, texts: Sequence[str]) -> list[tuple[str, ...]]:

@@ -16,8 +16,9 @@ from figeval.errors import DataError
 from figeval.resources import home
 from figeval.types import JSON
 
+from . import nltk_data
 from .extractors import Extractor, NltkExtractor, chosen
-from .tagging import has_nltk_data
+from .tagging import PACKAGES
 
 COMPARED = 100  # narratives on which two extractors are compared
 
@@ -72,7 +73,7 @@ def _found(extractor: Extractor, texts: list[str]) -> JSON:
 
 def _agreement_with_nltk(extractor: Extractor, texts: list[str]) -> JSON | None:
     """On texts spread evenly over all; None for NLTK itself and where its data are missing."""
-    if isinstance(extractor, NltkExtractor) or not has_nltk_data():
+    if isinstance(extractor, NltkExtractor) or not nltk_data.has(PACKAGES):
         return None
     spread = texts[:: max(1, len(texts) // COMPARED)][:COMPARED]
     return asdict(agreement(extractor, NltkExtractor(), spread))

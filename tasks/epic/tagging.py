@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-from figeval.errors import DataError
+from . import nltk_data
 
-NLTK_DATA = {"punkt_tab": "tokenizers/punkt_tab/english/", "averaged_perceptron_tagger_eng": "taggers/{}/"}
+PACKAGES = ("punkt_tab", "averaged_perceptron_tagger_eng")  # of NLTK's data
 BE = frozenset({"be", "am", "is", "are", "was", "were", "been", "being", "isnt", "arent", "wasnt", "werent"})
 HAVE, DO = frozenset({"have", "has", "had", "having"}), frozenset({"do", "does", "did"})
 PARTICIPLES, BASES = frozenset({"VBN", "VBD"}), frozenset({"VB", "VBP"})
@@ -18,27 +17,6 @@ SUBJECTS = frozenset({"PRP", "NNP", "EX"})  # stand within it in a question
 CLAUSE = frozenset({",", ".", ":", "''", "CC", "WRB", "WP", "WDT"})  # behind these a question may begin
 BEHIND_NO_NAME = frozenset({"PRP", "PRP$", "DT", "TO", "IN"})
 QUOTES = str.maketrans("’‘“”", "''\"\"")
-
-
-def has_nltk_data() -> bool:
-    """Whether NLTK has what it needs."""
-    try:
-        return all(nltk_folder(package).is_dir() for package in NLTK_DATA)
-    except DataError:
-        return False
-
-
-def nltk_folder(package: str) -> Path:
-    """Where NLTK keeps the package, by its own search. Raises `DataError` if it has not got it."""
-    from nltk.data import find
-
-    try:
-        return Path(str(find(NLTK_DATA[package].format(package))))
-    except LookupError as error:
-        raise DataError(
-            f"keywords need NLTK's data {' and '.join(NLTK_DATA)}: run `python -m nltk.downloader "
-            f"{' '.join(NLTK_DATA)}`, or set NLTK_DATA to a folder that has them"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +58,7 @@ class Reader:
 @cache
 def reader() -> Reader:
     """The models, loaded once. Raises `DataError` where their data are missing."""
-    for package in NLTK_DATA:
-        nltk_folder(package)
+    nltk_data.require(PACKAGES)
     from nltk.tag import PerceptronTagger
     from nltk.tokenize import NLTKWordTokenizer, PunktTokenizer
 

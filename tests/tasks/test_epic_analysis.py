@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.builtin.tasks.epic import correlation, duplicates, plots
+from figeval.builtin.tasks.epic import nltk_data as packages_of_nltk
 from figeval.builtin.tasks.epic.alignment import Pair
 from figeval.builtin.tasks.epic.analysis import (
     command,
@@ -303,7 +304,7 @@ def test_missing_nltk_data_name_package_command_and_variable(monkeypatch: pytest
         DataError,
         match=r"punkt_tab, vader_lexicon; run `python -m nltk.downloader punkt_tab vader_lexicon`, or set NLTK_DATA",
     ):
-        language.require(["punkt_tab", "vader_lexicon"])
+        packages_of_nltk.require(["punkt_tab", "vader_lexicon"])
     with pytest.raises(DataError, match=r"--wordnet .* holds no corpora/wordnet; run"):
         hyponyms.analyse(SMALL, tmp_path)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from figeval.builtin.tasks.epic import extractors, keywords, tagging
+from figeval.builtin.tasks.epic import nltk_data as packages
 from figeval.builtin.tasks.epic.extractors import NltkExtractor, SpacyExtractor, chosen, in_order
 from figeval.builtin.tasks.epic.tagging import Token
 from figeval.errors import DataError
@@ -102,7 +103,7 @@ def nltk_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(extractors.VARIABLE, raising=False)
     if MIRROR is not None:
         monkeypatch.setattr(nltk.data, "path", [*nltk.data.path, str(Path(MIRROR) / "nltk" / "packages")])
-    if not tagging.has_nltk_data():
+    if not packages.has(tagging.PACKAGES):
         pytest.skip("no NLTK data: set NLTK_DATA to a folder with punkt_tab and averaged_perceptron_tagger_eng")
 
 
@@ -133,7 +134,7 @@ def test_missing_data_name_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match=cure) as found:
         _ = NltkExtractor().identity
     assert "\n" not in str(found.value)
-    assert not tagging.has_nltk_data()
+    assert not packages.has(tagging.PACKAGES)
 
 
 # ---- spaCy -----------------------------------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ class Fixed:
 def fixed(monkeypatch: pytest.MonkeyPatch) -> Fixed:
     extractor = Fixed(("Ran", "Bob"), ())
     monkeypatch.setattr(keywords, "chosen", lambda: extractor)
-    monkeypatch.setattr(keywords, "has_nltk_data", lambda: False)
+    monkeypatch.setattr(packages, "has", lambda names: False)
     return extractor
 
 

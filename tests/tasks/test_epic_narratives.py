@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from figeval.builtin.tasks.epic import extractors, rows, tagging
+from figeval.builtin.tasks.epic import extractors, nltk_data, rows, tagging
 from figeval.builtin.tasks.epic.narratives import authors_split
 from figeval.data import DataContext
 from figeval.data.cache import fetch
@@ -23,7 +23,7 @@ def context(real_data: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
     monkeypatch.setenv(extractors.VARIABLE, "")
     monkeypatch.setattr(nltk.data, "path", [*nltk.data.path, str(Path(real_data) / "nltk" / "packages")])
-    if not tagging.has_nltk_data():
+    if not nltk_data.has(tagging.PACKAGES):
         pytest.skip("no NLTK data")
     return DataContext(tmp_path, fetch)
 

@@ -36,10 +36,10 @@ def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
     from figeval.data import DataContext
     from figeval.data.cache import digest, fetch
 
-    from .. import plots
-    from . import corpus, language, store
+    from .. import nltk_data, plots
+    from . import corpus, store
 
-    language.require((*DATA, TAGGER) if wordnet else DATA)
+    nltk_data.require((*DATA, TAGGER) if wordnet else DATA)
     if not no_plots:
         plots.require()
     content = corpus.read(DataContext(files(__package__), fetch))

@@ -1,4 +1,4 @@
-"""The language tools: the paper's two tokenisers, sentences, and NLTK's data with a cure for what is missing."""
+"""The language tools: the paper's two tokenisers, sentences, stems, sentiment."""
 
 from __future__ import annotations
 
@@ -6,37 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from figeval.errors import DataError
-
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-PLACES = {
-    "punkt_tab": "tokenizers/punkt_tab/english/",
-    "vader_lexicon": "sentiment/vader_lexicon.zip",
-    "stopwords": "corpora/stopwords/",
-    "averaged_perceptron_tagger_eng": "taggers/averaged_perceptron_tagger_eng/",
-}
-
-
-def require(packages: Iterable[str]) -> None:
-    """Raise `DataError` for NLTK packages that NLTK does not find."""
-    missing = [package for package in packages if not has(package)]
-    if missing:
-        names = " ".join(missing)
-        raise DataError(
-            f"NLTK does not find its data {', '.join(missing)}; run `python -m nltk.downloader {names}`, or set "
-            "NLTK_DATA to a folder that holds them"
-        )
-
-
-def has(package: str) -> bool:
-    """Whether NLTK finds a package in its folders, which `NLTK_DATA` adds to."""
-    import nltk
-
-    try:
-        nltk.data.find(PLACES[package])
-    except LookupError:
-        return False
-    return True
 
 
 def blank_split(text: str) -> list[str]:

@@ -1,0 +1,47 @@
+"""NLTK's data where NLTK looks for them (the variable NLTK_DATA adds to that), and the cure for what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from figeval.errors import DataError
+
+PLACES = {
+    "punkt_tab": "tokenizers/punkt_tab/english/",
+    "vader_lexicon": "sentiment/vader_lexicon.zip",
+    "stopwords": "corpora/stopwords/",
+    "averaged_perceptron_tagger_eng": "taggers/averaged_perceptron_tagger_eng/",
+}
+
+
+def has(packages: Iterable[str]) -> bool:
+    """Whether NLTK finds all of these packages."""
+    return not any(_found(package) is None for package in packages)
+
+
+def require(packages: Iterable[str]) -> None:
+    """Raise `DataError` for packages that NLTK does not find."""
+    missing = [package for package in packages if _found(package) is None]
+    if missing:
+        raise DataError(
+            f"NLTK does not find its data {', '.join(missing)}; run `python -m nltk.downloader {' '.join(missing)}`, "
+            "or set NLTK_DATA to a folder that holds them"
+        )
+
+
+def folder(package: str) -> Path:
+    """Where an unpacked package lies. Raises `DataError` if NLTK does not find it."""
+    require([package])
+    return Path(str(_found(package)))
+
+
+def _found(package: str) -> Any:
+    """What NLTK's own search finds, None where that is nothing."""
+    import nltk
+
+    try:
+        return nltk.data.find(PLACES[package])
+    except LookupError:
+        return None

@@ -1,0 +1,164 @@
+"""Heads that were trained, if only on a handful of narratives: a checkpoint that a training loop saved answers the
+tasks that it was trained on. What such a loop has to write, and which token is which, is the same for large models.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from figeval import plugins
+from figeval.builtin.plugins._span_branch import FILE, branch_logits, span_branch
+from figeval.config import RunConfig
+from figeval.pipeline import Harness
+from figeval.pipeline import run as run_pipeline
+from figeval.types import JointExample, SpanExample
+from tests.runs import Deaf
+
+WIDTH, STEPS = 48, 120
+
+
+@pytest.fixture(scope="module")
+def examples() -> list[JointExample]:
+    harness = Harness(plugins.host())
+    (task,) = harness.catalogue.expand(["mini_joint"])
+    return list(harness.examples(task))  # type: ignore[arg-type]
+
+
+def tokenizer_of(texts: Iterable[str]) -> Any:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=2000, special_tokens=specials))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    inputs = ["input_ids", "token_type_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=256, model_input_names=inputs, mask_token="[MASK]", **names
+    )
+
+
+def config_of(tokenizer: Any) -> Any:
+    from transformers import BertConfig
+
+    shape = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
+    torch.manual_seed(0)
+    return BertConfig(vocab_size=len(tokenizer), max_position_embeddings=256, hidden_dropout_prob=0.0,
+                      attention_probs_dropout_prob=0.0, **shape)  # fmt: skip
+
+
+def targets(encoded: Any, parts: Sequence[SpanExample], side: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Per row the tokens with which the gold span begins and ends."""
+    found = []
+    for row, part in enumerate(parts):
+        assert part.gold is not None
+        sides = encoded.sequence_ids(row)
+        inside = [
+            place
+            for place, (start, end) in enumerate(encoded["offset_mapping"][row].tolist())
+            if sides[place] == side and start < part.gold.end and end > part.gold.start
+        ]
+        found.append((inside[0], inside[-1]))
+    starts, ends = zip(*found, strict=True)
+    return torch.tensor(starts), torch.tensor(ends)
+
+
+def numbers(model: Path, task: str, folder: Path) -> dict[str, float | None]:
+    config = RunConfig(tasks=(task,), model=str(model), output_path=folder, device="cpu")
+    record, _ = run_pipeline(config, Harness(plugins.host()), Deaf())
+    (found,) = record.tasks
+    assert found.error is None
+    return {score.metric: score.value for score in found.scores}
+
+
+@pytest.mark.slow
+def test_a_question_answering_head_finds_what_it_was_trained_on(examples: list[JointExample], tmp_path: Path) -> None:
+    from transformers import BertForQuestionAnswering
+
+    parts = [part for example in examples for part in example.parts]
+    tokenizer = tokenizer_of([part.text for part in parts] + [part.known for part in parts])
+    questions = [f"{part.known}{tokenizer.sep_token}{part.given}" for part in parts]
+    encoded = tokenizer(
+        questions, [part.text for part in parts], padding=True, return_tensors="pt", return_offsets_mapping=True
+    )
+    starts, ends = targets(encoded, parts, side=1)
+    inputs = {name: encoded[name] for name in ("input_ids", "token_type_ids", "attention_mask")}
+    model = BertForQuestionAnswering(config_of(tokenizer))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        model(**inputs, start_positions=starts, end_positions=ends).loss.backward()
+        optimizer.step()
+    model.save_pretrained(tmp_path / "head")
+    tokenizer.save_pretrained(tmp_path / "head")
+    found = numbers(tmp_path / "head", "mini_alignment", tmp_path / "run")
+    assert (found["span_f1"] or 0) > 0.9, found
+    assert (found["exact_match"] or 0) > 0.8, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", ["tanh", "none"])
+def test_a_joint_model_ranks_and_finds_what_it_was_trained_on(
+    activation: str, examples: list[JointExample], tmp_path: Path
+) -> None:
+    """Without an activation, as in the authors' code, the given span makes no difference: that was not to be learnt."""
+    folder = trained_joint(examples, tmp_path / "joint", activation)
+    at_once = numbers(folder, "mini_joint", tmp_path / "run")
+    assert (at_once["acc"] or 0) > 0.9, at_once
+    predictions = tmp_path / "run" / "predictions" / "mini_joint.jsonl"
+    rows = [json.loads(line) for line in predictions.read_text("utf-8").splitlines()]
+    alike = [len({tuple(part["pred"]) for part in row["parts"]}) == 1 for row in rows if len(row["parts"]) > 1]
+    if activation == "none":
+        assert all(alike)
+        assert (at_once["span_f1"] or 0) < 0.8, at_once
+    else:
+        assert sum(alike) < len(alike) / 4
+        assert (at_once["span_f1"] or 0) > 0.8, at_once
+
+
+def trained_joint(examples: list[JointExample], folder: Path, activation: str) -> Path:
+    """A checkpoint of the encoder, its branch and what it declares, after some steps on all three losses."""
+    from safetensors.torch import save_file
+    from transformers import BertModel
+
+    parts = [part for example in examples for part in example.parts]
+    owners = torch.tensor([place for place, example in enumerate(examples) for _ in example.parts])
+    tokenizer = tokenizer_of([example.query for example in examples] + list(examples[0].candidates))
+
+    def tokens(texts: Sequence[str], **options: Any) -> Any:
+        return tokenizer(list(texts), padding=True, return_tensors="pt", **options)
+
+    narratives = tokens([example.query for example in examples])
+    proverbs, given = tokens(examples[0].candidates), tokens([part.given for part in parts])
+    starts, ends = targets(tokens([part.text for part in parts], return_offsets_mapping=True), parts, side=0)
+    hidden = narratives["attention_mask"][owners] == 0
+    model, branch = BertModel(config_of(tokenizer), add_pooling_layer=False), span_branch(WIDTH)
+    optimizer = torch.optim.AdamW([*model.parameters(), *branch.parameters()], lr=3e-3)
+    gold = torch.tensor([min(example.relevant) for example in examples])
+    for _ in range(2 * STEPS):
+        optimizer.zero_grad()
+        states = model(**narratives).last_hidden_state
+        ranked = states[:, 0] @ model(**proverbs).last_hidden_state[:, 0].T
+        vectors = model(**given).last_hidden_state[:, 0]
+        logits = branch_logits(branch, states[owners], vectors, activation).masked_fill(hidden.unsqueeze(-1), -100.0)
+        spans = functional.cross_entropy(logits[..., 0], starts) + functional.cross_entropy(logits[..., 1], ends)
+        (functional.cross_entropy(ranked, gold) + spans).backward()
+        optimizer.step()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    save_file(dict(branch.state_dict()), folder / FILE)
+    declared = {"kind": "joint", "pooling": "cls", "similarity": "dot", "activation": activation}
+    (folder / "figeval.json").write_text(json.dumps(declared))
+    return folder
