@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from figeval.data.sources import Sources
     from figeval.pipeline.facts import TaskFacts
     from figeval.records.schema import RunRecord
-    from figeval.taskdef import SuiteSpec
+    from figeval.taskdef import SuiteSpec, TaskSpec
     from figeval.types import JSON
 
 ABOUT = ("description", "protocol", "language", "version", "labels", "metrics", "baselines", "cluster", "group")
@@ -153,19 +154,31 @@ def about(facts: TaskFacts) -> Iterator[tuple[str, str]]:
         yield "template", task.template
     if task.prompts:
         yield "prompts", ", ".join(task.prompts)
+    yield from alternatives(task)
     if task.built_with:
         yield "built with", f"{', '.join(task.built_with)}: these models are at a disadvantage"
     for benchmark, sources in facts.sources.items():
-        yield "licence", f"{sources.licence} ({benchmark})"
-        yield "homepage", sources.homepage
-        yield "citation", sources.citation
-        if sources.note:
-            yield "note", sources.note
+        yield from origin(benchmark, sources)
     if task.citation and not facts.sources:
         yield "citation", task.citation
     yield "plugin", task.owner
     if facts.readme is not None:
         yield "read", f"{facts.readme} for splits and known errors"
+
+
+def alternatives(task: TaskSpec) -> Iterator[tuple[str, str]]:
+    """The tasks that flags put in its place."""
+    for flag, others in (("--protocol", task.protocols), ("--split", task.splits)):
+        yield from ((f"{flag} {name}", f"runs {other} in its place") for name, other in others.items())
+
+
+def origin(benchmark: str, sources: Sources) -> Iterator[tuple[str, str]]:
+    """Where the data come from, and what may be done with them."""
+    yield "licence", f"{sources.licence} ({benchmark})"
+    yield "homepage", sources.homepage
+    yield "citation", sources.citation
+    if sources.note:
+        yield "note", sources.note
 
 
 def described(facts: TaskFacts) -> JSON:

@@ -213,9 +213,9 @@ def render(task: TaskSpec, number: int, example: Example, ways: list[Way], verdi
 
 
 def answer(example: Any) -> Iterable[str]:
-    """The right answer, for its distribution: a label, or the place of the right option."""
+    """The right answer, for its distribution: a label, or the place of the right option. Spans and texts have none."""
     found = [getattr(example, name) for name in ("label", "gold") if hasattr(example, name)]
-    return ["hidden" if value is None else str(value) for value in found]
+    return ["hidden" if value is None else str(value) for value in found if isinstance(value, str | int | None)]
 
 
 def oddities(example: Any) -> Iterator[tuple[str, str]]:

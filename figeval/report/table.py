@@ -19,6 +19,7 @@ COUNTED = {
     "nan": "NaN",
     "ambiguous": "ambiguous answers",
     "unparseable": "answers that say nothing of the options",
+    "absent": "quotations that stand nowhere in the text",
     "refusal": "refusals",
     "empty": "empty answers",
     "truncated": "answers cut off, give more --max_new_tokens",

@@ -100,4 +100,5 @@ def rows_of(key: str, corpus: Corpus, pairs: Sequence[Pair]) -> Iterator[Row]:
             **both("given", pair.of_proverb),
             **both("span", pair.of_narrative),
             "weight": 1 / len(pairs),
+            "reference_lower": None,  # other than the span in `published` alone
         }

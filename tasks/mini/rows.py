@@ -1,5 +1,5 @@
 """The sample's files → rows: `mini:proverbs`, `mini:retrieval`, `mini:fables`, `mini:alignment`, `mini:joint`,
-`mini:narrative`, `mini:motif`. Options stand as ids in the files.
+`mini:narrative`, `mini:narrative_train`, `mini:motif`. Options stand as ids in the files.
 """
 
 from __future__ import annotations
@@ -70,6 +70,14 @@ def _aligned(row: Row, found: Row) -> Row:
     return {"proverb": known, "parts": parts, "keywords": found["keywords"]}
 
 
+def other_narratives() -> Iterator[Row]:
+    """The second narrative of each proverb: what people wrote for it, of which no words are marked."""
+    aligned = {row["id"] for row in _read("alignments.jsonl")}
+    for row in retrieval():
+        if row["id"] not in aligned:
+            yield {**row, "proverb": row["candidates"][row["relevant"]], "keywords": []}
+
+
 def alignment() -> Iterator[Row]:
     """One row per span."""
     for row in joint():
@@ -84,6 +92,7 @@ PATHS: dict[str, Callable[[], Iterator[Row]]] = {
     "alignment": alignment,
     "joint": joint,
     "narrative": joint,
+    "narrative_train": other_narratives,
     "motif": motif,
 }
 

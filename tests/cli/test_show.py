@@ -86,3 +86,12 @@ def test_what_is_neither(cli: Cli) -> None:
     Path("empty").mkdir()
     assert "cannot read empty/run.json" in cli("show", "empty").complaint
     assert "only a run has scores for --by" in cli("show", "mini_pairs", "--by", "idiom").complaint
+
+
+def test_what_stands_in_a_task_s_place_is_told(cli: Cli) -> None:
+    out = " ".join(cli("show", "epic_alignment").out.split())
+    assert "--protocol published runs epic_alignment_published in its place" in out
+    assert "artefact" in out
+    assert "--split authors runs epic_narrative_seen_authors" in " ".join(
+        cli("show", "epic_narrative_seen").out.split()
+    )
