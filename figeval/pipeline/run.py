@@ -140,6 +140,8 @@ def _warnings(plan: Plan, config: RunConfig) -> list[str]:
     if own is not None and plan.template is not None and plan.template.name != own:
         blocks = " and ".join(repr(block) for block in sorted(plan.route.blocks))
         found.append(f"{own} has not the block {blocks} of {plan.route.name}; asked with {plan.template.name}")
+    if plan.n < plan.available.n and Measures(plan.metrics, plan.task.labels).collective:
+        found.append(f"some metrics depend on all {plan.available.n} examples, and --limit leaves {plan.n}: no results")
     return found
 
 

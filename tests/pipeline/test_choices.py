@@ -171,6 +171,12 @@ def test_a_metric_that_depends_on_all_rows_is_stored_with_each_and_summed_up(wor
     assert workshop.rows() == rows
 
 
+def test_such_a_metric_says_that_a_limit_makes_it_another(workshop):
+    write_task(workshop.folder, "t", n=8)
+    record = workshop.run(metrics=("echoes",), limit=3, harness=harness_with_echoes(workshop))
+    assert record.tasks[0].warnings == ["some metrics depend on all 8 examples, and --limit leaves 3: no results"]
+
+
 def test_a_metric_that_was_asked_for_must_be_for_some_task(workshop):
     write_task(workshop.folder, "t")
     with pytest.raises(TaskError, match="--metrics for_pairs: it is for pairs, not these tasks"):
