@@ -76,6 +76,8 @@ def notes(record: RunRecord) -> Iterator[str]:
         odd = [f"{count} {COUNTED.get(kind, kind)}" for kind, count in task.counts.items() if kind != "ok" and count]
         if odd:
             yield f"{task.task}: {'; '.join(odd)}"
+        if "temperature" in task.settings:
+            yield f"{task.task}: distributions at temperature {task.settings['temperature']:g}"
         yield from (f"{task.task}: {warning}" for warning in task.warnings)
         if task.error:
             yield f"{task.task} failed: {task.error.strip().splitlines()[-1]}"

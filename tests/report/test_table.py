@@ -172,3 +172,8 @@ def test_breakdowns_show_the_most_frequent_and_count_the_rest() -> None:
     out = io.StringIO()
     show_breakdowns(record, Console(file=out), most=None)
     assert len(out.getvalue().splitlines()) == 3 + 25
+
+
+def test_the_temperature_of_distributions_is_told() -> None:
+    found = list(notes(run(task("motifs", settings={"temperature": 0.5}), task("proverbs"))))
+    assert found == ["motifs: distributions at temperature 0.5"]
