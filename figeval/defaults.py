@@ -94,7 +94,6 @@ METRICS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (  # na
     ("bleu4", "figeval.metrics.bleu:bleu4", ("generation",), ()),
     ("corpus_bleu", "figeval.metrics.bleu:corpus_bleu", ("generation",), ()),
     ("rouge_l", f"{TEXTS}:rouge_l", ("generation",), ()),
-    ("bertscore", "figeval.metrics.bertscore:bertscore", ("generation",), ()),  # by --metrics: needs an extra
     ("keyword_recall", f"{TEXTS}:keyword_recall", ("generation",), ()),
     ("keyword_recall_lemma", f"{TEXTS}:keyword_recall_lemma", ("generation",), ()),
     ("leakage", f"{TEXTS}:leakage", ("generation",), ()),

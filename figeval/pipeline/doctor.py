@@ -7,7 +7,7 @@ import platform
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from importlib.metadata import PackageNotFoundError, metadata, requires
 from pathlib import Path
 from shutil import disk_usage
 
@@ -63,7 +63,7 @@ def packages() -> tuple[JSON, list[str]]:
     for requirement in map(Requirement, declared()):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
-        has = installed(requirement.name)
+        has = provenance.installed(requirement.name)
         found[requirement.name] = has
         if has is None or not requirement.specifier.contains(has, prereleases=True):
             state = f"{has} is installed" if has else "is not installed"
@@ -90,17 +90,9 @@ def extras() -> dict[str, dict[str, str]]:
     found = {}
     for extra in (name for name in listed or () if name != "dev"):
         names = [one.name for one in wanted if one.marker is not None and one.marker.evaluate({"extra": extra})]
-        has = {name: installed(name) for name in names}
+        has = {name: provenance.installed(name) for name in names}
         found[extra] = {} if None in has.values() else {name: str(value) for name, value in has.items()}
     return found
-
-
-def installed(package: str) -> str | None:
-    """The installed version of a package."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def devices() -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from figeval.protocols.extract.declining import REFUSAL
+from figeval.protocols.extract.declining import REFUSAL, not_written
 from figeval.protocols.extract.markup import one_turn
 from figeval.protocols.extract.traces import strip_reasoning
 from figeval.protocols.places import fold, locate
@@ -48,11 +48,8 @@ def quotation(reply: Reply, example: SpanExample) -> Quoted:
 
 
 def _not_written(text: str, reply: Reply, _example: SpanExample) -> Quoted | None:
-    if reply.finish in ("refusal", "error"):
-        return Quoted(reply.finish, "", "finish")
-    if text.strip():
-        return None
-    return Quoted("truncated" if reply.finish == "length" else "empty", "", "no_text")
+    found = not_written(reply, text)
+    return found and Quoted(found[0], "", found[1])
 
 
 def _json(text: str, _reply: Reply, _example: SpanExample) -> Quoted | None:

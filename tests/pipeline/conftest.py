@@ -90,8 +90,8 @@ class Workshop:
         self.folder.mkdir()
         self.backend = Closeness()
 
-    def harness(self, **more):
-        host = plugins.load(modules=("figeval.builtin.plugins.lexical",))
+    def harness(self, *others, **more):
+        host = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("lexical", *others)])
         host.load("models", "test", lambda: Models(model=self.backend, **more))
         return Harness(host, include=(self.folder,))
 

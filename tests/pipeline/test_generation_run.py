@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from figeval import plugins
+from figeval.builtin.plugins import bertscore
 from figeval.errors import ModelError, TaskError
-from figeval.metrics import bertscore
 from figeval.pipeline import Harness
 from figeval.pipeline.rescore import rescore
 from figeval.types import Inputs, Reply
@@ -129,7 +129,7 @@ def test_bertscore_without_the_extra_is_refused_before_anything_is_asked(
     monkeypatch.setattr(bertscore, "find_spec", lambda _name: None)
     bertscore._layer.cache_clear()
     with pytest.raises(ModelError, match=r"figeval\[bertscore\]"):
-        telling.run("tell", metrics=("bertscore",))
+        telling.run("tell", metrics=("bertscore",), harness=telling.harness("bertscore"))
     assert not telling.backend.asked
     assert not (telling.path / "run" / "predictions").exists()
 

@@ -36,6 +36,7 @@ from figeval.builtin.tasks.epic.analysis.corpus import Corpus
 from figeval.builtin.tasks.epic.analysis.part import Finding, Part
 from figeval.cli.main import main
 from figeval.errors import DataError, FigevalError
+from figeval.metrics.words import ngrams
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = json.loads((ROOT / "golden" / "tasks" / "epic_analysis.json").read_text(encoding="utf-8"))
@@ -169,8 +170,8 @@ def test_correlation_is_undefined_without_variance() -> None:
 def test_tokenisers_differ() -> None:
     assert language.blank_split("Don't stop, Ann!") == ["don't", "stop,", "ann!"]
     assert language.words("Don't stop — it’s 5 o'clock!") == ["Don't", "stop", "it’s", "o'clock"]
-    assert list(language.ngrams("abc", 2)) == [("a", "b"), ("b", "c")]
-    assert list(language.ngrams("a", 2)) == []
+    assert list(ngrams("abc", 2)) == [("a", "b"), ("b", "c")]
+    assert list(ngrams("a", 2)) == []
 
 
 # ---- near-duplicates ------------------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ def test_every_paraphrase_has_a_reason_in_words_of_our_own(real_data: str) -> No
         assert group["reason"].endswith(".") and set(group["proverbs"]) <= set(proverbs)
         said = " ".join(language.words(group["reason"].lower()))
         for key in group["proverbs"]:
-            runs = language.ngrams(language.words(proverbs[key].lower()), 4)
+            runs = ngrams(language.words(proverbs[key].lower()), 4)
             assert not any(" ".join(run) in said for run in runs), key
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from figeval.protocols.extract.declining import NONE_OR_ALL, REFUSAL
+from figeval.protocols.extract.declining import NONE_OR_ALL, REFUSAL, not_written
 from figeval.protocols.extract.joints import REVISION
 from figeval.protocols.extract.marks import ANY, CLASH, NEGATED, OUT, REF, index_of, indexes, kind_of
 from figeval.protocols.extract.markup import emphasised, one_turn, plain
@@ -63,12 +63,8 @@ def decide(
 
 
 def _not_written(reading: Reading) -> Extracted | None:
-    finish = reading.reply.finish
-    if finish in ("refusal", "error"):
-        return Extracted(finish, None, "finish")
-    if reading.text.strip():
-        return None
-    return Extracted("truncated" if finish == "length" else "empty", None, "no_text")
+    found = not_written(reading.reply, reading.text)
+    return found and Extracted(found[0], None, found[1])
 
 
 _WHOLE = re.compile(rf"\W*?({REF})\W*")

@@ -1,8 +1,22 @@
-"""What a reply says that gives no answer: a refusal, or that none or all of the options fit."""
+"""A reply that gives no answer: nothing was written, it is a refusal, or says that none or all of the options fit."""
 
 from __future__ import annotations
 
 import re
+
+from figeval.types import Reply, Status
+
+
+def not_written(reply: Reply, text: str) -> tuple[Status, str] | None:
+    """(status, rule) of a reply that did not come or has no text but reasoning; None where there is something to read.
+
+    `text` is the reply without its reasoning.
+    """
+    if reply.finish in ("refusal", "error"):
+        return reply.finish, "finish"
+    if text.strip():
+        return None
+    return ("truncated" if reply.finish == "length" else "empty"), "no_text"
 
 
 def _any(*patterns: str) -> re.Pattern[str]:

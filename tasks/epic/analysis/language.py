@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
@@ -19,11 +19,6 @@ def alphabetic(text: str) -> list[str]:
     import nltk
 
     return [token for token in nltk.word_tokenize(text.lower()) if token.isalpha()]
-
-
-def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
-    """Runs of n tokens."""
-    return zip(*(tokens[start:] for start in range(n)), strict=False)
 
 
 def sentences(text: str) -> list[str]:

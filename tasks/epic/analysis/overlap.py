@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from figeval.metrics.words import ngrams
+
 from .. import rows
 from .corpus import Corpus
-from .language import alphabetic, ngrams
+from .language import alphabetic
 from .part import Column, Finding, Part
 
 if TYPE_CHECKING:

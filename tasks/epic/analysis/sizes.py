@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from figeval.metrics.words import ngrams
+
 from .corpus import Corpus
-from .language import blank_split, ngrams, sentences
+from .language import blank_split, sentences
 from .part import Finding, Part, mean
 
 TOKENS = "lower-cased text split at white space, punctuation kept"

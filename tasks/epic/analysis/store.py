@@ -6,12 +6,12 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from figeval.records.folder import cure
+from figeval.records.provenance import installed
 from figeval.types import JSON
 
 from .corpus import Corpus
@@ -62,14 +62,6 @@ def described(parts: Sequence[Part], sha256: str) -> JSON:
 def entry(found: Finding) -> JSON:
     """A finding with what is derived from it."""
     return {**asdict(found), "published": found.published or None, "agrees": found.agrees}
-
-
-def installed(name: str) -> str | None:
-    """The version of a distribution, None if it is not installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def findings_table(parts: Iterable[Part]) -> Iterator[Sequence[Any]]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from figeval.builtin.plugins import bertscore
 from figeval.errors import ModelError
-from figeval.metrics import bertscore
 from figeval.types import GenerationExample, Prediction
 from tests.plugins.tiny import Workshop
 

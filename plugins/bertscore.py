@@ -6,22 +6,33 @@ nor rescaling, the library's defaults; of a model that the library does not know
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from figeval.errors import ModelError
+from figeval.hookspecs import hookimpl
 from figeval.metrics.statistic import Statistic, ratio
 from figeval.metrics.texts import written
 from figeval.types import GenerationExample, Prediction
 
+from ._files import fingerprint
+from ._loading import quiet
+
+if TYPE_CHECKING:
+    from figeval.registry import MetricRegister
+
 VARIABLE, DEFAULT = "FIGEVAL_BERTSCORE_MODEL", "roberta-large"
+
+
+@hookimpl
+def register_metrics(register: MetricRegister) -> None:
+    """For --metrics; no task asks for it by itself."""
+    register("bertscore", "figeval.builtin.plugins.bertscore:bertscore", True, ["generation"])
 
 
 def _f1(example: GenerationExample, prediction: Prediction) -> Sequence[float] | None:
@@ -62,48 +73,23 @@ def _layer(model: str) -> int:
 def _scorer(model: str) -> Any:
     """The library's scorer with the model loaded, on a GPU where there is one."""
     layer = _layer(model)
-    with _quiet():
+    with quiet():
         from bert_score import BERTScorer
 
         return BERTScorer(model_type=model, num_layers=layer)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without transformers' progress bar, and its report on the weights of heads, which are not needed."""
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
-
-
 def _signature() -> str:
     """Model, layer, options and versions; raises as `_layer` does."""
     model = _model()
+    digest = fingerprint(Path(model)).removeprefix("sha256:")[:12] if Path(model).is_dir() else ""
     parts = (
-        f"model:{PurePath(model).name}{_contents(Path(model))}",
+        f"model:{PurePath(model).name}{digest and f'@{digest}'}",  # the name of a folder says little
         f"layer:{_layer(model)}",
         "idf:no|rescaled:no|case:lc",
         f"bert_score:{version('bert_score')}|transformers:{version('transformers')}",
     )
     return "|".join(parts)
-
-
-def _contents(folder: Path) -> str:
-    """`@` and twelve hex digits over the files of a folder, whose name says little; nothing for a hub id."""
-    digest = hashlib.sha256()
-    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if file.suffix in {".safetensors", ".bin", ".json", ".txt", ".model"}:
-            with file.open("rb") as stream:
-                digest.update(f"{file.name} {hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
-    return f"@{digest.hexdigest()[:12]}" if folder.is_dir() else ""
 
 
 bertscore = Statistic(_f1, ratio, is_mean=True, signature=_signature)
