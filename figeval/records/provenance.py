@@ -21,6 +21,13 @@ PACKAGES = (
     "scikit-learn",
     "numpy",
     "scipy",
+    "nltk",
+    "spacy",
+    "sacrebleu",
+    "rouge-score",
+    "bert-score",
+    "rapidfuzz",
+    "simplemma",
 )
 
 ROOMS = ("figeval", "tasks", "templates", "plugins", "pyproject.toml")
