@@ -45,6 +45,10 @@ class CapabilityError(FigevalError):
     """No route leads from what the task asks to what the model can do."""
 
 
+class TrainError(FigevalError):
+    """A training cannot begin, go on or end."""
+
+
 class RecordError(FigevalError):
     """A run folder cannot be written, read or continued."""
 

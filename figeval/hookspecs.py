@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from figeval.registry import (
         BackendRegister,
         ExporterRegister,
+        LearnerRegister,
         MetricRegister,
+        PresetRegister,
         RouteRegister,
         SourceRegister,
         TaskRegister,
@@ -77,6 +79,20 @@ def resolve_backend(model: str, options: dict[str, Any]) -> str | None:
 
     Stops at the first answer that is not None.
     """
+
+
+@hookspec
+def register_learners(register: LearnerRegister) -> None:
+    """Offer what can be trained: `register(protocol, head, factory, summary)`.
+
+    `factory(setup)` takes a `figeval.training.contract.Setup` and returns a `Learner`. The first head of a protocol is
+    its default; the protocol `*` is for heads that learn from the texts of any task.
+    """
+
+
+@hookspec
+def register_presets(register: PresetRegister) -> None:
+    """Offer hyper-parameters of published results: `register(traversable)` for a `*.presets.yaml`."""
 
 
 @hookspec

@@ -141,6 +141,18 @@ class BackendRegister(Protocol):
     def __call__(self, name: str, factory: Any, summary: str = "") -> None: ...  # noqa: D102
 
 
+class LearnerRegister(Protocol):
+    """`register(protocol, head, factory, summary)`."""
+
+    def __call__(self, protocol: str, head: str, factory: Any, summary: str = "") -> None: ...  # noqa: D102
+
+
+class PresetRegister(Protocol):
+    """`register(traversable)`."""
+
+    def __call__(self, file: Any) -> None: ...  # noqa: D102
+
+
 class MetricRegister(Protocol):
     """`register(name, function, higher_is_better, protocols, routes)`."""
 

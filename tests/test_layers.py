@@ -24,7 +24,7 @@ PLUMBING = {
     "types",
     "yamlfile",
 }
-STAGES = {"data", "taskdef", "prompt", "protocols", "backends", "metrics", "records"}
+STAGES = {"data", "taskdef", "prompt", "protocols", "backends", "metrics", "records", "training"}
 ROOMS = {"report": {"records"}, "pipeline": STAGES, "cli": STAGES | {"report", "pipeline"}}
 MAY_IMPORT = {**{stage: set[str]() for stage in STAGES}, **ROOMS}
 OUTSIDE = {"figeval.pipeline", "figeval.cli", "figeval.report"}  # no concern of tasks and plugins

@@ -19,6 +19,7 @@ from figeval.errors import FigevalError, near
 # name → (where the command is, its line in --help); imported when it is used
 COMMANDS = {
     "run": ("figeval.cli.run:run", "Run tasks with a model."),
+    "train": ("figeval.cli.train:train", "Fine-tune a model on a task."),
     "ls": ("figeval.cli.ls:ls", "List tasks, suites, models, plugins or metrics."),
     "rescore": ("figeval.cli.rescore:rescore", "Read stored answers in words again."),
     "show": ("figeval.cli.show:show", "Show a task, or the table of a run."),

@@ -1,0 +1,148 @@
+"""One training, in one of the processes that take part in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from figeval.metrics.catalogue import Metric
+from figeval.pipeline.harness import Harness
+from figeval.pipeline.training.dev import DevScores
+from figeval.pipeline.training.splits import Splits, splits_of
+from figeval.records import provenance
+from figeval.taskdef import TaskSpec
+from figeval.taskdef.survey import survey
+from figeval.training.config import TrainConfig
+from figeval.training.contract import Learner, Setup
+from figeval.training.crew import crew_of
+from figeval.training.folder import Progress, TrainFolder, write_json
+from figeval.training.learners import load_learners
+from figeval.training.loop import LOSS, Job, Observer, train
+from figeval.training.selection import Criterion
+from figeval.types import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A training with all that was settled beforehand."""
+
+    config: TrainConfig
+    task: TaskSpec
+    head: str
+    learner: Learner
+    splits: Splits
+
+
+def settle(config: TrainConfig, harness: Harness, device: str) -> Training:
+    """Everything that can be wrong before weights are touched.
+
+    Raises:
+        FigevalError: an unknown task, head or option, no train split, a model that is not there.
+    """
+    task = harness.catalogue.tasks.get(config.task)
+    head, factory = load_learners(harness.host).choose(task.protocol, config.head)
+    learner = factory(
+        Setup(
+            model=config.model,
+            options=config.head_args,
+            labels=task.labels,
+            max_length=config.max_length,
+            tokens_per_batch=config.tokens_per_batch,
+            gradient_checkpointing=config.gradient_checkpointing,
+            allow_pickle=config.allow_pickle,
+            seed=config.seed,
+            device=device,
+        )
+    )
+    return Training(config, task, head, learner, splits_of(task, config, harness))
+
+
+def train_here(config: TrainConfig, harness: Harness, observer: Observer) -> Progress:
+    """Train in this process, alone or as one of those that a launcher started.
+
+    Raises:
+        FigevalError: something the user can mend, before the first step or (a loss that is no number) later.
+    """
+    crew = crew_of(config)
+    training = settle(config, harness, crew.device)
+    folder = TrainFolder(config.output)
+    job = job_of(training, harness, folder, observer)
+    progress = train(job, crew)
+    if crew.first:
+        write_json(folder.traces / "record.json", record_of(training, job, progress))
+    return progress
+
+
+def job_of(training: Training, harness: Harness, folder: TrainFolder, observer: Observer) -> Job:
+    """What the loop is told."""
+    config, learner, splits = training.config, training.learner, training.splits
+    by = criterion(training, harness)
+    lossy = any(name == LOSS for name, _ in by.metrics)
+    scored = bool(splits.dev) and any(name != LOSS for name, _ in by.metrics)
+    return Job(
+        config=config,
+        learner=learner,
+        train=learner.features(splits.train),
+        ids=[example.id for example in splits.train],
+        criterion=by,
+        folder=folder,
+        observer=observer,
+        about=partial(about, training),
+        dev=learner.features(splits.dev) if splits.dev and lossy else None,
+        score=DevScores(training.task, splits.dev, harness) if scored else None,
+    )
+
+
+def criterion(training: Training, harness: Harness) -> Criterion:
+    """What checkpoints are compared by: what was asked for, or the learner's, or all metrics of the task in order."""
+    asked = training.config.select_by or training.learner.select_by
+    names = (asked,) if asked else training.task.metrics
+    return Criterion(metrics=tuple((name, higher_is_better(name, harness)) for name in names))
+
+
+def higher_is_better(name: str, harness: Harness) -> bool:
+    """The direction of a metric. Raises `UnknownName` for one that is none."""
+    if name == LOSS:
+        return False
+    metric: Metric = harness.metrics.get(name)
+    return metric.higher_is_better
+
+
+def about(training: Training, progress: Progress) -> JSON:
+    """What a checkpoint says of how it came about."""
+    config = training.config
+    return {
+        "task": training.task.name,
+        "head": training.head,
+        "trained_from": config.model,
+        "preset": config.preset,
+        "seed": config.seed,
+        "step": progress.step,
+        "selected_on": config.select_on,
+        "evaluations": len(progress.evaluations),
+    }
+
+
+def record_of(training: Training, job: Job, progress: Progress) -> JSON:
+    """All about a finished training."""
+    splits = training.splits
+    facts: dict[str, Any] = {
+        "identity": progress.identity,
+        "config": training.config.model_dump(mode="json", exclude={"output", "include_path"}),
+        "head": {"name": training.head, **training.learner.describe()},
+        "task": training.task.name,
+        "train": {"n": len(splits.train), "sha256": survey("train", lambda: splits.train).sha256},
+        "dev": {"n": len(splits.dev), "source": splits.source},
+        "truncated": job.train.truncated,
+        "select_by": [name for name, _ in job.criterion.metrics],
+        "best": progress.best,
+        "steps": progress.step,
+        "why": progress.why,
+        "evaluations": [evaluation.model_dump() for evaluation in progress.evaluations],
+        "seconds": round(progress.seconds, 1),
+        "tokens": progress.tokens,
+        "peak_memory_mb": provenance.peak_memory_mb(),
+        "provenance": provenance.collect(),
+    }
+    return facts

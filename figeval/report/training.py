@@ -1,0 +1,106 @@
+"""How a training goes on: a bar with loss, speed and time left on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
+from typing import Any
+
+
+class Silent:
+    """Says nothing: the processes beside the first one."""
+
+    def began(self, total: int, done: int) -> None:
+        """Nothing."""
+
+    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:
+        """Nothing."""
+
+    def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
+        """Nothing."""
+
+
+class Lines:
+    """Plain lines on stderr: at the start, every ten seconds, at every evaluation."""
+
+    def __init__(self, console: Any) -> None:
+        self.console = console
+        self._total, self._said = 0, 0.0
+
+    def live(self) -> AbstractContextManager[Any]:
+        """Nothing to keep open."""
+        return nullcontext()
+
+    def began(self, total: int, done: int) -> None:
+        """How much there is to do."""
+        self._total, self._said = total, time.monotonic()
+        self._say(f"training: {total} steps" + (f", {done} of them done before" if done else ""))
+
+    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:  # noqa: ARG002
+        """Now and then where it stands."""
+        now = time.monotonic()
+        if now - self._said > 10:
+            self._said = now
+            self._say(f"step {step} of {self._total}: {standing(loss, speed)}, {left(remaining)} left")
+
+    def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
+        """The scores."""
+        self._say(f"step {step}: {listed(scores)}" + (" (best so far)" if best else ""))
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class Bar:
+    """A bar over all steps; scores are printed above it."""
+
+    def __init__(self, console: Any) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self._progress = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[standing]}"),
+            console=console,
+        )
+        self._bar: Any = None
+
+    def live(self) -> AbstractContextManager[Any]:
+        """The display, shown while the context is open."""
+        return self._progress
+
+    def began(self, total: int, done: int) -> None:
+        """Open the bar."""
+        self._bar = self._progress.add_task("", total=total, completed=done, standing="")
+
+    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:  # noqa: ARG002
+        """Move it."""
+        self._progress.update(self._bar, completed=step, standing=f"{standing(loss, speed)}, {left(remaining)} left")
+
+    def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
+        """The scores, above the bar."""
+        mark = " [green]best so far[/]" if best else ""
+        self._progress.console.print(f"step {step}: {listed(scores)}{mark}", highlight=False)
+
+
+def standing(loss: float, speed: float) -> str:
+    """Loss and speed."""
+    return f"loss {loss:.4f}, {speed:,.0f} tokens/s"
+
+
+def left(seconds: float) -> str:
+    """A time as people say it."""
+    return str(timedelta(seconds=round(seconds)))
+
+
+def listed(scores: Mapping[str, float | None]) -> str:
+    """Metrics and scores; one that could not be computed is a dash."""
+    return ", ".join(f"{name} {'–' if value is None else f'{value:.4f}'}" for name, value in scores.items())
+
+
+def progress_on(console: Any) -> Bar | Lines:
+    """The kind of progress that suits this console."""
+    return Bar(console) if console.is_terminal else Lines(console)

@@ -1,0 +1,77 @@
+"""Which examples a step sees, and in which batches: a function of seed, epoch and step, so nothing of it is stored.
+
+All processes know the whole plan and take their share of it. So a loss is divided by the right number however many
+processes there are, and a run may go on with another number of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+# Padded tokens that go through the network at once. On a CPU more only pushes activations out of its caches.
+TOKENS = {"cpu": 2_048}
+TOKENS_ON_ACCELERATOR = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Epochs:
+    """The order of `n` examples in every epoch, cut into steps of `batch_size`; the last one may be smaller.
+
+    `shuffle` "epochs" draws another order for each, "once" one for all (as Ghosh and Srivastava's code does).
+    """
+
+    n: int
+    batch_size: int
+    seed: int
+    shuffle: str = "epochs"
+
+    @property
+    def steps(self) -> int:
+        """Steps of one epoch."""
+        return -(-self.n // self.batch_size)
+
+    def rows(self, step: int) -> list[int]:
+        """The examples of a step, counted from 0 over all epochs."""
+        epoch, within = divmod(step, self.steps)
+        order = self.order(epoch)
+        return order[within * self.batch_size : (within + 1) * self.batch_size]
+
+    def draw(self, step: int) -> int:
+        """A number for what is drawn anew for every example in every epoch."""
+        return int.from_bytes(random.Random(f"{self.seed} {step // self.steps} draw").randbytes(6), "big")
+
+    def order(self, epoch: int) -> list[int]:
+        """All examples in the order of an epoch."""
+        rows = list(range(self.n))
+        random.Random(f"{self.seed} {epoch if self.shuffle == 'epochs' else 0}").shuffle(rows)
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The rows that one process reads in one batch, and whether each counts (1) or fills a place (0)."""
+
+    rows: list[int]
+    counts: list[float]
+
+
+def shares(rows: Sequence[int], lengths: Sequence[int], tokens: int, process: int, processes: int) -> Iterator[Share]:
+    """One process' part of a step: batches of like length, no more than `tokens` each after padding.
+
+    Every process gets equally many batches, none of them empty: what gathers gradients or weights waits for all.
+    """
+    ordered = sorted(rows, key=lengths.__getitem__, reverse=True)
+    start = 0
+    while start < len(ordered):
+        together = max(1, tokens // max(1, lengths[ordered[start]])) * processes
+        batch = ordered[start : start + together]
+        own = batch[process::processes]
+        yield Share(own, [1.0] * len(own)) if own else Share([batch[0]], [0.0])
+        start += together
+
+
+def budget(asked: int | None, device: str) -> int:
+    """Padded tokens per batch: what was asked for, else what keeps such a device busy."""
+    return asked or TOKENS.get(device.partition(":")[0], TOKENS_ON_ACCELERATOR)

@@ -1,0 +1,43 @@
+"""AdamW without correction of its moments' bias, as BERT's own code and papers after it trained (Mosbach et al. 2021).
+
+Imported where it is used: a torch optimizer is a subclass of torch's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.optim import Optimizer  # noqa: TID253
+
+
+class BertAdam(Optimizer):  # type: ignore[misc]
+    """w -= lr (m / (sqrt(v) + eps) + decay w), m and v the running means of the gradient and its square."""
+
+    def __init__(self, groups: Any, lr: float, betas: tuple[float, float], eps: float) -> None:
+        super().__init__(groups, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0})
+
+    def step(self, closure: Any = None) -> Any:
+        """One update of all weights that have a gradient."""
+        import torch
+
+        loss = None if closure is None else closure()
+        with torch.no_grad():
+            for group in self.param_groups:
+                for weight in group["params"]:
+                    if weight.grad is not None:
+                        self._update(weight, group)
+        return loss
+
+    def _update(self, weight: Any, group: dict[str, Any]) -> None:
+        import torch
+
+        state = self.state[weight]
+        if not state:
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(weight), torch.zeros_like(weight)
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean.lerp_(weight.grad, 1 - group["betas"][0])
+        square.mul_(group["betas"][1]).addcmul_(weight.grad, weight.grad, value=1 - group["betas"][1])
+        before = weight.clone() if group["weight_decay"] else None
+        weight.addcdiv_(mean, square.sqrt().add_(group["eps"]), value=-group["lr"])
+        if before is not None:
+            weight.add_(before, alpha=-group["lr"] * group["weight_decay"])

@@ -1,0 +1,94 @@
+"""What a learner is: the one thing that differs between tasks, seen from the loop.
+
+examples ──features──▶ token ids ──batch──▶ tensors ──network──▶ a loss per example
+                                                        │
+                         checkpoint ◀──save──────────── ┴ ──backend──▶ capabilities, for scores on dev
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from figeval.types import JSON, Example
+
+Batch: TypeAlias = dict[str, Any]  # name → tensor, the first axis are rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a learner is made from: the model to begin with, and what of the config concerns it.
+
+    `labels` are those of a pairs task. `device` is where the network will be; the learner leaves it on the CPU.
+    """
+
+    model: str
+    options: Mapping[str, Any] = field(default_factory=dict)  # --head_args
+    labels: tuple[str, ...] = ()
+    max_length: int | None = None
+    tokens_per_batch: int | None = None
+    gradient_checkpointing: bool = False
+    allow_pickle: bool = False
+    seed: int = 0
+    device: str = "cpu"
+
+
+class Features(Protocol):
+    """The examples of one split, tokenised once. Row i is example i.
+
+    `lengths[i]` are its tokens: rows of like length go through the network together. `weights[i]` is what its loss is
+    divided by: 1, or its target tokens where the mean is over tokens.
+    """
+
+    lengths: Sequence[int]
+    weights: Sequence[float]
+    truncated: int  # inputs that were longer than the model reads
+
+    def batch(self, rows: Sequence[int], draw: int) -> Batch:
+        """The rows as tensors on the CPU. What is drawn (masks) depends on `draw` and the row alone."""
+        ...
+
+    def beside(self, rows: Sequence[int]) -> list[Batch]:
+        """What all rows of a step are read beside (its candidates), in batches of like length; mostly nothing.
+
+        Where there is something, all batches of a step go through the network in one call.
+        """
+        ...
+
+
+class Learner(Protocol):
+    """A head on a model, and how it learns. Made by a factory that was registered for a protocol.
+
+    `select_by` is "loss" where a score on dev is dear or there is none, else None: the task's metrics.
+    """
+
+    select_by: str | None
+
+    def network(self) -> Any:
+        """A fresh `torch.nn.Module` with weights on the CPU, in float32, in training mode.
+
+        `network(batches, beside)` gives the losses (rows,) of the rows of all batches, in float32, summed over what
+        `Features.weights` counts. Its random numbers are torch's, so that a step can be repeated.
+        """
+        ...
+
+    def features(self, examples: Sequence[Example]) -> Features:
+        """The examples, tokenised. Raises `FigevalError` for one that cannot be learnt from."""
+        ...
+
+    def backend(self, network: Any) -> Any:
+        """The network as a model with capabilities (`figeval.backends.capabilities`), no weights copied."""
+        ...
+
+    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+        """Write what `figeval run --model FOLDER` reads, in safetensors; return what figeval.json is to declare.
+
+        `weights` is the whole state dict of the network, on the CPU, whatever shards it was gathered from.
+        """
+        ...
+
+    def describe(self) -> JSON:
+        """What the record says of it: head, pooling, similarity, what was cut …"""
+        ...

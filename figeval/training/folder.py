@@ -1,0 +1,170 @@
+"""The folder of a training: the model on top, all traces of how it came about below `training/`.
+
+DIR/config.json, model.safetensors, figeval.json …   the chosen checkpoint; there once the training is complete
+DIR/training/config.yaml      the resolved config
+DIR/training/progress.json    where the training stands; replaced atomically, everything else is named by it
+DIR/training/history.jsonl    loss, rate and speed of every step, scores of every evaluation
+DIR/training/step-000400/     a checkpoint: the best so far, the last one, or both; `state/` is what to go on with
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from figeval.errors import TrainError
+from figeval.training.config import TrainConfig
+from figeval.training.selection import Evaluation
+from figeval.types import JSON
+
+DECLARED = "figeval.json"
+STATE = "state"
+
+
+class Progress(BaseModel):
+    """Where a training stands."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    identity: str
+    step: int = 0  # steps done, and the name of the last checkpoint
+    best: int | None = None
+    evaluations: list[Evaluation] = []
+    seconds: float = 0.0  # of training, over all sessions
+    tokens: int = 0
+    complete: bool = False
+    why: str = ""  # it ended
+
+
+class TrainFolder:
+    """Reads and writes one training's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.traces = path / "training"
+        self.progress_file = self.traces / "progress.json"
+        self.history_file = self.traces / "history.jsonl"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder and keep it for this training alone. Raises `TrainError` if another one writes it."""
+        try:
+            self.traces.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TrainError(f"{self.path} cannot be written ({error.strerror}); choose another --output") from error
+        lock = FileLock(self.traces / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise TrainError(f"{self.path}: another training is writing here; wait for it") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def begin(self, config: TrainConfig) -> Progress:
+        """Where to go on, from the start in a new folder.
+
+        Raises:
+            TrainError: the folder holds another training, or something that is none of ours.
+        """
+        if not self.progress_file.exists():
+            strange = [file.name for file in self.path.iterdir() if file != self.traces] if self.path.exists() else []
+            if strange:
+                raise TrainError(f"{self.path} holds {strange[0]!r} and no training; choose another --output")
+            self.write_config(config)
+            return Progress(identity=config.identity())
+        progress = self.read()
+        if progress.identity != config.identity():
+            raise TrainError(
+                f"{self.path} holds another training ({self.traces / 'config.yaml'}); choose another --output"
+            )
+        return progress
+
+    def read(self) -> Progress:
+        """Where the training stands. Raises `TrainError` for a file that is no progress of ours."""
+        try:
+            return Progress.model_validate_json(self.progress_file.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise TrainError(f"{self.progress_file} cannot be read; choose another --output") from error
+
+    def write_config(self, config: TrainConfig) -> None:
+        """The resolved config, as `--config` reads it."""
+        values = config.model_dump(mode="json", exclude={"output"})
+        text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+        (self.traces / "config.yaml").write_text(text, encoding="utf-8")
+
+    def checkpoint(self, step: int) -> Path:
+        """Where the checkpoint of a step is."""
+        return self.traces / f"step-{step:06d}"
+
+    def write_checkpoint(self, step: int, model: Callable[[Path], JSON] | None, state: Callable[[Path], None]) -> None:
+        """Write a checkpoint beside its place and move it there: half a one is never met.
+
+        `model` writes the model and returns what figeval.json says; `state` writes what to go on with.
+        """
+        place = self.checkpoint(step)
+        draft = place.with_suffix(".part")
+        shutil.rmtree(draft, ignore_errors=True)
+        (draft / STATE).mkdir(parents=True)
+        state(draft / STATE)
+        if model is not None:
+            write_json(draft / DECLARED, model(draft))
+        shutil.rmtree(place, ignore_errors=True)
+        draft.rename(place)
+
+    def commit(self, progress: Progress) -> None:
+        """Say where the training stands, then remove checkpoints that are neither the last nor the best."""
+        draft = self.progress_file.with_suffix(".part")
+        draft.write_text(progress.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        draft.replace(self.progress_file)
+        kept = {self.checkpoint(step) for step in (progress.step, progress.best) if step is not None}
+        for place in self.traces.glob("step-*"):
+            if place not in kept:
+                shutil.rmtree(place)
+        if progress.best is not None and progress.best != progress.step:
+            shutil.rmtree(self.checkpoint(progress.best) / STATE, ignore_errors=True)
+
+    def publish(self, step: int) -> None:
+        """Put the model of a checkpoint on top of the folder, without a second copy where the disk allows."""
+        for file in sorted(self.checkpoint(step).iterdir()):
+            if file.is_file():
+                link(file, self.path / file.name)
+
+    def history(self, until: int) -> None:
+        """Forget what was written down after a step: a session that was cut short goes on from there."""
+        if not self.history_file.exists():
+            return
+        lines = self.history_file.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= until]
+        draft = self.history_file.with_suffix(".part")
+        draft.write_text("".join(kept), encoding="utf-8")
+        draft.replace(self.history_file)
+
+    def note(self, **values: Any) -> None:
+        """Append a line to the history."""
+        with self.history_file.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(values) + "\n")
+
+
+def write_json(file: Path, value: JSON) -> None:
+    """A JSON file that people read."""
+    file.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def link(file: Path, place: Path) -> None:
+    """The same file at another place; a copy where the file system has no links."""
+    place.unlink(missing_ok=True)
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copyfile(file, place)

@@ -1,0 +1,245 @@
+"""The loop: forward, backward, clip, step; evaluate, keep the best, stop in time; go on where it was cut off.
+
+A step is `batch_size` examples, however many batches and processes it takes: every loss is divided by what the whole
+step weighs. What is drawn in a step depends on seed, step and process alone, so that a run that was killed ends with
+the weights of one that was not.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from figeval.errors import TrainError
+from figeval.training.batches import Epochs, Share, budget, shares
+from figeval.training.config import TrainConfig
+from figeval.training.contract import Features, Learner
+from figeval.training.crew import Crew
+from figeval.training.folder import Progress, TrainFolder
+from figeval.training.optimizers import optimizer_of, rate, set_rate
+from figeval.training.selection import Criterion, Evaluation, best_of, exhausted
+from figeval.types import JSON
+
+LOSS = "loss"
+Scores = dict[str, float | None]
+
+
+class Observer(Protocol):
+    """Hears how a training goes on."""
+
+    def began(self, total: int, done: int) -> None: ...  # noqa: D102
+    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None: ...  # noqa: D102
+    def evaluated(self, step: int, scores: Scores, best: bool) -> None: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """All that one training needs.
+
+    `ids` are those of the examples of `train`. `dev` is there where the loss on it is wanted, `score` gives the metrics
+    of a backend; neither, if nothing is chosen. `about` makes figeval.json's `about` of where a checkpoint stands.
+    """
+
+    config: TrainConfig
+    learner: Learner
+    train: Features
+    ids: Sequence[str]
+    criterion: Criterion
+    folder: TrainFolder
+    observer: Observer
+    about: Callable[[Progress], JSON]
+    dev: Features | None = None
+    score: Callable[[Any, Crew], Scores] | None = None
+
+
+def train(job: Job, crew: Crew) -> Progress:
+    """Train to the end, or on from the last checkpoint to the end; the model is then on top of the folder.
+
+    Raises:
+        TrainError: the loss is no number any more, or the folder is another training's.
+    """
+    with job.folder.locked() if crew.first else nullcontext():
+        progress = job.folder.begin(job.config) if crew.first else None
+        progress = cast("Progress", crew.told(progress))
+        if not progress.complete:
+            Session(job, crew, progress).go()
+        crew.wait()
+    return progress
+
+
+class Session:
+    """One process' part of a training, from a checkpoint on."""
+
+    def __init__(self, job: Job, crew: Crew, progress: Progress) -> None:
+        self.job, self.crew, self.progress = job, crew, progress
+        config = job.config
+        self.epochs = Epochs(len(job.train.lengths), config.batch_size, config.seed, config.shuffle)
+        self.total = total_steps(config, self.epochs)
+        self.every = max(1, round(config.evaluate_every * self.epochs.steps))
+        self.tokens = budget(config.tokens_per_batch, crew.device)
+
+    def go(self) -> None:
+        """All steps that are left, with what falls due after each."""
+        self._open()
+        self.job.observer.began(self.total, self.progress.step)
+        why = "all epochs done"
+        while self.progress.step < self.total:
+            self._step(self.progress.step)
+            if self._due(self.every) and self.job.config.select_on != "none":
+                self._evaluate()
+                if exhausted(self.progress.evaluations, self.job.criterion, self.job.config.patience):
+                    why = f"no better for {self.job.config.patience} evaluations"
+                    break
+            elif self._due(self.job.config.checkpoint_every or self.every):
+                self._keep(self.progress.best)
+        self._end(why)
+
+    def _open(self) -> None:
+        """Network and optimizer on the device, as they were left."""
+        self.crew.seed(self.job.config.seed, 0)
+        network = self.job.learner.network()
+        self.network, self.optimizer = self.crew.prepare(network, optimizer_of(network, self.job.config))
+        if self.progress.step:
+            self.crew.restore(self.network, self.optimizer, self.job.folder.checkpoint(self.progress.step))
+        if self.crew.first:
+            self.job.folder.history(self.progress.step)
+
+    def _due(self, every: int) -> bool:
+        """Whether something that happens every so many steps, and at the end, is to happen now."""
+        return self.progress.step % every == 0 or self.progress.step == self.total
+
+    # ---- one step ---------------------------------------------------------------------------------------------------
+
+    def _step(self, step: int) -> None:
+        began = time.monotonic()
+        config = self.job.config
+        self.crew.seed(config.seed, step + 1)
+        self.network.train()
+        lr = None if config.lr is None else config.lr * rate(step, self.total, config)
+        set_rate(self.optimizer, lr)
+        rows = self.epochs.rows(step)
+        loss = self._descend(rows, step)
+        read = sum(self.job.train.lengths[row] for row in rows)
+        self.progress.step, self.progress.tokens = step + 1, self.progress.tokens + read
+        seconds = time.monotonic() - began
+        self.progress.seconds += seconds
+        self._tell(loss, lr, read / seconds)
+
+    def _descend(self, rows: Sequence[int], step: int) -> float:
+        """Gradient of a step, clipped once it is whole, and the update; the mean loss before it."""
+        weight = sum(self.job.train.weights[row] for row in rows)
+        total: Any = 0.0
+        for losses, last in self._losses(self.job.train, rows, self.epochs.draw(step)):
+            loss = losses * (self.crew.processes / weight)
+            total = total + loss.detach()
+            if last:
+                mean = self.crew.mean(total)
+                self._check(mean, rows, step)
+            self.crew.backward(loss)
+        self.crew.update(self.network, self.optimizer, self.job.config.clip)
+        return mean
+
+    def _losses(self, features: Features, rows: Sequence[int], draw: int) -> Iterator[tuple[Any, bool]]:
+        """Per call of the network the sum of its losses, and whether it is the last of the step.
+
+        Rows that are read beside something common go through in one call, since all of them need it.
+        """
+        crew = self.crew
+        parts = list(shares(rows, features.lengths, self.tokens, crew.process, crew.processes))
+        beside = [crew.on_device(batch) for batch in features.beside(rows)]
+        calls = [parts] if beside else [[part] for part in parts]
+        for number, call in enumerate(calls, start=1):
+            batches = [crew.on_device(features.batch(part.rows, draw)) for part in call]
+            with crew.syncing(self.network, number == len(calls)):
+                losses = self.network(batches, beside)
+                yield (losses * crew.numbers(counts_of(call), losses)).sum(), number == len(calls)
+
+    def _check(self, loss: float, rows: Sequence[int], step: int) -> None:
+        if math.isfinite(loss):
+            return
+        kept = "no checkpoint was kept" if self.progress.best is None else f"step {self.progress.best} is kept"
+        examples = ", ".join(self.job.ids[row] for row in rows[:5]) + (" …" if len(rows) > 5 else "")
+        raise TrainError(
+            f"the loss of step {step + 1} is {loss} (examples {examples}); it changed nothing, {kept} in "
+            f"{self.job.folder.traces}; lower --lr, or use --mixed_precision no"
+        )
+
+    def _tell(self, loss: float, lr: float | None, speed: float) -> None:
+        progress = self.progress
+        remaining = progress.seconds / progress.step * (self.total - progress.step)
+        if self.crew.first:
+            self.job.folder.note(step=progress.step, loss=loss, lr=lr, tokens_per_second=round(speed))
+        self.crew.log({"loss": loss, "lr": lr or 0.0}, progress.step)
+        self.job.observer.stepped(progress.step, loss, lr or 0.0, speed, remaining)
+
+    # ---- what falls due ---------------------------------------------------------------------------------------------
+
+    def _evaluate(self) -> None:
+        """Score the network as it is, and keep it."""
+        self.network.eval()
+        scores: Scores = {}
+        if self.job.dev is not None:
+            scores[LOSS] = self.dev_loss(self.job.dev)
+        if self.job.score is not None:
+            whole = self.crew.whole(self.network, self.job.learner)
+            scores |= self.job.score(self.job.learner.backend(whole), self.crew)
+        evaluations = [*self.progress.evaluations, Evaluation(step=self.progress.step, scores=scores)]
+        best = best_of(evaluations, self.job.criterion)
+        self.progress.evaluations = evaluations
+        self._keep(None if best is None else best.step)
+        if self.crew.first:
+            self.job.folder.note(step=self.progress.step, scores=scores)
+        self.crew.log({f"dev/{name}": value for name, value in scores.items() if value is not None}, self.progress.step)
+        self.job.observer.evaluated(self.progress.step, scores, self.progress.best == self.progress.step)
+
+    def dev_loss(self, dev: Features) -> float:
+        """The mean loss on held-out examples, in float32, nothing drawn anew."""
+        import torch
+
+        rows = range(len(dev.lengths))
+        size = self.job.config.batch_size
+        total: Any = 0.0
+        with torch.no_grad():
+            for start in range(0, len(rows), size):
+                total = total + sum(loss for loss, _ in self._losses(dev, rows[start : start + size], 0))
+        return self.crew.mean(total * (self.crew.processes / sum(dev.weights)))
+
+    def _keep(self, best: int | None) -> None:
+        """A checkpoint of where the training stands."""
+        job, progress = self.job, self.progress
+        progress.best = best
+        tensors = self.crew.state(self.network, self.optimizer)
+        weights = self.crew.weights(self.network)
+        if self.crew.first:
+            module = self.crew.bare(self.network)
+            job.folder.write_checkpoint(
+                progress.step,
+                lambda place: {**job.learner.save(module, weights, place), "about": job.about(progress)},
+                lambda place: self.crew.write(tensors, place),
+            )
+            job.folder.commit(progress)
+        self.crew.wait()
+
+    def _end(self, why: str) -> None:
+        """The chosen model, on top of the folder."""
+        self.progress.complete, self.progress.why = True, why
+        if self.crew.first:
+            chosen = self.progress.step if self.progress.best is None else self.progress.best
+            self.job.folder.publish(chosen)
+            self.job.folder.commit(self.progress)
+        self.crew.close()
+
+
+def counts_of(parts: Sequence[Share]) -> list[float]:
+    """Which rows of a call count."""
+    return [count for part in parts for count in part.counts]
+
+
+def total_steps(config: TrainConfig, epochs: Epochs) -> int:
+    """Steps of the whole training."""
+    steps = config.epochs * epochs.steps
+    return steps if config.max_steps is None else min(steps, config.max_steps)

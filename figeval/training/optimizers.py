@@ -1,0 +1,59 @@
+"""Optimizer and learning rate. The rate is a function of the step, so there is no schedule to store."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from figeval.training.config import TrainConfig
+
+
+def optimizer_of(network: Any, config: TrainConfig) -> Any:
+    """AdamW or Adafactor over all weights that want a gradient; biases and norms do not decay.
+
+    Without a rate Adafactor takes its own relative steps (Shazeer and Stern 2018), as T5 was trained.
+    """
+    groups = decaying(network, config.weight_decay)
+    if config.optimizer == "adafactor":
+        from transformers import Adafactor
+
+        own = config.lr is None
+        return Adafactor(groups, lr=config.lr, relative_step=own, warmup_init=own, scale_parameter=own)
+    assert config.lr is not None  # the config has checked it
+    if not config.bias_correction:
+        from figeval.training.bert_adam import BertAdam
+
+        return BertAdam(groups, lr=config.lr, betas=config.betas, eps=config.eps)
+    from torch.optim import AdamW
+
+    return AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps)
+
+
+def decaying(network: Any, weight_decay: float) -> list[dict[str, Any]]:
+    """Parameter groups: matrices decay, vectors (biases, the weights of norms) and numbers do not."""
+    wanted = [weight for weight in network.parameters() if weight.requires_grad]
+    return [
+        {"params": [weight for weight in wanted if weight.ndim > 1], "weight_decay": weight_decay},
+        {"params": [weight for weight in wanted if weight.ndim <= 1], "weight_decay": 0.0},
+    ]
+
+
+def warmup_steps(warmup: float, total: int) -> int:
+    """How many steps a warm-up takes that is given in steps, or below 1 as a share of all."""
+    return round(warmup * total) if warmup < 1 else int(warmup)
+
+
+def rate(step: int, total: int, config: TrainConfig) -> float:
+    """The share of the highest learning rate at a step, from 0 on: rising, then falling to 0 at `total`."""
+    rising = warmup_steps(config.warmup, total)
+    if step < rising:
+        return (step + 1) / (rising + 1)
+    done = (step - rising) / max(1, total - rising)
+    return {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}[config.schedule]
+
+
+def set_rate(optimizer: Any, lr: float | None) -> None:
+    """Give all weights a learning rate; Adafactor keeps its own if there is none."""
+    if lr is not None:
+        for group in optimizer.param_groups:
+            group["lr"] = lr

@@ -1,0 +1,111 @@
+"""The model that a training begins with: where it is, its tokenizer, how long its inputs may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from figeval.errors import ModelError
+
+from .._checkpoint import Checkpoint, load_json, locate
+from .._files import weight_files
+from .._loading import input_limit, load_model, load_tokenizer
+from .._neural import Setup as Loading
+from .._settings import Settings
+from ..encoder import minilm_model
+
+if TYPE_CHECKING:
+    from figeval.training.contract import Setup
+
+POOLING = "1_Pooling/config.json"
+POOLING_MODES = {"mean_tokens": "mean", "cls_token": "cls", "lasttoken": "last"}  # sentence-transformers' → ours
+MINILM_LENGTH = 512  # positions; its tokenizer file says 128
+
+
+@dataclass(frozen=True)
+class Base:
+    """A checkpoint with what of the setup concerns its loading. Weights are float32 on the CPU."""
+
+    setup: Setup
+    checkpoint: Checkpoint
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """Its tokenizer."""
+        return load_tokenizer(self.checkpoint, trust=False)
+
+    def load(self, auto: Any, *, spare: str = "") -> Any:
+        """A fresh model of a transformers Auto class, in training mode; `spare` modules may come with random weights.
+
+        Raises:
+            ModelError: the class does not fit, or weights are missing.
+        """
+        model = load_model(auto, Loading(Settings(), self.checkpoint, "cpu", "float32"), spare=spare)
+        if self.setup.gradient_checkpointing:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        return model.train()
+
+    @cached_property
+    def limit(self) -> int | None:
+        """The longest input in tokens, as the configuration has it: no weights are loaded for it."""
+        import torch
+        from transformers import AutoConfig, AutoModel
+
+        config = AutoConfig.from_pretrained(self.checkpoint.folder_here())
+        with torch.device("meta"):
+            shape = AutoModel.from_config(config)
+        return input_limit(self.setup.max_length, self.tokenizer.model_max_length, shape)
+
+    @property
+    def tokens(self) -> int:
+        """Padded tokens that go through the network at once."""
+        from figeval.training.batches import budget
+
+        return budget(self.setup.tokens_per_batch, self.setup.device)
+
+    @property
+    def pooling(self) -> str | None:
+        """The pooling that the checkpoint declares itself, in figeval.json or as sentence-transformers does."""
+        if "pooling" in self.checkpoint.declared:
+            return str(self.checkpoint.declared["pooling"])
+        if not self.checkpoint.is_sentence_transformer:
+            return None
+        modes = load_json(self.checkpoint.folder_here() / POOLING) or {}
+        named = POOLING_MODES.get(str(modes.get("pooling_mode")), modes.get("pooling_mode"))
+        return named or next((ours for mode, ours in POOLING_MODES.items() if modes.get(f"pooling_mode_{mode}")), None)
+
+    def save(self, model: Any, weights: Mapping[str, Any], prefix: str, folder: Path) -> None:
+        """Write a model of transformers, whose weights stand under `prefix`, and its tokenizer.
+
+        The tokenizer is told the longest input of the training, so that what was trained is also what is asked.
+        """
+        own = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
+        model.save_pretrained(folder, state_dict=own)
+        if self.limit is not None:
+            self.tokenizer.model_max_length = self.limit
+        self.tokenizer.save_pretrained(folder)
+
+
+def base_of(setup: Setup) -> Base:
+    """The model to begin with.
+
+    Raises:
+        ModelError: there is no such model, or its weights are a pickle and that was not allowed.
+    """
+    if setup.model == "minilm":
+        setup = replace(setup, model=minilm_model(), max_length=setup.max_length or MINILM_LENGTH)
+    checkpoint = locate(setup.model)
+    folder = checkpoint.folder
+    if folder is not None and not setup.allow_pickle:
+        refuse_pickle(setup.model, folder)
+    return Base(setup, checkpoint)
+
+
+def refuse_pickle(model: str, folder: Any) -> None:
+    """Raise `ModelError` if weights are only there as a pickle, which may run code when it is read."""
+    found = weight_files(folder)
+    if found and not any(file.suffix == ".safetensors" for file in found):
+        raise ModelError(f"{model!r} has its weights in {found[0].name}, a pickle; save it anew, or say --allow_pickle")

@@ -1,0 +1,84 @@
+"""Encoder and temperature as one network. Imported where it is used: it is a subclass of torch's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch  # noqa: TID253
+from torch.nn import Module, Parameter, functional  # noqa: TID253
+from torch.utils.checkpoint import checkpoint  # noqa: TID253
+
+from .._batching import free_memory
+from .._networks import COSINE, POOLINGS
+from ._candidates import ranking_losses
+
+if TYPE_CHECKING:
+    from figeval.training.contract import Batch
+
+    from .biencoder import BiencoderOptions
+
+SHARE = 2  # of free memory, one part may be taken by activations
+
+
+class BiencoderNetwork(Module):  # type: ignore[misc]
+    """Losses of queries among candidates; similarities and the loss are computed in float32."""
+
+    def __init__(self, encoder: Any, pooling: str, options: BiencoderOptions) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.pooling = POOLINGS[pooling]
+        self.cosine = options.similarity == COSINE
+        self.caching = options.caching
+        degree = torch.tensor(options.degree).log()
+        self.log_temperature = Parameter(degree, requires_grad=options.learn_temperature)
+
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:
+        """Losses (rows,) of the rows of all batches."""
+        encode = self.recomputing if self.crowded([*batches, *beside]) else self.vectors
+        queries = torch.cat([encode(batch) for batch in batches])
+        candidates = torch.cat([encode(batch) for batch in beside])
+        with torch.autocast(queries.device.type, enabled=False):
+            logits = queries @ candidates.T / self.log_temperature.exp()
+            return ranking_losses(logits, torch.cat([batch["columns"] for batch in beside]), filled(batches))
+
+    def vectors(self, batch: Batch) -> Any:
+        """Vectors (rows, d) in float32, of length 1 for cosines."""
+        found = self.pooled(inputs_of(batch)).float()
+        return functional.normalize(found, dim=-1) if self.cosine else found
+
+    def pooled(self, batch: dict[str, Any]) -> Any:
+        """What comes out of the encoder, pooled."""
+        output = self.encoder(**batch, return_dict=True)
+        return self.pooling(output.last_hidden_state, batch["attention_mask"], output)
+
+    def recomputing(self, batch: Batch) -> Any:
+        """The same vectors; activations are computed again, with the same random numbers, when gradients come back.
+
+        So only one batch's are in memory at a time, however many candidates there are (Gao et al. 2021).
+        """
+        return checkpoint(self.vectors, batch, use_reentrant=False)
+
+    def crowded(self, batches: Sequence[Batch]) -> bool:
+        """Whether activations of all batches would not fit."""
+        if self.caching != "auto":
+            return self.caching == "on"
+        tokens = sum(batch["input_ids"].numel() for batch in batches)
+        return bool(tokens * self.bytes_per_token() > free_memory(str(self.log_temperature.device)) // SHARE)
+
+    def bytes_per_token(self) -> int:
+        """About what a layer keeps for its gradient (Korthikanti et al. 2022, eq. 1, without attention maps)."""
+        config = self.encoder.config
+        return 4 * 17 * int(config.hidden_size) * int(config.num_hidden_layers)
+
+
+def inputs_of(batch: Batch) -> dict[str, Any]:
+    """What the encoder reads."""
+    return {name: tensor for name, tensor in batch.items() if name not in ("golds", "columns")}
+
+
+def filled(batches: Sequence[Batch]) -> Any:
+    """The right candidates of all rows (rows, k), filled up with -1."""
+    golds = [batch["golds"] for batch in batches]
+    most = max(rows.shape[1] for rows in golds)
+    return torch.cat([functional.pad(rows, (0, most - rows.shape[1]), value=-1) for rows in golds])
