@@ -30,6 +30,7 @@ class RunConfig:
     num_fewshot: int = 0
     batch_size: int | str | None = None
     device: str | None = None
+    processes: int = 1  # that answer the examples together
     seed: int = 0
     routes: Mapping[str, str] = field(default_factory=dict)  # protocol → route
     threshold: float | None = None  # replaces that of the pairs tasks
@@ -56,7 +57,7 @@ class RunConfig:
     def identity(self) -> str:
         """Eight hex digits over all that can change a prediction, and nothing that cannot.
 
-        Batch size and device change how fast an answer comes, budgets how many; folders change where it goes.
+        Batch size, device and processes change how fast an answer comes, budgets how many; folders where it goes.
         """
         values = {key: getattr(self, key) for key in ANSWERED}
         values["model_args"] = {key: value for key, value in self.model_args.items() if key not in UNSEEN}

@@ -111,7 +111,7 @@ METRICS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (  # na
 def register_routes(register: RouteRegister) -> None:
     """Routes of the built-in protocols."""
     for protocol, needs, start, blocks in ROUTES:
-        register(protocol, needs, start, blocks)
+        register(protocol, needs, start, blocks, labels=2 if start.endswith("threshold") else None)
     for protocol, start, of in COMBINED:
         register(protocol, (), start, of=of)
 

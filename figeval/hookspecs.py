@@ -54,13 +54,14 @@ def register_sources(register: SourceRegister) -> None:
 
 @hookspec
 def register_routes(register: RouteRegister) -> None:
-    """Offer ways from an example to a prediction: `register(protocol, needs, start, blocks, of)`.
+    """Offer ways from an example to a prediction: `register(protocol, needs, start, blocks, of, labels)`.
 
     `start(example, briefing)` is a generator that yields lists of requests, receives their outputs and returns a
     `Prediction`; `needs` is the set of capabilities whose requests it yields, `blocks` the template blocks that it
     renders (by default those that models with such capabilities usually read). Earlier registrations are preferred.
     A route that puts routes of other protocols together names these protocols in `of`: of each the first route that the
-    model covers is handed to it, `start(example, briefing, *routes)`.
+    model covers is handed to it, `start(example, briefing, *routes)`. `labels` is how many labels it can tell apart,
+    where that is limited: tasks with more go another way.
     """
 
 

@@ -128,10 +128,16 @@ class SourceRegister(Protocol):
 
 
 class RouteRegister(Protocol):
-    """`register(protocol, needs, start, blocks, of)`."""
+    """`register(protocol, needs, start, blocks, of, labels)`."""
 
     def __call__(  # noqa: D102
-        self, protocol: str, needs: Iterable[str], start: Any, blocks: Iterable[str] = (), of: Sequence[str] = ()
+        self,
+        protocol: str,
+        needs: Iterable[str],
+        start: Any,
+        blocks: Iterable[str] = (),
+        of: Sequence[str] = (),
+        labels: int | None = None,
     ) -> None: ...
 
 

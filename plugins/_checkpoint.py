@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from figeval.errors import ModelError
@@ -157,6 +157,7 @@ def is_encoder_decoder(checkpoint: Checkpoint) -> bool:
 
 RULES: tuple[tuple[Callable[[Checkpoint], bool], str | None], ...] = (
     (lambda checkpoint: checkpoint.declared.get("kind") == "joint", "joint"),
+    (lambda checkpoint: checkpoint.declared.get("kind") == "writer", "writer"),
     (ends("ForQuestionAnswering"), "spans"),
     (ends("ForSequenceClassification"), "pairs"),  # before sentence-transformers: its cross-encoders are such
     (lambda checkpoint: checkpoint.is_sentence_transformer, "encoder"),
@@ -176,13 +177,20 @@ def backend_of(checkpoint: Checkpoint) -> str | None:
     return next((backend for fits, backend in RULES if fits(checkpoint)), None)
 
 
+def by_class(checkpoint: Checkpoint) -> str | None:
+    """The backend for the class of a checkpoint, whatever its figeval.json says that it was trained for."""
+    return backend_of(replace(checkpoint, declared={}))
+
+
 def require(checkpoint: Checkpoint, *backends: str) -> None:
     """Raise `ModelError` naming the right backend when a checkpoint is for none of these.
 
-    A nameless encoder may be masked, too: whether it has the head is seen when its weights are loaded.
+    What was trained to write can also be asked what models of its class can. A nameless encoder may be masked, too:
+    whether it has the head is seen when its weights are loaded.
     """
     served = backend_of(checkpoint)
-    if served in backends or (not checkpoint.architecture and (served, *backends) == ("encoder", "masked")):
+    nameless = not checkpoint.architecture and (served, *backends) == ("encoder", "masked")
+    if nameless or {served, by_class(checkpoint)} & {*backends}:
         return
     kind = checkpoint.sentence_class or checkpoint.architecture or f"{checkpoint.config.get('model_type', 'no model')}"
     cure = f"use --model {served}:{checkpoint.model}" if served else "no built-in backend is for that"

@@ -15,8 +15,9 @@ from figeval.errors import ModelError, near
 from ._checkpoint import DECLARED, Checkpoint
 from ._settings import Settings, one_of
 
-KINDS = ("encoder", "joint", "spans")
-OPTIONS = ("pooling", "similarity", "normalize", "activation", "text", "max_span", "max_length")
+KINDS = ("encoder", "joint", "pairs", "spans", "writer")
+WRITING = ("inputs", "separator", "marker", "num_beams", "max_new_tokens")
+OPTIONS = ("pooling", "similarity", "normalize", "activation", "text", "question", "max_span", "max_length", *WRITING)
 KEYS = ("kind", *OPTIONS, "about")
 
 S = TypeVar("S", bound=Settings)

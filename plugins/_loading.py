@@ -97,8 +97,8 @@ def hushed() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def load_model(auto: Any, setup: Setup[Any], *, spare: str = "") -> Any:
-    """The model in evaluation mode; `auto` is a transformers Auto class.
+def load_model(auto: Any, setup: Setup[Any], *, spare: str = "", **changes: Any) -> Any:
+    """The model in evaluation mode; `auto` is a transformers Auto class, `changes` are of its configuration.
 
     `spare` names modules that may be missing from the checkpoint because nothing reads them (a pooler).
 
@@ -112,7 +112,7 @@ def load_model(auto: Any, setup: Setup[Any], *, spare: str = "") -> Any:
     options = {"dtype": getattr(torch, setup.dtype), "trust_remote_code": setup.settings.trust_remote_code}
     try:
         with quiet():
-            model, report = auto.from_pretrained(folder, output_loading_info=True, **options)
+            model, report = auto.from_pretrained(folder, output_loading_info=True, **options, **changes)
     except load_errors() as error:
         raise ModelError(f"{checkpoint.model!r} cannot be loaded by {auto.__name__}: {one_line(error)}") from error
     missing = sorted(key for key in report["missing_keys"] if not spare or spare not in key)

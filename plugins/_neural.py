@@ -14,6 +14,8 @@ from ._checkpoint import Checkpoint
 from ._loading import choose_device, choose_dtype, parameters
 from ._settings import Settings
 
+ABOUT = "about"  # of figeval.json
+
 S = TypeVar("S", bound=Settings)
 N = TypeVar("N")
 
@@ -67,11 +69,14 @@ class Neural(ABC, Generic[S, N]):
         return self._fingerprint
 
     def describe(self) -> JSON:
-        """What the record says; the class, size and limit of the model are known once it is loaded."""
+        """What the record says; the class, size and limit of the model are known once it is loaded. A model that
+        figeval trained says how that came about.
+        """
         setup = self.setup
         known: JSON = {"device": setup.device, "dtype": setup.dtype}
         loaded = self.details(self.network) if "network" in vars(self) else {}
-        return known | loaded | self.budget.describe()
+        told = {name: value for name, value in setup.checkpoint.declared.items() if name == ABOUT}
+        return known | loaded | self.budget.describe() | told
 
     def close(self) -> None:
         """Forget the weights; they are loaded again if need be."""

@@ -7,6 +7,7 @@ alike. With `tanh` they need not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +58,10 @@ def load_branch(folder: Path, model: str, width: int) -> Any:
     except load_errors() as error:
         raise ModelError(f"{FILE} of {model!r} is no span branch of width {width}: {one_line(error)}") from error
     return branch.eval()
+
+
+def save_branch(weights: Mapping[str, Any], folder: Path) -> None:
+    """Write the weights of a branch, named as above."""
+    from safetensors.torch import save_file
+
+    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)

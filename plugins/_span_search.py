@@ -39,7 +39,7 @@ def best_span(text: str, places: Sequence[tuple[int, int]], logits: Any, longest
     """
     import numpy as np
 
-    solid = [index for index, (start, end) in enumerate(places) if text[start:end].strip()]
+    solid = solid_tokens(text, places)
     if not solid:
         return []
     starts, ends = log_softmax(np.asarray(logits, dtype=np.float64)[solid].T)
@@ -47,6 +47,11 @@ def best_span(text: str, places: Sequence[tuple[int, int]], logits: Any, longest
     start, end = places[solid[first]][0], places[solid[last]][1]
     found = text[start:end]
     return [ScoredSpan(Span(end - len(found.lstrip()), start + len(found.rstrip())), score)]
+
+
+def solid_tokens(text: str, places: Sequence[tuple[int, int]]) -> list[int]:
+    """Numbers of the tokens that are more than white space: an answer begins and ends with one."""
+    return [index for index, (start, end) in enumerate(places) if text[start:end].strip()]
 
 
 def log_softmax(logits: Floats) -> Floats:

@@ -18,7 +18,7 @@ from figeval.hookspecs import hookimpl
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ._batching import run_batches
-from ._checkpoint import backend_of, check_chat_template, locate, require
+from ._checkpoint import by_class, check_chat_template, locate, require
 from ._encode import encode_pairs, fitted, is_cut
 from ._lmeval import decoding, instances, reply
 from ._loading import hushed, load_errors, load_tokenizer, one_line
@@ -212,7 +212,7 @@ def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, *kinds)
     check_chat_template(checkpoint, settings.apply_chat_template)
-    return LanguageModel(prepare(settings, checkpoint), backend_of(checkpoint) or kinds[0])
+    return LanguageModel(prepare(settings, checkpoint), by_class(checkpoint) or kinds[0])
 
 
 def open_causal(settings: LanguageSettings) -> LanguageModel:

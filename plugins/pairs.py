@@ -16,6 +16,7 @@ from figeval.types import JSON, PairLabel, TextPair
 
 from ._batching import run_batches
 from ._checkpoint import locate, require
+from ._declared import with_declared
 from ._labels import DECISIONS, classes_of, label_scores, parse_labels, prescribed
 from ._loading import input_limit, load_model, load_tokenizer
 from ._neural import Neural, Setup, measures, prepare
@@ -84,10 +85,8 @@ class PairModel(Neural[PairSettings, PairNetwork]):
         from transformers import AutoModelForSequenceClassification
 
         setup = self.setup
-        tokenizer = load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code)
+        tokenizer = with_padding(load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code))
         model = load_model(AutoModelForSequenceClassification, setup)
-        if tokenizer.pad_token is None:
-            tokenizer.pad_token = tokenizer.eos_token
         model.config.pad_token_id = tokenizer.pad_token_id  # decoders with a head find the last token by it
         limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
         return PairNetwork(model, tokenizer, limit)
@@ -132,6 +131,13 @@ class PairLabeller(PairModel):
         return super().details(network) | {"classes": classes, "decision": self.setup.settings.decision}
 
 
+def with_padding(tokenizer: Any) -> Any:
+    """The tokenizer; one without padding, as GPT-2's, pads with what ends a text."""
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
 def open_pairs(settings: PairSettings) -> PairLabeller | PairScorer:
     """A cross-encoder where the head has one output, a labeller otherwise.
 
@@ -140,6 +146,7 @@ def open_pairs(settings: PairSettings) -> PairLabeller | PairScorer:
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, "pairs")
+    settings = with_declared(settings, checkpoint)
     names = classes_of(checkpoint.config)
     if len(names) == 1:
         return PairScorer(prepare(settings, checkpoint))

@@ -2,13 +2,14 @@
 
 The model reads the text beside "known SEP given" (the proverb, a stretch of it); the head gives every token of the
 text a logit for being the start and one for being the end of the answer. The text stands second, as such checkpoints
-are trained; `text=first` puts it first, as the input is described in Ghosh and Srivastava (2022, section 5.2). A text
-that is too long is read in windows, none is cut.
+are trained; `text=first` puts it first, as the input is described in Ghosh and Srivastava (2022, section 5.2). With
+`question=given` the proverb is left out; with `question=none` the text is read alone, as in their released code, where
+all spans of a text come out alike. A text that is too long is read in windows, none is cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from ._checkpoint import locate, require
 from ._declared import with_declared
 from ._loading import input_limit, load_model, load_tokenizer
 from ._neural import Neural, measures, prepare
-from ._passages import passages
+from ._passages import Passages, passages
 from ._settings import Configured, Settings, one_of, positive
 from ._span_search import RULE, found_spans
 
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
     from figeval.registry import BackendRegister
 
 SECOND = "second"
+FULL = "full"
+# What stands beside the text, made of the query and the tokenizer's separator.
+BESIDE: dict[str, Callable[[SpanQuery, str], str]] = {
+    FULL: lambda query, separator: f"{query.known}{separator}{query.given}",
+    "given": lambda query, _: query.given,
+}
+QUESTIONS = (*BESIDE, "none")
 
 
 @hookimpl
@@ -39,17 +47,21 @@ def register_backends(register: BackendRegister) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanSettings(Settings):
-    """`text` is the place of the text beside the question, "first" or "second" (None: as the checkpoint declares in
-    figeval.json, else second); `max_span` is the longest answer in tokens (None: any).
+    """`text` is the place of the text beside the question, "first" or "second"; `question` is what that is made of:
+    "full", "given" or "none" (None: as the checkpoint declares in figeval.json, else second and full). `max_span` is
+    the longest answer in tokens (None: any).
     """
 
     text: str | None = None
+    question: str | None = None
     max_span: int | None = None
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)
         if self.text is not None:
             one_of("text", self.text, ("first", SECOND))
+        if self.question is not None:
+            one_of("question", self.question, QUESTIONS)
         if self.max_span is not None:
             object.__setattr__(self, "max_span", positive("max_span", self.max_span))
 
@@ -67,11 +79,6 @@ class SpanNetwork:
     tokenizer: Any
     limit: int | None
 
-    def question(self, request: SpanQuery) -> str:
-        """What stands beside the text: "known SEP given", with the tokenizer's own separator."""
-        separator = self.tokenizer.sep_token or self.tokenizer.eos_token or " "
-        return f"{request.known}{separator}{request.given}"
-
 
 class SpanFinder(Neural[SpanSettings, SpanNetwork]):
     """Finds the stretch of a text that corresponds to a given one."""
@@ -83,9 +90,7 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
             ModelError: known and given leave no room for a text that is too long to be read at once.
         """
         settings, network = self.setup.settings, self.network
-        texts, questions = [one.text for one in requests], [network.question(one) for one in requests]
-        sides = (questions, texts) if settings.side else (texts, questions)
-        found = passages(network.tokenizer, sides, settings.side, network.limit)
+        found = passages_of(requests, settings, network.tokenizer, network.limit)
 
         def forward(rows: list[int]) -> Any:
             import torch
@@ -96,7 +101,7 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
             return found.within(logits.float().cpu().numpy(), rows)
 
         logits = run_batches(found.tokens.lengths, forward, self.budget)
-        return found_spans(found, logits, texts, settings.max_span)
+        return found_spans(found, logits, [one.text for one in requests], settings.max_span)
 
     def load(self) -> SpanNetwork:
         """The model with its head."""
@@ -111,8 +116,24 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
     def details(self, network: SpanNetwork) -> JSON:
         """Size, limit, where the text stands, and how the span is chosen."""
         settings = self.setup.settings
-        chosen: JSON = {"text": ("first", SECOND)[settings.side], "max_span": settings.max_span, "span": RULE}
-        return measures(network.model, network.limit) | chosen
+        read: JSON = {"text": ("first", SECOND)[settings.side], "question": settings.question or FULL}
+        chosen: JSON = {"max_span": settings.max_span, "span": RULE}
+        return measures(network.model, network.limit) | read | chosen
+
+
+def passages_of(requests: Sequence[SpanQuery], settings: SpanSettings, tokenizer: Any, limit: int | None) -> Passages:
+    """The texts with what stands beside them, as inputs of at most `limit` tokens.
+
+    Raises:
+        ModelError: what stands beside a text leaves no room for it.
+    """
+    texts = [one.text for one in requests]
+    beside = BESIDE.get(settings.question or FULL)
+    if beside is None:
+        return passages(tokenizer, [texts], 0, limit)
+    separator = tokenizer.sep_token or tokenizer.eos_token or " "
+    questions = [beside(one, separator) for one in requests]
+    return passages(tokenizer, (questions, texts) if settings.side else (texts, questions), settings.side, limit)
 
 
 def open_spans(settings: SpanSettings) -> SpanFinder:

@@ -40,6 +40,9 @@ def test_saying_the_default_is_saying_nothing(flag: str) -> None:
     assert RunConfig(**PLAIN, **{flag: DEFAULTS[flag]}).identity() == RunConfig(**PLAIN).identity()
 
 
-@pytest.mark.parametrize("harmless", [{"batch_size": 8}, {"device": "cpu"}, {"output_path": Path("x")}, {"by": ("k",)}])
+@pytest.mark.parametrize(
+    "harmless",
+    [{"batch_size": 8}, {"device": "cpu"}, {"processes": 8}, {"output_path": Path("x")}, {"by": ("k",)}],
+)
 def test_what_changes_no_answer_changes_no_identity(harmless: dict) -> None:
     assert RunConfig(**PLAIN, **harmless).identity() == RunConfig(**PLAIN).identity()

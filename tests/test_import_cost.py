@@ -49,7 +49,7 @@ def test_help_imports_next_to_nothing(arguments: tuple[str, ...], tmp_path: Path
     assert not imported(PROGRAM, *arguments, cwd=tmp_path) & (HEAVY | MIDDLING)
 
 
-@pytest.mark.parametrize("kind", ["tasks", "suites", "models", "metrics", "routes", "plugins"])
+@pytest.mark.parametrize("kind", ["tasks", "suites", "models", "metrics", "routes", "heads", "presets", "plugins"])
 def test_lists_import_no_library_of_models_or_numbers(kind: str, tmp_path: Path) -> None:
     assert not imported(PROGRAM, "ls", kind, cwd=tmp_path) & (HEAVY | {"numpy", "rich"})
 

@@ -10,7 +10,7 @@
 | `fill` | `Cloze` | tuple of floats, log P(word in the gap), parallel to `words` |
 | `generate` | `Prompt` | `Reply`, or a plain str |
 | `find_spans` | `SpanQuery` | `ScoredSpan`s, best first; none where nothing was found |
-| `write` | `Inputs` | str, a text from named inputs without a prompt |
+| `write` | `Inputs` | a text from named inputs without a prompt: `Reply`, or a plain str |
 
 Optional methods: `fit(examples)` is called once per task before its first request, with every example of the task's
 `prior` split (its train or test split where there is none; an attribute `fit_splits` names others);

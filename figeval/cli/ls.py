@@ -68,6 +68,26 @@ def routes(host: Host) -> Iterator[JSON]:
         yield {"name": route.name, "protocol": route.protocol, "needs": needs, "owner": route.owner}
 
 
+def heads(host: Host) -> Iterator[JSON]:
+    """One row per head, the default of a protocol first."""
+    from figeval.training.learners import load_learners
+
+    learners = load_learners(host)
+    for entry, ((protocol, head), summary) in zip(learners.registry, learners.summaries.items(), strict=True):
+        yield {"name": head, "protocol": protocol, "summary": summary, "owner": entry.owner}
+
+
+def presets(host: Host) -> Iterator[JSON]:
+    """One row per row of a published table."""
+    from figeval.training.described import described, numbers
+    from figeval.training.presets import load_presets
+
+    registered = load_presets(host)
+    for entry in registered.registry:
+        row = described(entry.load())
+        yield {**row, "hyper-parameters": numbers(row["settings"]), "owner": entry.owner}
+
+
 def plugins(host: Host) -> Iterator[JSON]:
     """One row per plugin, after everything has been asked of it: some problems show no earlier."""
     from figeval.cli.main import cli
@@ -75,7 +95,7 @@ def plugins(host: Host) -> Iterator[JSON]:
     from figeval.data.sources import load_catalogue as load_sources
 
     cli.extend()
-    for offered in (tasks, models, metrics, routes):
+    for offered in (tasks, models, metrics, routes, heads, presets):
         list(offered(host))
     load_readers(host)
     load_sources(host)
@@ -105,16 +125,20 @@ LISTINGS = {
     "models": Listing(models, ("name", "owner", "summary"), "for run --model, beside folders and hub ids"),
     "metrics": Listing(metrics, ("name", "protocols", "routes", "higher_is_better", "owner"), "for task files"),
     "routes": Listing(routes, ("name", "protocol", "needs", "owner"), "for run --route, preferred ones first"),
+    "heads": Listing(heads, ("name", "protocol", "owner", "summary"), "for train --head, a protocol's default first"),
+    "presets": Listing(
+        presets, ("name", "model", "hyper-parameters", "tasks", "owner"), "for train --preset, a row of a paper's table"
+    ),
     "plugins": Listing(plugins, ("name", "origin", "offers", "problems"), "what was loaded and what is wrong with it"),
 }
 
 
 @click.command()
-@click.argument("kind", required=False, metavar="[tasks|suites|models|metrics|routes|plugins]")
+@click.argument("kind", required=False, metavar="[tasks|suites|models|metrics|routes|heads|presets|plugins]")
 @click.argument("pattern", required=False)
 @click.option("--json", "as_json", is_flag=True, help="A JSON list with more fields than the table.")
 def ls(kind: str | None, pattern: str | None, as_json: bool) -> None:
-    """List tasks, suites, models, metrics, routes or plugins.
+    """List tasks, suites, models, metrics, routes, heads, presets or plugins.
 
     PATTERN is a part of the name or a glob.
 

@@ -18,6 +18,13 @@ from figeval.cli.options import include_path, listed, model_args, prompting, see
 @prompting
 @click.option("--batch_size", "-b", default="auto", help="Rows in a batch, or auto: as many as memory allows.")
 @click.option("--device", help="cpu, cuda, cuda:1, mps; by default the fastest there is.")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="That answer the examples together, each with the model, and a GPU of its own where there are several.",
+)
 @seed
 @click.option("--output_path", "-o", type=click.Path(path_type=Path), help="The folder of the run, exactly.")
 @click.option("--log_samples", "-s", is_flag=True, help="Keep texts and all scores beside the predictions.")

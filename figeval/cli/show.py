@@ -12,22 +12,25 @@ if TYPE_CHECKING:
     from figeval.data.sources import Sources
     from figeval.pipeline.facts import TaskFacts
     from figeval.records.schema import RunRecord
+    from figeval.registry import Registry
     from figeval.taskdef import SuiteSpec, TaskSpec
+    from figeval.training.presets import Preset
     from figeval.types import JSON
 
 ABOUT = ("description", "protocol", "language", "version", "labels", "metrics", "baselines", "cluster", "group")
 
 
 @click.command()
-@click.argument("run_or_task", metavar="RUN_OR_TASK")
+@click.argument("run_or_task", metavar="RUN_TASK_OR_PRESET")
 @click.option("--by", metavar="KEY", help="Of a run: scores per idiom, proverb, corpus …, from stored predictions.")
 @click.option("--json", "as_json", is_flag=True, help="All of it as JSON.")
 def show(run_or_task: str, by: str | None, as_json: bool) -> None:
-    """Show the table of a run, finished or not, or what is known of a task or suite.
+    """Show the table of a run, finished or not, or what is known of a task, a suite or a preset.
 
     \b
     figeval show results/runs/demo --by idiom
     figeval show epic_retrieval_seen
+    figeval show paper:table7-roberta
     """
     from figeval.records.folder import find_record
 
@@ -97,18 +100,35 @@ def show_named(name: str, as_json: bool) -> None:
     from figeval.pipeline.facts import task_facts
     from figeval.records.folder import find_record, read_record
     from figeval.taskdef.loader import load_catalogue
+    from figeval.training.presets import load_presets
 
     host = plugins.host()
-    catalogue = load_catalogue(host)
-    if name in catalogue.suites:
+    catalogue, presets = load_catalogue(host), load_presets(host)
+    if name in presets.registry:
+        show_preset(presets.registry.get(name), as_json)
+    elif name in catalogue.suites:
         show_suite(catalogue.suites.get(name), [task.name for task in catalogue.expand([name])], as_json)
     elif name in catalogue.tasks:
         show_task(task_facts(catalogue.tasks.get(name), host), as_json)
     else:
         if Path(name).exists():
             read_record(find_record(Path(name)))  # which says that it is no run
-        known = [entry.name for registry in (catalogue.tasks, catalogue.suites) for entry in registry]
+        registries: tuple[Registry[Any], ...] = (catalogue.tasks, catalogue.suites, presets.registry)
+        known = [entry.name for registry in registries for entry in registry]
         raise UnknownName("run or task", name, known, see="figeval ls tasks")
+
+
+def show_preset(preset: Preset, as_json: bool) -> None:
+    """How a published model was trained: what is printed, what is filled in, what differs."""
+    from figeval.training.described import described, sections
+
+    row = described(preset)
+    if as_json:
+        echo_json(row)
+        return
+    click.echo(f"{row['name']}: {row['model']} ({row['checkpoint']}) in {row['source']}, {' '.join(row['tasks'])}")
+    for heading, lines in sections(row):
+        click.echo("\n".join(["", heading, *(f"  {line}" for line in lines)]))
 
 
 def show_suite(suite: SuiteSpec, tasks: list[str], as_json: bool) -> None:

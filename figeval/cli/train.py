@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -9,7 +10,9 @@ from typing import Any, get_args, get_origin
 import click
 
 from figeval.cli.options import listed, settings
+from figeval.errors import TrainError
 from figeval.training.config import TrainConfig
+from figeval.training.slurm import MASTER, script
 
 SHORT = {"task": "-t", "model": "-m", "output": "-o", "batch_size": "-b", "limit": "-L"}
 
@@ -17,7 +20,8 @@ SHORT = {"task": "-t", "model": "-m", "output": "-o", "batch_size": "-b", "limit
 def flags(command: Any) -> Any:
     """One flag per field of the config, with its description; a flag that is not given changes nothing."""
     for name, field in reversed(TrainConfig.model_fields.items()):
-        names = [f"--{name}", *([SHORT[name]] if name in SHORT else [])]
+        both = f"--{name}/--no_{name}" if field.annotation is bool else f"--{name}"
+        names = [both, *([SHORT[name]] if name in SHORT else [])]
         default = "" if field.is_required() else f"  [default: {shown(field.default)}]"
         command = click.option(*names, name, help=f"{field.description}{default}", **kind(field.annotation))(command)
     return command
@@ -26,7 +30,7 @@ def flags(command: Any) -> Any:
 def kind(annotation: Any) -> dict[str, Any]:
     """How click reads a field: a switch, words, settings, or a text that the config checks."""
     if annotation is bool:
-        return {"is_flag": True, "default": None}
+        return {"default": None}
     if get_origin(annotation) is dict:
         return {"callback": optional(settings), "metavar": "KEY=VALUE,…"}
     if any(get_origin(one) is tuple for one in (annotation, *get_args(annotation))):
@@ -51,27 +55,87 @@ def shown(default: Any) -> str:
 @click.command()
 @click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A YAML file of these.")
 @flags
-def train(config: Path | None, **given: Any) -> int:
+@click.option("--seeds", metavar="N|A,B", help="Train with so many seeds, or with these; scores as mean and spread.")
+@click.option("--grid", multiple=True, metavar="FIELD=A,B;…", help="Train every combination, and choose one on dev.")
+@click.option(
+    "--slurm", type=click.Path(dir_okay=False, path_type=Path), help="Train nothing; write a batch script for SLURM."
+)
+def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: Path | None, **given: Any) -> int:
     """Fine-tune a model on a task; the same command again goes on where it stopped.
 
     \b
-    figeval train --task epic_retrieval_seen --model roberta-base --output models/proverbs
+    figeval train --task epic_retrieval_seen --model roberta-base --preset paper --output models/proverbs
     figeval train --task nli_train --model roberta-large --output models/nli --evaluate nli,impli
-    figeval train --config models/proverbs/training/config.yaml --seed 1 --output models/proverbs-1
+    figeval train --config models/proverbs/training/config.yaml --output models/five --seeds 5
+    figeval train --task mini_retrieval --model minilm --output models/rates --grid lr=1e-5,2e-5,3e-5
 
     The trained model is then like any other: figeval run --model models/proverbs
     """
     from rich.console import Console
 
-    from figeval.pipeline.training.complete import complete
     from figeval.pipeline.training.configure import configured
-    from figeval.report.table import show
+    from figeval.pipeline.training.published import told
+    from figeval.report.grid import say
     from figeval.report.training import progress_on
 
-    asked = configured(config, {name: value for name, value in given.items() if value is not None})
-    progress = progress_on(Console(stderr=True))
+    given = {name: value for name, value in given.items() if value is not None}
+    beside = Console(stderr=True)
+    if slurm is not None:
+        say(beside, write_script(slurm, configured(config, {"master": MASTER} | given)))
+        return 0
+    asked = configured(config, given)
+    taken = told(asked)
+    if taken is not None:
+        say(beside, taken)
+    progress = progress_on(beside)
+    if seeds is not None or grid:
+        return several(asked, seeds, grid, progress, beside)
+    return one(asked, progress)
+
+
+def write_script(file: Path, asked: TrainConfig) -> str:
+    """Write the batch script of a training; what to do with it."""
+    try:
+        file.write_text(script(asked, sys.argv[1:], Path.cwd()), encoding="utf-8")
+    except OSError as error:
+        raise TrainError(f"--slurm {file} cannot be written ({error.strerror}); choose another place") from error
+    return f"{file} is written; look at it, then: sbatch {file}"
+
+
+def one(asked: TrainConfig, progress: Any) -> int:
+    """One training and the table of its run; the exit code."""
+    from rich.console import Console
+
+    from figeval.pipeline.training.complete import complete
+    from figeval.report.table import show
+
     with progress.live():
         record = complete(asked, progress)
     if record is not None:
         show(record, Console())
     return 0 if record is None or record.status == "complete" else 1
+
+
+def several(asked: TrainConfig, seeds: str | None, grid: tuple[str, ...], progress: Any, beside: Any) -> int:
+    """The trainings of a grid, then those of the seeds, or the best of the grid evaluated; the exit code."""
+    from rich.console import Console
+
+    from figeval.pipeline.training.sweep import Sweep, grid_of, seeds_of
+    from figeval.report.grid import say
+    from figeval.report.sweep import show_grid, show_seeds
+
+    wanted = None if seeds is None else seeds_of(seeds, asked.seed)
+    values = grid_of(grid)
+    sweep = Sweep(asked, progress, lambda text: say(beside, text))
+    console, best = Console(), None
+    if values:
+        with progress.live():
+            compared, best = sweep.over_grid(values)
+        show_grid(compared, console)
+    if wanted is None:
+        assert best is not None  # there are seeds or a grid
+        return one(best.model_copy(update={"evaluate": asked.evaluate}), progress)
+    with progress.live():
+        trained = sweep.over_seeds(wanted, best)
+    show_seeds(trained, console)
+    return 0 if len(trained.runs) in (0, len(wanted)) else 1

@@ -66,7 +66,7 @@ def wilson(successes: float, n: int, level: float = LEVEL) -> tuple[float, float
     return max(0.0, min(p, (centre - margin) / scale)), min(1.0, max(p, (centre + margin) / scale))
 
 
-def t_interval(mean: float, stderr: float, df: int, level: float = LEVEL) -> tuple[float, float]:
+def t_interval(mean: float, stderr: float, df: float, level: float = LEVEL) -> tuple[float, float]:
     """Mean ± t · SE with the quantile of Student's t."""
     from scipy.special import stdtrit
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from figeval.backends.models import Model, open_model
 from figeval.config import RunConfig
-from figeval.errors import CapabilityError, TaskError, near
+from figeval.errors import CapabilityError, ModelError, TaskError, near
 from figeval.metrics.catalogue import Metric, applicable
 from figeval.pipeline.briefing import briefing_of, pool_of, shots_of, template_of
 from figeval.pipeline.harness import Harness
@@ -18,7 +18,7 @@ from figeval.prompt import PromptTemplate, Shots
 from figeval.protocols.extract import VERSION
 from figeval.protocols.orders import in_orders
 from figeval.protocols.reading import READERS
-from figeval.protocols.routes import Briefing, Route, choose, covered
+from figeval.protocols.routes import Briefing, Route, choose
 from figeval.registry import Registry
 from figeval.taskdef import TaskSpec
 from figeval.taskdef.survey import Survey, first, survey
@@ -127,28 +127,32 @@ def answerable(
 
     A suite of which nothing would be left is kept whole: why it cannot be answered is said of its first task.
     """
-    usable = [route for route in harness.routes if covered(route, model.offers, harness.routes)]
-    open_to = {route.protocol for route in usable} | {(route.protocol, route.name) for route in usable}
-    kept = [task for task in tasks if task.name in config.tasks or _way(task, config) in open_to]
+    kept = [task for task in tasks if task.name in config.tasks or has_way(task, model, harness, config)]
     return (kept, [task for task in tasks if task not in kept]) if kept else (list(tasks), [])
 
 
-def _way(task: TaskSpec, config: RunConfig) -> str | tuple[str, str]:
-    """The protocol of a task, with the route that it insists on."""
-    insists = task.route is not None and task.protocol not in config.routes
-    return (task.protocol, str(task.route)) if insists else task.protocol
+def has_way(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) -> bool:
+    """Whether there is a route to the task, or the one that it insists on; what --route asks for is looked at later."""
+    known = [one for one in harness.routes if one.tells(task.labels)]
+    try:
+        choose(task.protocol, model.offers, known, None if task.protocol in config.routes else task.route)
+    except CapabilityError:
+        return False
+    return True
 
 
 def opened(config: RunConfig, harness: Harness) -> Model:
     """The model of --model.
 
     Raises:
-        UnknownName, ModelError: there is no such model.
+        UnknownName, ModelError: there is no such model, or several processes would not be faster with it.
         CapabilityError: it has no chat template to apply, or nothing else.
     """
     flags = ("device", "batch_size", "seed", "apply_chat_template", "max_cost", "max_tokens")
     common = {flag: getattr(config, flag) for flag in flags} | {"account": config.identity()}
     model = open_model(harness.backends, config.model, config.model_args, common)
+    if config.processes > 1 and getattr(model.backend, "at_once", 1) > 1:  # they would share out one budget, too
+        raise ModelError(f"{model.name} answers many requests at once by itself; leave out --processes")
     if config.apply_chat_template is True and not model.converses:
         raise CapabilityError(f"{model.name} has no chat template to apply; leave out --apply_chat_template")
     if config.apply_chat_template is False and model.converses:
@@ -160,7 +164,7 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
     """The route that a model takes on a task. Raises `CapabilityError` where there is none, or a flag is lost on it."""
     try:
         wanted = config.routes.get(task.protocol, task.route)
-        known = [one for one in harness.routes if allowed(one, task.protocol, config)]
+        known = [one for one in harness.routes if allowed(one, task, config, wanted)]
         route = choose(task.protocol, model.offers, known, wanted)
     except CapabilityError as error:
         raise CapabilityError(
@@ -169,9 +173,13 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
     return flagged(task, route, config)
 
 
-def allowed(route: Route, protocol: str, config: RunConfig) -> bool:
-    """Whether a route may stand in one that puts routes together: --route names others for that protocol."""
-    return route.protocol == protocol or config.routes.get(route.protocol, route.name) == route.name
+def allowed(route: Route, task: TaskSpec, config: RunConfig, wanted: str | None) -> bool:
+    """Whether a route may be taken, or stand in one that puts routes together: --route names others for its protocol,
+    and some tell only so many labels apart (one that was asked for says so itself).
+    """
+    if route.protocol == task.protocol:
+        return route.name == wanted or route.tells(task.labels)
+    return config.routes.get(route.protocol, route.name) == route.name
 
 
 LOST = {

@@ -14,6 +14,7 @@ from figeval.pipeline.harness import Harness
 from figeval.pipeline.plan import metrics_of
 from figeval.pipeline.scoring import Measures, sum_up
 from figeval.pipeline.summary import summed_up
+from figeval.pipeline.trained import own_up
 from figeval.pipeline.variants import ALL, Variant, variants
 from figeval.prompt import Shots
 from figeval.protocols.extract import VERSION
@@ -58,6 +59,7 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
     with folder.locked():
         record = read_record(file)
         found = [_reread(task, record, folder, harness) for task in record.tasks if task.route in READERS]
+        own_up(record, harness)
         summed_up(record, record.config.get("tasks", ()), harness)
         folder.write(record)
     return found

@@ -9,8 +9,9 @@ from typing import TypeAlias
 from figeval.errors import RecordError, near
 from figeval.metrics.catalogue import Metric
 from figeval.pipeline.scoring import Measures, breakdown
+from figeval.pipeline.trained import without_intervals
 from figeval.records.folder import RunFolder, find_record, read_record
-from figeval.records.schema import RunRecord, TaskRecord
+from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 from figeval.registry import Registry
 
 Values: TypeAlias = Mapping[str, tuple[float | None, str | None]]  # example id → (value, cluster)
@@ -52,6 +53,8 @@ def with_breakdown(path: Path, key: str, metrics: Registry[Metric]) -> RunRecord
     for task in record.tasks:
         found = breakdown(key, folder.rows(task.task), _measures(folder, task, metrics), seed)
         task.breakdowns = [found] if found.groups else []
+        if any(score.interval == CHOSEN_ON_TEST for score in task.scores):
+            without_intervals(task)
     if not any(task.breakdowns for task in record.tasks):
         known = {name for task in record.tasks for row in folder.rows(task.task) for name in row["meta"]}
         has = ", ".join(sorted(known)) or "no meta columns"

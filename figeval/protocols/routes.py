@@ -40,6 +40,7 @@ class Route:
     owner: str
     blocks: frozenset[str] = frozenset()
     of: tuple[str, ...] = ()
+    labels: int | None = None  # how many it can tell apart, None: any number
     parts: tuple[Route, ...] = ()
 
     @property
@@ -54,6 +55,10 @@ class Route:
         """Whether the model reads a conversation, in which solved examples and a system message can stand."""
         return bool(self.blocks & OPENING)
 
+    def tells(self, labels: Sequence[str]) -> bool:
+        """Whether it can tell these labels apart."""
+        return self.labels is None or len(labels) <= self.labels
+
     def start(self, example: Example, briefing: Briefing) -> Dialogue:
         """Begin the dialogue about one example. Raises `CapabilityError` while its parts are not known."""
         if len(self.parts) < len(self.of):
@@ -65,18 +70,20 @@ def load_routes(host: Host) -> list[Route]:
     """Every route of every plugin, in order of preference."""
     routes: dict[tuple[str, str], Route] = {}
 
-    def add(
+    def add(  # noqa: PLR0913 - what the hook offers
         protocol: str,
         needs: Iterable[str],
         start: Any,
         blocks: Iterable[str] = (),
         of: Sequence[str] = (),
+        labels: int | None = None,
         *,
         owner: str,
     ) -> None:
         name, offered = target_name(start), frozenset(needs)
         read = frozenset(blocks) or frozenset(READS[capability] for capability in offered & set(READS))
-        taken = routes.setdefault((protocol, name), Route(name, protocol, offered, start, owner, read, tuple(of)))
+        route = Route(name, protocol, offered, start, owner, read, tuple(of), labels)
+        taken = routes.setdefault((protocol, name), route)
         if taken.target is not start:
             raise DuplicateName(f"route {name!r} for {protocol} of {owner} is already registered by {taken.owner}")
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
@@ -96,14 +97,21 @@ class RunFolder:
             for row in rows:
                 writer.write(row)
 
-    def arrange(self, task: str, ids: Iterable[str]) -> None:
-        """Put rows into the order of these ids, if they are not: what came later by a detour goes where it belongs."""
-        file = self.predictions_file(task)
+    def arrange(self, task: str, ids: Iterable[str], others: Sequence[RunFolder] = ()) -> int:
+        """Put rows into the order of these ids, if they are not: what came later by a detour goes where it belongs.
+
+        Rows that only the `others` have are taken in. Each id has one row in the end; how many there are then.
+        """
         wanted = {name: rank for rank, name in enumerate(ids)}
-        stored = [(wanted.get(row["id"], len(wanted)), place) for row, place in indexed(file)]
-        ranked = sorted(stored)
-        if ranked != stored:
-            rewrite(file, [place for _, place in ranked])
+        found: dict[str, Place] = {}
+        for folder in (self, *others):
+            for row, place in indexed(folder.predictions_file(task)):
+                found.setdefault(row["id"], place)
+        ranked = sorted(found, key=lambda name: wanted.get(name, len(wanted)))
+        file = self.predictions_file(task)
+        if ranked != list(found) or any(place.file != file for place in found.values()):
+            rewrite(file, [found[name] for name in ranked])
+        return len(ranked)
 
     @contextmanager
     def appending(self, task: str) -> Iterator[PredictionWriter]:
@@ -147,7 +155,12 @@ def parsed(line: bytes, file: Path, number: int) -> JSON:
     return row
 
 
-Place = tuple[int, int]  # where a line begins and how long it is, in bytes
+class Place(NamedTuple):
+    """Where a line is; `begin` and `length` are in bytes."""
+
+    file: Path
+    begin: int
+    length: int
 
 
 def indexed(file: Path) -> Iterator[tuple[JSON, Place]]:
@@ -158,16 +171,17 @@ def indexed(file: Path) -> Iterator[tuple[JSON, Place]]:
     with file.open("rb") as lines:  # bytes: a cut may go through a character
         for number, line in enumerate(lines, start=1):
             if line.endswith(b"\n"):
-                yield parsed(line, file, number), (begin, len(line))
+                yield parsed(line, file, number), Place(file, begin, len(line))
             begin += len(line)
 
 
-def rewrite(file: Path, places: Iterable[Place]) -> None:
-    """Replace a predictions file, atomically, by some of its lines in this order."""
-    with replacing(file) as new, file.open("rb") as old:
-        for begin, length in places:
-            old.seek(begin)
-            new.write(old.read(length))
+def rewrite(file: Path, places: Sequence[Place]) -> None:
+    """Replace a predictions file, atomically, by these lines of itself and of others."""
+    with ExitStack() as opened, replacing(file) as new:
+        old = {source: opened.enter_context(source.open("rb")) for source in {place.file for place in places}}
+        for place in places:
+            old[place.file].seek(place.begin)
+            new.write(old[place.file].read(place.length))
 
 
 @contextmanager
@@ -177,6 +191,8 @@ def replacing(file: Path) -> Iterator[IO[bytes]]:
     with cure(file):
         with draft.open("wb") as stream:
             yield stream
+            stream.flush()
+            os.fsync(stream.fileno())  # other copies of these lines may be deleted next
         draft.replace(file)
 
 

@@ -16,6 +16,8 @@ from figeval.types import Finish, Status
 
 SCHEMA_VERSION = "1.2"  # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity
 
+CHOSEN_ON_TEST = "none: chosen on test"  # the interval of a maximum over checkpoints: no honest one exists
+
 
 class Stored(BaseModel):
     """A part of what is stored. Unknown keys are refused, so that a typo never passes for a fact."""

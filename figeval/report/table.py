@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from figeval.records.schema import BreakdownRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import CHOSEN_ON_TEST, BreakdownRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.sweep import SeedScore
 from figeval.report.grid import AND, Grid, say
 
 HEAD = ("task", "route", "metric", "value", "95 % interval", "n", "clusters", "baselines")
@@ -13,6 +14,7 @@ OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest
 RIGHT = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
 NOTHING = "–"
+MARK = "†"  # behind a score on the examples that the model was chosen on
 COUNTED = {
     "ties": "ties, scored by expectation",
     "truncated_inputs": "inputs cut to the model's length",
@@ -33,9 +35,14 @@ def number(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.4f}"
 
 
-def interval(score: ScoreRecord) -> str:
+def interval(score: ScoreRecord | SeedScore) -> str:
     """`0.301 to 0.398`, an en dash where no honest interval exists."""
     return NOTHING if score.low is None or score.high is None else f"{score.low:.3f} to {score.high:.3f}"
+
+
+def marked(score: ScoreRecord) -> str:
+    """The value, with a mark where the model was chosen by it."""
+    return number(score.value) + (MARK if score.interval == CHOSEN_ON_TEST else "")
 
 
 def baselines(task: TaskRecord, metric: str) -> str:
@@ -60,7 +67,7 @@ def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
                 name if index == 0 else "",
                 task.route if index == 0 else "",
                 score.metric,
-                number(score.value),
+                marked(score),
                 interval(score),
                 str(score.n),
                 str(score.clusters),
@@ -72,6 +79,8 @@ def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
 
 def notes(record: RunRecord) -> Iterator[str]:
     """What stands under the table: answers that were none, ties, inputs cut short, warnings."""
+    if any(score.interval == CHOSEN_ON_TEST for task in record.tasks for score in task.scores):
+        yield f"{MARK} the model was chosen by this score, and no interval around a maximum is honest"
     for task in record.tasks:
         odd = [f"{count} {COUNTED.get(kind, kind)}" for kind, count in task.counts.items() if kind != "ok" and count]
         if odd:
@@ -117,7 +126,7 @@ def show_breakdown(task: str, breakdown: BreakdownRecord, console: Any, most: in
     cells = []
     for group in breakdown.groups[:most]:
         first = group.scores[0]
-        cells.append((group.value, first.metric, number(first.value), interval(first), str(first.n)))
+        cells.append((group.value, first.metric, marked(first), interval(first), str(first.n)))
     head = (breakdown.by, "metric", "value", "95 % interval", "n")
     console.print()
     Grid(head, cells, f"{task} by {breakdown.by}", RIGHT).print(console)

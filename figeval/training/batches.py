@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 # Padded tokens that go through the network at once. On a CPU more only pushes activations out of its caches.
-TOKENS = {"cpu": 2_048}
+TOKENS = {"cpu": 1_024}
 TOKENS_ON_ACCELERATOR = 16_384
+ALIKE = 0.85  # of the longest row of a batch, unless it would be smaller than
+WORTH = 8  # such a part of the budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,23 @@ def shares(rows: Sequence[int], lengths: Sequence[int], tokens: int, process: in
     Every process gets equally many batches, none of them empty: what gathers gradients or weights waits for all.
     """
     ordered = sorted(rows, key=lengths.__getitem__, reverse=True)
-    start = 0
-    while start < len(ordered):
-        together = max(1, tokens // max(1, lengths[ordered[start]])) * processes
-        batch = ordered[start : start + together]
+    while ordered:
+        count = together([lengths[row] for row in ordered], tokens, processes)
+        batch, ordered = ordered[:count], ordered[count:]
         own = batch[process::processes]
         yield Share(own, [1.0] * len(own)) if own else Share([batch[0]], [0.0])
-        start += together
+
+
+def together(lengths: Sequence[int], tokens: int, processes: int) -> int:
+    """How many of the first rows, longest first, make one batch: no more than fit, and no much shorter ones.
+
+    A batch goes on to shorter rows only until it is worth a call; from there on padding costs more than another call.
+    """
+    longest = max(1, lengths[0])
+    most = max(1, tokens // longest) * processes
+    least = -(-tokens // (WORTH * longest)) * processes
+    near = sum(length > ALIKE * longest for length in lengths[:most])
+    return min(most, max(near, least))
 
 
 def budget(asked: int | None, device: str) -> int:

@@ -55,6 +55,8 @@ class TrainConfig(BaseModel):
     warmup: float = Field(0.06, ge=0, description="Steps until the rate is reached; below 1 a share of all steps.")
     clip: PositiveFloat | None = Field(1.0, description="Largest norm of the gradient.")
 
+    dropout: Share | None = Field(None, description="Everywhere in the model; by default as it was trained.")
+
     select_on: Literal["dev", "test", "none"] = Field(
         "dev", description="Where the best checkpoint is chosen. test, as the papers did, is said in every report."
     )

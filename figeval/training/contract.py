@@ -30,6 +30,7 @@ class Setup:
     max_length: int | None = None
     tokens_per_batch: int | None = None
     gradient_checkpointing: bool = False
+    dropout: float | None = None  # None: as the model's configuration has it
     allow_pickle: bool = False
     seed: int = 0
     device: str = "cpu"
@@ -39,7 +40,8 @@ class Features(Protocol):
     """The examples of one split, tokenised once. Row i is example i.
 
     `lengths[i]` are its tokens: rows of like length go through the network together. `weights[i]` is what its loss is
-    divided by: 1, or its target tokens where the mean is over tokens.
+    divided by: 1, or its target tokens where the mean is over tokens. Where rows are not examples (pieces of texts),
+    they bring names for messages, `ids`.
     """
 
     lengths: Sequence[int]
@@ -61,7 +63,8 @@ class Features(Protocol):
 class Learner(Protocol):
     """A head on a model, and how it learns. Made by a factory that was registered for a protocol.
 
-    `select_by` is "loss" where a score on dev is dear or there is none, else None: the task's metrics.
+    `select_by` is "loss" where a score on dev is dear or there is none, else None: the task's metrics. A learner whose
+    features do not come from the examples has `held_out(examples)`, the features of dev.
     """
 
     select_by: str | None
@@ -70,7 +73,8 @@ class Learner(Protocol):
         """A fresh `torch.nn.Module` with weights on the CPU, in float32, in training mode.
 
         `network(batches, beside)` gives the losses (rows,) of the rows of all batches, in float32, summed over what
-        `Features.weights` counts. Its random numbers are torch's, so that a step can be repeated.
+        `Features.weights` counts. Its random numbers are torch's, so that a step can be repeated. Where a child of a
+        pretrained model is new, an attribute `fresh` of the network has its name: adapters leave it alone.
         """
         ...
 

@@ -5,22 +5,24 @@ Data parallel, ZeRO and FSDP differ in who holds which part of weights and momen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from figeval.errors import TrainError, near
 from figeval.training.config import TrainConfig
-from figeval.training.contract import Batch, Learner
-from figeval.training.state import gathered, read_state, restored, write_state
+from figeval.training.contract import Batch
+from figeval.training.state import Replicated, gathered, load_moments, load_weights, read_state, write_state
 
 
 class Crew:
-    """One process among all that train together."""
+    """One process among all that train together; `holding` knows who has which part of weights and moments."""
 
-    def __init__(self, accelerator: Any, *, compiled: bool = False) -> None:
+    def __init__(self, accelerator: Any, holding: Replicated | None = None, *, compiled: bool = False) -> None:
         self.accelerator = accelerator
+        self.holding = holding or Replicated()
         self.compiled = compiled
 
     # ---- who we are -------------------------------------------------------------------------------------------------
@@ -70,29 +72,53 @@ class Crew:
         return float(self.accelerator.reduce(value.detach().float(), reduction="mean"))
 
     def seed(self, seed: int, step: int) -> None:
-        """Begin the random numbers of a step, other ones in every process."""
+        """Begin the random numbers of a step, from 1 on: other ones in every process.
+
+        Step 0 is where the network is made: alike in all of them, for fresh weights must not differ.
+        """
         import random
 
         from accelerate.utils import set_seed
 
-        set_seed(random.Random(f"{seed} {step} {self.process}").getrandbits(32))
+        set_seed(random.Random(f"{seed} {step} {self.process if step else 'all'}").getrandbits(32))
 
     # ---- network and optimizer --------------------------------------------------------------------------------------
 
-    def prepare(self, network: Any, optimizer: Any) -> tuple[Any, Any]:
-        """Both on their devices, wrapped as the processes need it."""
+    def prepare(
+        self, network: Any, optimizer_of: Callable[[Any], Any], checkpoint: Path | None = None
+    ) -> tuple[Any, Any]:
+        """A network and its optimizer on their devices, wrapped as the processes need it, as a checkpoint has them.
+
+        Raises:
+            TrainError: the checkpoint is of another network, or damaged.
+        """
+        tensors = {} if checkpoint is None else read_state(checkpoint / "state")
+        if checkpoint is not None:
+            load_weights(network, tensors)
         if self.compiled:
             network.compile(dynamic=True)
-        network, optimizer = self.accelerator.prepare(network, optimizer)
+        network, optimizer = self.holding.prepare(self.accelerator, network, optimizer_of)
+        if checkpoint is not None:
+            load_moments(self.bare(network), optimizer.optimizer, tensors, self.holding)
         return network, optimizer
 
     def bare(self, network: Any) -> Any:
         """The network as the learner made it."""
         return self.accelerator.unwrap_model(network)
 
-    def whole(self, network: Any, learner: Learner) -> Any:  # noqa: ARG002 - sharded weights need it
-        """A network that can be asked anything, with all weights."""
-        return self.bare(network)
+    def whole(self, network: Any, make: Callable[[], Any]) -> Any:
+        """A network that can be asked anything, in evaluation mode; where weights are in parts, a copy (`make`)."""
+        import torch
+
+        bare = self.bare(network)
+        if self.holding.alone:
+            return bare
+        copy = make().to(self.accelerator.device).requires_grad_(False).eval()
+        places = copy.state_dict()
+        with torch.no_grad():
+            for name, weight in named_tensors(bare):
+                places[name].copy_(self.holding.whole(weight))
+        return copy
 
     def on_device(self, batch: Batch) -> Batch:
         """The tensors where the network is."""
@@ -126,21 +152,23 @@ class Crew:
     # ---- checkpoints ------------------------------------------------------------------------------------------------
 
     def weights(self, network: Any) -> Mapping[str, Any]:
-        """The whole state dict on the CPU; complete in the first process only."""
-        found = self.accelerator.get_state_dict(network)
-        return {name: tensor.detach().cpu() for name, tensor in (found or {}).items()}
+        """The whole state dict on the CPU, weights that have two names once; empty but in the first process."""
+        found: dict[int, Any] = {}
+        names = dict(named_tensors(self.bare(network)))
+        for weight in names.values():
+            if id(weight) not in found:
+                whole = self.holding.whole(weight)
+                found[id(weight)] = whole.cpu() if self.first else None
+        return {name: found[id(weight)] for name, weight in names.items()} if self.first else {}
 
     def state(self, network: Any, optimizer: Any) -> dict[str, Any]:
-        """Weights and moments to go on with, by name; complete in the first process only."""
-        return gathered(self.bare(network), optimizer.optimizer)
+        """Weights and moments to go on with, by name, on the CPU; empty but in the first process."""
+        found = gathered(self.bare(network), optimizer.optimizer, self.holding)
+        return {name: tensor.cpu() for name, tensor in found if self.first}
 
     def write(self, tensors: dict[str, Any], folder: Path) -> None:
         """Into a checkpoint."""
         write_state(tensors, folder)
-
-    def restore(self, network: Any, optimizer: Any, checkpoint: Path) -> None:
-        """Go on from a checkpoint. Raises `TrainError` for one that does not fit."""
-        restored(self.bare(network), optimizer.optimizer, read_state(checkpoint / "state"))
 
     # ---- the rest ---------------------------------------------------------------------------------------------------
 
@@ -149,8 +177,27 @@ class Crew:
         self.accelerator.log(dict(values), step=step)
 
     def close(self) -> None:
-        """Let the trackers end."""
+        """Let the trackers end, and part from the other processes."""
         self.accelerator.end_training()
+
+
+def named_tensors(network: Any) -> Iterator[tuple[str, Any]]:
+    """The state dict of a network with the weights themselves, as who shards them has marked them."""
+    weights = dict(network.named_parameters(remove_duplicate=False))
+    return ((name, weights.get(name, value)) for name, value in network.state_dict().items())
+
+
+def holding_of(config: TrainConfig) -> Replicated:
+    """Who holds which part of weights and moments."""
+    if config.deepspeed:
+        from figeval.training.zero import Zero, configuration
+
+        return Zero(configuration(config))
+    if config.fsdp:
+        from figeval.training.sharded import Sharded
+
+        return Sharded()
+    return Replicated()
 
 
 def crew_of(config: TrainConfig) -> Crew:
@@ -163,19 +210,26 @@ def crew_of(config: TrainConfig) -> Crew:
     if config.mixed_precision != "no" and device != "cuda":
         what = f"--mixed_precision {config.mixed_precision}"
         raise TrainError(f"{what} on {device} is far slower than float32; leave it out")
+    if device == "cpu":
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # or DeepSpeed, where it is installed, warns that it saw no GPU
     from accelerate import Accelerator
 
+    holding = holding_of(config)
+    options = holding.options(device)
     try:
         accelerator = Accelerator(
-            cpu=device == "cpu",
             mixed_precision=config.mixed_precision,
             log_with=list(config.trackers) or None,
             project_dir=str(config.output / "training" / "runs"),
+            **options,
         )
         accelerator.init_trackers("figeval", config=flat(config))
     except ValueError as error:
+        if not config.trackers:
+            raise
         raise TrainError(f"--trackers {','.join(config.trackers)}: {error}") from error
-    return Crew(accelerator, compiled=config.compile)
+    holding.opened()
+    return Crew(accelerator, holding, compiled=config.compile)
 
 
 def device_of(asked: str | None) -> str:

@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, cast
 
 from figeval.errors import TrainError
+from figeval.training.adapters import Adapters, with_adapters
 from figeval.training.batches import Epochs, Share, budget, shares
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Features, Learner
@@ -68,6 +70,7 @@ def train(job: Job, crew: Crew) -> Progress:
         if not progress.complete:
             Session(job, crew, progress).go()
         crew.wait()
+    crew.close()
     return progress
 
 
@@ -101,12 +104,17 @@ class Session:
     def _open(self) -> None:
         """Network and optimizer on the device, as they were left."""
         self.crew.seed(self.job.config.seed, 0)
-        network = self.job.learner.network()
-        self.network, self.optimizer = self.crew.prepare(network, optimizer_of(network, self.job.config))
-        if self.progress.step:
-            self.crew.restore(self.network, self.optimizer, self.job.folder.checkpoint(self.progress.step))
+        network, self.adapters = self._made()
+        checkpoint = self.job.folder.checkpoint(self.progress.step) if self.progress.step else None
+        optimizer = partial(optimizer_of, config=self.job.config)
+        self.network, self.optimizer = self.crew.prepare(network, optimizer, checkpoint)
         if self.crew.first:
             self.job.folder.history(self.progress.step)
+
+    def _made(self) -> tuple[Any, Adapters]:
+        """A network of the learner, with adapters if there are to be any."""
+        network = self.job.learner.network()
+        return network, with_adapters(network, self.job.config)
 
     def _due(self, every: int) -> bool:
         """Whether something that happens every so many steps, and at the end, is to happen now."""
@@ -185,8 +193,9 @@ class Session:
         if self.job.dev is not None:
             scores[LOSS] = self.dev_loss(self.job.dev)
         if self.job.score is not None:
-            whole = self.crew.whole(self.network, self.job.learner)
+            whole = self.crew.whole(self.network, lambda: self._made()[0])
             scores |= self.job.score(self.job.learner.backend(whole), self.crew)
+        scores = {name: value if value is not None and math.isfinite(value) else None for name, value in scores.items()}
         evaluations = [*self.progress.evaluations, Evaluation(step=self.progress.step, scores=scores)]
         best = best_of(evaluations, self.job.criterion)
         self.progress.evaluations = evaluations
@@ -213,7 +222,7 @@ class Session:
         job, progress = self.job, self.progress
         progress.best = best
         tensors = self.crew.state(self.network, self.optimizer)
-        weights = self.crew.weights(self.network)
+        weights = self.adapters.merged(self.crew.weights(self.network))
         if self.crew.first:
             module = self.crew.bare(self.network)
             job.folder.write_checkpoint(
@@ -231,7 +240,6 @@ class Session:
             chosen = self.progress.step if self.progress.best is None else self.progress.best
             self.job.folder.publish(chosen)
             self.job.folder.commit(self.progress)
-        self.crew.close()
 
 
 def counts_of(parts: Sequence[Share]) -> list[float]:

@@ -6,7 +6,7 @@ sessions. Order, learning rate and random numbers are functions of the step and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,62 @@ from figeval.errors import TrainError
 
 FILE = "state.safetensors"
 WEIGHT = "weight"
+STEP = "step"  # an optimizer's counter, all else that it keeps is about single numbers
+Moments = Mapping[str, Any]  # exp_avg … → a tensor
+
+
+class Replicated:
+    """Every process holds all weights and moments: one process alone, or data parallel.
+
+    The other ways to hold them, `Zero` and `Sharded`, answer the same questions. What they answer with is whole, and
+    all processes must ask at the same time.
+    """
+
+    alone = True  # one process can compute with the network while the others do not
+
+    def options(self, device: str) -> dict[str, Any]:
+        """What accelerate is told. Weights without a gradient are found, as a pooler that nobody asks."""
+        from accelerate import DistributedDataParallelKwargs
+
+        return {
+            "cpu": device == "cpu",
+            "kwargs_handlers": [DistributedDataParallelKwargs(find_unused_parameters=True)],
+        }
+
+    def opened(self) -> None:
+        """Nothing to do when accelerate is there."""
+
+    def prepare(self, accelerator: Any, network: Any, optimizer_of: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """Network and optimizer on their devices, wrapped as the processes need it."""
+        network, optimizer = accelerator.prepare(network, optimizer_of(network))
+        return network, optimizer
+
+    def whole(self, tensor: Any) -> Any:
+        """All of a weight, or of a moment, in float32 where it is trained."""
+        return tensor.detach()
+
+    def part(self, tensor: Any, weight: Any) -> Any:
+        """Of a whole moment what this process holds."""
+        return tensor.to(weight.device)
+
+    def moments(self, optimizer: Any, weight: Any) -> dict[str, Any]:
+        """What the optimizer keeps about a weight."""
+        import torch
+
+        kept = optimizer.state.get(weight, {}).items()
+        return {key: self.whole(torch.as_tensor(value)) for key, value in kept if value is not None}
+
+    def remember(self, optimizer: Any, known: Sequence[tuple[Any, Moments]]) -> None:
+        """Give an optimizer what it has kept about weights."""
+        for weight, moments in known:
+            for key, tensor in moments.items():
+                value = counter(tensor) if key == STEP else self.part(tensor, weight)
+                optimizer.state[weight][key] = value
+
+
+def counter(tensor: Any) -> Any:
+    """A counter as its optimizer keeps it: Adafactor as a whole number, AdamW as a tensor on the CPU."""
+    return tensor if tensor.is_floating_point() else tensor.item()
 
 
 def write_state(tensors: dict[str, Any], folder: Path) -> None:
@@ -39,21 +95,16 @@ def trained(network: Any) -> Iterator[tuple[str, Any]]:
     return ((name, weight) for name, weight in network.named_parameters() if weight.requires_grad)
 
 
-def gathered(network: Any, optimizer: Any) -> dict[str, Any]:
-    """Weights and moments of an optimizer whose state is whole in every process."""
-    import torch
-
-    tensors = {}
+def gathered(network: Any, optimizer: Any, holding: Replicated) -> Iterator[tuple[str, Any]]:
+    """Trained weights and their moments, one after the other."""
     for name, weight in trained(network):
-        tensors[f"{name}/{WEIGHT}"] = weight.detach().cpu()
-        for key, value in optimizer.state.get(weight, {}).items():
-            if value is not None:
-                tensors[f"{name}/{key}"] = torch.as_tensor(value).detach().cpu()
-    return tensors
+        yield f"{name}/{WEIGHT}", holding.whole(weight)
+        for key, value in holding.moments(optimizer, weight).items():
+            yield f"{name}/{key}", value
 
 
-def restored(network: Any, optimizer: Any, tensors: dict[str, Any]) -> None:
-    """Put them back. Raises `TrainError` for those of another network."""
+def load_weights(network: Any, tensors: Mapping[str, Any]) -> None:
+    """Put weights back into a network that is not wrapped yet. Raises `TrainError` for those of another network."""
     import torch
 
     weights = dict(trained(network))
@@ -62,14 +113,13 @@ def restored(network: Any, optimizer: Any, tensors: dict[str, Any]) -> None:
     with torch.no_grad():
         for name, weight in weights.items():
             weight.copy_(tensors[f"{name}/{WEIGHT}"])
-    for name, tensor in tensors.items():
-        owner, _, key = name.rpartition("/")
+
+
+def load_moments(network: Any, optimizer: Any, tensors: Mapping[str, Any], holding: Replicated) -> None:
+    """Put the moments back, when network and optimizer are wrapped."""
+    kept: dict[str, dict[str, Any]] = {name: {} for name, _ in trained(network)}
+    for place, tensor in tensors.items():
+        name, _, key = place.rpartition("/")
         if key != WEIGHT:
-            weight = weights[owner]
-            value = tensor.to(weight.device) if tensor.ndim else counter(tensor)
-            optimizer.state[weight][key] = value
-
-
-def counter(tensor: Any) -> Any:
-    """A counter as its optimizer keeps it: Adafactor as a whole number, AdamW as a tensor on the CPU."""
-    return tensor if tensor.is_floating_point() else tensor.item()
+            kept[name][key] = tensor
+    holding.remember(optimizer, [(weight, kept[name]) for name, weight in trained(network)])

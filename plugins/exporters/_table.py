@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord, TaskRecord
 
 
 @dataclass(slots=True)
@@ -63,6 +63,16 @@ def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
             if not task.scores:
                 yield f"{name} has no scores on {task.task}: {task.status}"
             yield from (f"{name} on {task.task}: {warning}" for warning in task.warnings)
+
+
+def chosen(score: ScoreRecord | None) -> bool:
+    """Whether the model was chosen by this score, which gets a mark then."""
+    return score is not None and score.interval == CHOSEN_ON_TEST
+
+
+def any_chosen(runs: Sequence[RunRecord]) -> bool:
+    """Whether a table of these runs has such a mark."""
+    return any(chosen(score) for run in runs for task in run.tasks for score in task.scores)
 
 
 def number(score: ScoreRecord | None) -> str | None:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from figeval.records.schema import RunRecord, ScoreRecord
 
-from ._table import Line, baseline_names, bounds, headings, lines, notes, number
+from ._table import Line, any_chosen, baseline_names, bounds, chosen, headings, lines, notes, number
 
 MISSING = "--"
+MARK = r"$^\dagger$"
 SPECIAL = {
     **{letter: rf"\{letter}" for letter in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -71,6 +72,8 @@ def cell(score: ScoreRecord | None) -> str:
     value, interval = figure(score), bounds(score)
     if value is None:
         return MISSING
+    if chosen(score):
+        return value + MARK
     return value if interval is None else rf"{value} {{\scriptsize {minus(interval)}}}"
 
 
@@ -91,10 +94,12 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
     sizes = sorted({line.n for line in table})
     counts = "" if not sizes else f"$n = {sizes[0]}$" if len(sizes) == 1 else f"$n = {sizes[0]}$ to ${sizes[-1]}$"
     examples = f" on {counts} examples" if counts else ""
+    mark = [f"{MARK}: the model was chosen on this test split, a maximum without an honest interval."]
     return "\n".join(
         [
             f"Scores of {models}{examples}, trivial baselines beside them;",
             r"in brackets the 95\,\% interval, over clusters where examples are not independent.",
+            *(mark if any_chosen(runs) else ()),
         ]
     )
 

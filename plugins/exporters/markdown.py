@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from figeval.records.schema import RunRecord, ScoreRecord
 
-from ._table import Line, baseline_names, bounds, headings, lines, notes, number
+from ._table import Line, any_chosen, baseline_names, bounds, chosen, headings, lines, notes, number
 
 MISSING = "–"
+MARK = "†"
 
 
 def export(runs: Sequence[RunRecord]) -> str:
@@ -34,6 +35,8 @@ def columns(runs: Sequence[RunRecord], found: Sequence[Line]) -> tuple[list[str]
 def remarks(runs: Sequence[RunRecord]) -> Iterator[str]:
     """What stands under the table."""
     yield "95 % intervals in brackets, over clusters where examples are not independent."
+    if any_chosen(runs):
+        yield f"{MARK} the model was chosen on this test split: a maximum, without an honest interval."
     yield from notes(runs)
 
 
@@ -49,8 +52,9 @@ def row(cells: Iterable[str]) -> str:
 
 
 def cell(score: ScoreRecord | None) -> str:
-    """`0.183 [0.058, 0.308]`."""
-    return " ".join(filter(None, (number(score), bounds(score)))) or MISSING
+    """`0.183 [0.058, 0.308]`, `0.183†` where the model was chosen by it."""
+    text = " ".join(filter(None, (number(score), bounds(score)))) or MISSING
+    return text + MARK if chosen(score) else text
 
 
 def plain(text: str) -> str:

@@ -14,3 +14,14 @@ if TYPE_CHECKING:
 def register_learners(register: LearnerRegister) -> None:
     """Protocol, head, factory; the first head of a protocol is its default."""
     register("ranking", "biencoder", f"{__name__}.biencoder:biencoder", "query and candidates apart, all in every step")
+    register("generation", "seq2seq", f"{__name__}.writing:seq2seq", "an encoder-decoder that writes from the inputs")
+    register("generation", "causal", f"{__name__}.writing:causal", "a causal model that writes after the inputs")
+    register("*", "mlm", f"{__name__}.posttraining:mlm", "unlabelled text: words under masks (texts=FILE)")
+    register(
+        "*", "infill", f"{__name__}.posttraining:infill", "unlabelled text: spans, for encoder-decoders (texts=FILE)"
+    )
+    register("ranking", "cross", f"{__name__}.cross:ranking", "query and candidate together, some wrong ones in a step")
+    register("choice", "cross", f"{__name__}.cross:choice", "query and option together, softmax over the options")
+    register("pairs", "cross", f"{__name__}.cross:pairs", "both texts together, a class for each label")
+    register("spans", "span", f"{__name__}.span:span", "start and end in the text beside what is given")
+    register("joint", "joint", f"{__name__}.joint:joint", "one encoder for proverbs and spans")

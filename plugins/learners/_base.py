@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from figeval.errors import ModelError
 
-from .._checkpoint import Checkpoint, load_json, locate
+from .._checkpoint import MODULES, Checkpoint, load_json, locate
+from .._declared import with_declared
 from .._files import weight_files
-from .._loading import input_limit, load_model, load_tokenizer
+from .._loading import input_limit, load_model, load_tokenizer, quiet
 from .._neural import Setup as Loading
 from .._settings import Settings
 from ..encoder import minilm_model
@@ -20,6 +22,7 @@ from ..encoder import minilm_model
 if TYPE_CHECKING:
     from figeval.training.contract import Setup
 
+KNOWN = ("Transformer", "Pooling", "Normalize")  # modules of sentence-transformers
 POOLING = "1_Pooling/config.json"
 POOLING_MODES = {"mean_tokens": "mean", "cls_token": "cls", "lasttoken": "last"}  # sentence-transformers' → ours
 MINILM_LENGTH = 512  # positions; its tokenizer file says 128
@@ -43,20 +46,41 @@ class Base:
         Raises:
             ModelError: the class does not fit, or weights are missing.
         """
-        model = load_model(auto, Loading(Settings(), self.checkpoint, "cpu", "float32"), spare=spare)
+        loading = Loading(Settings(), self.checkpoint, "cpu", "float32")
+        return self.ready(load_model(auto, loading, spare=spare, **self.dropouts()))
+
+    def ready(self, model: Any) -> Any:
+        """The model in training mode, its activations kept or computed twice. Raises `ModelError` if it cannot."""
         if self.setup.gradient_checkpointing:
-            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            if not model.supports_gradient_checkpointing:
+                raise ModelError(f"a {type(model).__name__} cannot do --gradient_checkpointing; leave it out")
+            newer = getattr(model, "activation_checkpointing_enable", None)
+            (newer or model.gradient_checkpointing_enable)({"use_reentrant": False})
         return model.train()
+
+    def dropouts(self) -> dict[str, float]:
+        """Every kind of dropout that the configuration knows, at the value that was asked for."""
+        if self.setup.dropout is None:
+            return {}
+        values = self.config.to_dict().items()
+        named = (name for name, value in values if ("dropout" in name or "pdrop" in name) and isinstance(value, float))
+        return dict.fromkeys(named, self.setup.dropout)
+
+    @cached_property
+    def config(self) -> Any:
+        """The model's configuration."""
+        from transformers import AutoConfig
+
+        return AutoConfig.from_pretrained(self.checkpoint.folder_here())
 
     @cached_property
     def limit(self) -> int | None:
         """The longest input in tokens, as the configuration has it: no weights are loaded for it."""
         import torch
-        from transformers import AutoConfig, AutoModel
+        from transformers import AutoModel
 
-        config = AutoConfig.from_pretrained(self.checkpoint.folder_here())
         with torch.device("meta"):
-            shape = AutoModel.from_config(config)
+            shape = AutoModel.from_config(self.config)
         return input_limit(self.setup.max_length, self.tokenizer.model_max_length, shape)
 
     @property
@@ -73,9 +97,24 @@ class Base:
             return str(self.checkpoint.declared["pooling"])
         if not self.checkpoint.is_sentence_transformer:
             return None
+        self._refuse_modules()
         modes = load_json(self.checkpoint.folder_here() / POOLING) or {}
         named = POOLING_MODES.get(str(modes.get("pooling_mode")), modes.get("pooling_mode"))
         return named or next((ours for mode, ours in POOLING_MODES.items() if modes.get(f"pooling_mode_{mode}")), None)
+
+    def brought(self, settings: Settings, *names: str) -> dict[str, Any]:
+        """What the checkpoint declares of these options. Raises `ModelError` for a declaration that is wrong."""
+        declared = with_declared(settings, self.checkpoint)
+        return {name: value for name in names if (value := getattr(declared, name)) is not None}
+
+    def _refuse_modules(self) -> None:
+        """Raise `ModelError` for layers of sentence-transformers that an encoder with pooling has not."""
+        listed = json.loads((self.checkpoint.folder_here() / MODULES).read_text(encoding="utf-8"))
+        kinds = [str(module["type"]).rpartition(".")[2] for module in listed]
+        if strange := [kind for kind in kinds if kind not in KNOWN]:
+            raise ModelError(
+                f"{self.setup.model!r} has a layer {strange[0]}, which is not trained; take its encoder alone"
+            )
 
     def save(self, model: Any, weights: Mapping[str, Any], prefix: str, folder: Path) -> None:
         """Write a model of transformers, whose weights stand under `prefix`, and its tokenizer.
@@ -83,7 +122,8 @@ class Base:
         The tokenizer is told the longest input of the training, so that what was trained is also what is asked.
         """
         own = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
-        model.save_pretrained(folder, state_dict=own)
+        with quiet():
+            model.save_pretrained(folder, state_dict=own)
         if self.limit is not None:
             self.tokenizer.model_max_length = self.limit
         self.tokenizer.save_pretrained(folder)

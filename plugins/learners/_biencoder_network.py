@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch  # noqa: TID253
@@ -12,6 +13,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: TID253
 from .._batching import free_memory
 from .._networks import COSINE, POOLINGS
 from ._candidates import ranking_losses
+from ._inputs import inputs_of
 
 if TYPE_CHECKING:
     from figeval.training.contract import Batch
@@ -30,34 +32,43 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
         self.pooling = POOLINGS[pooling]
         self.cosine = options.similarity == COSINE
         self.caching = options.caching
-        degree = torch.tensor(options.degree).log()
+        degree = torch.tensor([options.degree]).log()  # (1,): a scalar cannot be sharded
         self.log_temperature = Parameter(degree, requires_grad=options.learn_temperature)
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:
         """Losses (rows,) of the rows of all batches."""
-        encode = self.recomputing if self.crowded([*batches, *beside]) else self.vectors
+        encode = self.economical(self.vectors, [*batches, *beside])
         queries = torch.cat([encode(batch) for batch in batches])
         candidates = torch.cat([encode(batch) for batch in beside])
+        return self.ranked(queries, candidates, batches, beside)
+
+    def ranked(self, queries: Any, candidates: Any, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:
+        """Losses (rows,) from the vectors of all queries and candidates, (rows, d) and (candidates, d)."""
         with torch.autocast(queries.device.type, enabled=False):
             logits = queries @ candidates.T / self.log_temperature.exp()
             return ranking_losses(logits, torch.cat([batch["columns"] for batch in beside]), filled(batches))
 
     def vectors(self, batch: Batch) -> Any:
         """Vectors (rows, d) in float32, of length 1 for cosines."""
-        found = self.pooled(inputs_of(batch)).float()
-        return functional.normalize(found, dim=-1) if self.cosine else found
+        return self.scaled(self.pooled(inputs_of(batch)))
 
     def pooled(self, batch: dict[str, Any]) -> Any:
         """What comes out of the encoder, pooled."""
         output = self.encoder(**batch, return_dict=True)
         return self.pooling(output.last_hidden_state, batch["attention_mask"], output)
 
-    def recomputing(self, batch: Batch) -> Any:
-        """The same vectors; activations are computed again, with the same random numbers, when gradients come back.
+    def scaled(self, vectors: Any) -> Any:
+        """In float32, of length 1 for cosines."""
+        found = vectors.float()
+        return functional.normalize(found, dim=-1) if self.cosine else found
+
+    def economical(self, compute: Callable[[Batch], Any], batches: Sequence[Batch]) -> Callable[[Batch], Any]:
+        """The same function; where the activations of all batches would not fit, it computes them again, with the same
+        random numbers, when gradients come back.
 
         So only one batch's are in memory at a time, however many candidates there are (Gao et al. 2021).
         """
-        return checkpoint(self.vectors, batch, use_reentrant=False)
+        return partial(checkpoint, compute, use_reentrant=False) if self.crowded(batches) else compute
 
     def crowded(self, batches: Sequence[Batch]) -> bool:
         """Whether activations of all batches would not fit."""
@@ -70,11 +81,6 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
         """About what a layer keeps for its gradient (Korthikanti et al. 2022, eq. 1, without attention maps)."""
         config = self.encoder.config
         return 4 * 17 * int(config.hidden_size) * int(config.num_hidden_layers)
-
-
-def inputs_of(batch: Batch) -> dict[str, Any]:
-    """What the encoder reads."""
-    return {name: tensor for name, tensor in batch.items() if name not in ("golds", "columns")}
 
 
 def filled(batches: Sequence[Batch]) -> Any:

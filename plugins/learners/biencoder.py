@@ -22,6 +22,7 @@ from .._tokens import Tokens, tokenize
 from ..encoder import Encoder
 from ._base import Base, base_of
 from ._candidates import hardest, in_step, shared_candidates
+from ._inputs import rectangle
 from ._options import frozen_modules, options_of
 
 if TYPE_CHECKING:
@@ -80,11 +81,7 @@ class RankingFeatures:
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
         """input_ids, attention_mask … (rows, length) and golds (rows, k), filled up with -1."""
-        import torch
-
-        most = max(len(self.golds[row]) for row in rows)
-        golds = [self.golds[row] + [-1] * (most - len(self.golds[row])) for row in rows]
-        return {**self.queries.tensors(rows, "cpu"), "golds": torch.tensor(golds)}
+        return {**self.queries.tensors(rows, "cpu"), "golds": rectangle([self.golds[row] for row in rows])}
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:
         """The candidates of the step; `columns` (rows,) are their numbers."""
@@ -119,6 +116,8 @@ class Biencoder:
 
         encoder = self.base.load(AutoModel, spare="" if self.pooling == "pooler" else "pooler")
         encoder = encoder.get_encoder() if encoder.config.is_encoder_decoder else encoder
+        if self.pooling != "pooler" and getattr(encoder, "pooler", None) is not None:
+            encoder.pooler.requires_grad_(False)  # it gets no gradient, and ZeRO would let it decay
         frozen_modules(encoder, self.options.freeze)
         return encoder
 
@@ -143,10 +142,12 @@ class Biencoder:
         settings = EncoderSettings(pooling=self.pooling, similarity=self.options.similarity)
         device = str(next(network.parameters()).device)
         encoder = Encoder(Loading(settings, self.base.checkpoint, device, "float32"))
-        vars(encoder)["network"] = EncoderNetwork(
-            network.encoder, self.base.tokenizer, self.base.limit, self.pooling, network.pooled
-        )
+        vars(encoder)["network"] = self.read_by(network)
         return encoder
+
+    def read_by(self, network: Any) -> EncoderNetwork:
+        """The encoder of the network, as a backend reads it."""
+        return EncoderNetwork(network.encoder, self.base.tokenizer, self.base.limit, self.pooling, network.pooled)
 
     def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
         """An encoder of transformers with its tokenizer."""
@@ -169,15 +170,20 @@ class Biencoder:
 
 
 def biencoder(setup: Setup) -> Biencoder:
-    """Made from a setup.
+    """Made from a setup; a biencoder that was trained before brings its similarity, as its pooling.
 
     Raises:
         ModelError: no such model, or an unknown option.
         TrainError: it says nothing about pooling, and neither do the options.
     """
-    options = options_of(BiencoderOptions, setup.options)
     base = base_of(setup)
+    brought = base.brought(EncoderSettings(), "similarity")
+    return encoder_of(base, options_of(BiencoderOptions, {**brought, **setup.options}))
+
+
+def encoder_of(base: Base, options: BiencoderOptions) -> Biencoder:
+    """A model with its pooling. Raises `TrainError` where neither it nor the options say what that is."""
     pooling = options.pooling or base.pooling
     if pooling is None:
-        raise TrainError(f"{setup.model!r} declares no pooling; say --head_args pooling=mean (cls, pooler, last)")
+        raise TrainError(f"{base.setup.model!r} declares no pooling; say --head_args pooling=mean (cls, pooler, last)")
     return Biencoder(base, options, pooling)

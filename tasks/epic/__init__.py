@@ -7,7 +7,7 @@ from importlib.resources import files
 import click
 
 from figeval.hookspecs import hookimpl
-from figeval.registry import SourceRegister, TaskRegister
+from figeval.registry import PresetRegister, SourceRegister, TaskRegister
 
 
 @hookimpl
@@ -20,6 +20,12 @@ def register_tasks(register: TaskRegister) -> None:
 def register_sources(register: SourceRegister) -> None:
     """`epic:<name>`; the names are listed in rows.py."""
     register("epic", f"{__name__}.rows:open")
+
+
+@hookimpl
+def register_presets(register: PresetRegister) -> None:
+    """How the paper's models were trained."""
+    register(files(__name__) / "epic.presets.yaml")
 
 
 @hookimpl

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from figeval.hookspecs import hookimpl
-from figeval.registry import SourceRegister, TaskRegister
+from figeval.registry import PresetRegister, SourceRegister, TaskRegister
 
 
 @hookimpl
@@ -18,3 +18,9 @@ def register_tasks(register: TaskRegister) -> None:
 def register_sources(register: SourceRegister) -> None:
     """`impli:<column>`; the columns are listed in rows.py."""
     register("impli", f"{__name__}.rows:open")
+
+
+@hookimpl
+def register_presets(register: PresetRegister) -> None:
+    """How the paper's models were trained."""
+    register(files(__name__) / "impli.presets.yaml")

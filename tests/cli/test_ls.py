@@ -58,6 +58,14 @@ def test_suites_models_metrics_and_routes(cli: Cli) -> None:
     assert [(row["protocol"], row["needs"]) for row in routes] == [("pairs", ["fill"])]
 
 
+def test_heads_and_presets(cli: Cli) -> None:
+    assert ("ranking", "biencoder") in {(row["protocol"], row["name"]) for row in rows(cli, "heads")}
+    assert all(row["summary"] for row in rows(cli, "heads"))
+    (row,) = rows(cli, "presets", "paper:table7-roberta")
+    assert (row["model"], row["settings"]["epochs"], row["owner"]) == ("RoBERTa", 25, "figeval.builtin.tasks.epic")
+    assert row["hyper-parameters"] == "lr 2e-05, 25 epochs, batches of 16, seed 42"
+
+
 def test_plugins(cli: Cli) -> None:
     found = {row["name"]: row for row in rows(cli, "plugins")}
     assert found["figeval.defaults"]["origin"] == "core"

@@ -40,7 +40,7 @@ def test_without_a_command_the_help_goes_to_stderr_as_it_is(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("rnu",), "there is no command 'rnu'; did you mean 'run'?"),
+        (("rnu",), "there is no command 'rnu'; did you mean 'run'"),
         (("run", "--modle", "x"), "--model"),
         (("run", "--task", "mini"), "--tasks"),
         (("run", "--model", "tfidf"), "--tasks"),

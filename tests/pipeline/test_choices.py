@@ -57,6 +57,18 @@ def test_a_suite_of_which_nothing_is_left_is_refused(suite):
         suite.run("both")
 
 
+def test_a_threshold_does_not_part_three_labels(suite):
+    """A model that only scores pairs has no route to three labels: out of a suite they are left, by name refused."""
+    three = PAIRS.replace("labelled", "three").replace("[yes_, no_]", "[yes_, no_, maybe_]")
+    (suite.folder / "three.task.yaml").write_text(three)
+    (suite.folder / "both.suite.yaml").write_text("name: both\ntasks: [labelled, three]\n")
+    suite.backend = Closeness(lambda left, right: 0.7)
+    record = suite.run("both")
+    assert [task.task for task in record.tasks] == ["labelled"]
+    with pytest.raises(CapabilityError, match="cannot answer three"):
+        suite.run("three")
+
+
 # ---- --protocol and --split ------------------------------------------------------------------------------------------
 
 

@@ -116,6 +116,17 @@ def test_rows_are_put_in_order(tmp_path: Path) -> None:
     assert folder.predictions_file("t").stat().st_ino == before
 
 
+def test_rows_of_other_folders_are_taken_in_once(tmp_path: Path) -> None:
+    own, *others = (RunFolder(tmp_path / name) for name in "abc")
+    write(own, [{"id": "3", "of": "a"}])
+    write(others[0], [{"id": "2", "of": "b"}, {"id": "4", "of": "b"}])
+    write(others[1], [{"id": "1", "of": "c"}, {"id": "3", "of": "c"}])
+    with others[0].predictions_file("t").open("a") as file:
+        file.write('{"id": "5", "of')
+    assert own.arrange("t", "12345", others) == 4
+    assert [(row["id"], row["of"]) for row in own.rows("t")] == [("1", "c"), ("2", "b"), ("3", "a"), ("4", "b")]
+
+
 def test_no_room_for_a_smaller_file_leaves_the_larger_one(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     write(folder, [{"id": "1"}, {"id": "2"}])

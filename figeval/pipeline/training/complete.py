@@ -7,20 +7,27 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.run import run
+from figeval.pipeline.training.apart import train_apart
 from figeval.pipeline.training.train import train_here
 from figeval.records.schema import RunRecord
 from figeval.training.config import TrainConfig
+from figeval.training.launch import apart
 
 
 def complete(config: TrainConfig, observer: Any) -> RunRecord | None:
     """Train, and run the tasks of `evaluate`; the record of that run, None if there are none.
 
+    Of several machines the first one evaluates.
+
     Raises:
         FigevalError: something the user can mend.
     """
     harness = Harness(include=config.include_path)
-    train_here(config, harness, observer)
-    return evaluated(config, harness)
+    if apart(config):
+        train_apart(config, observer)
+    else:
+        train_here(config, harness, observer)
+    return evaluated(config, harness) if config.node_rank == 0 else None
 
 
 def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:

@@ -35,7 +35,9 @@ class DevScores:
         plan = next(iter(Planner(config, self.harness, model).plans(task, route)))
         measures = Measures(plan.metrics, task.labels)
         interview = Interview(plan, Respondent(model), route, measures)
+        places = {example.id: place for place, example in enumerate(self.examples)}
         rows = crew.pooled(list(interview.rows(self.examples[crew.process :: crew.processes])))
+        rows.sort(key=lambda row: places[row["id"]])  # as one process has them
         if measures.collective:
             rows = measures.related(rows, plan.settings)
         card = measures.scorecard(strict=task.group is not None)

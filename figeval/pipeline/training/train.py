@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from figeval.metrics.catalogue import Metric
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.training.dev import DevScores
+from figeval.pipeline.training.published import recorded
 from figeval.pipeline.training.splits import Splits, splits_of
 from figeval.records import provenance
 from figeval.taskdef import TaskSpec
@@ -16,11 +20,13 @@ from figeval.taskdef.survey import survey
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Learner, Setup
 from figeval.training.crew import crew_of
-from figeval.training.folder import Progress, TrainFolder, write_json
+from figeval.training.folder import DECLARED, Progress, TrainFolder, write_json
 from figeval.training.learners import load_learners
 from figeval.training.loop import LOSS, Job, Observer, train
 from figeval.training.selection import Criterion
 from figeval.types import JSON
+
+RECORD = "record.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ def settle(config: TrainConfig, harness: Harness, device: str) -> Training:
             max_length=config.max_length,
             tokens_per_batch=config.tokens_per_batch,
             gradient_checkpointing=config.gradient_checkpointing,
+            dropout=config.dropout,
             allow_pickle=config.allow_pickle,
             seed=config.seed,
             device=device,
@@ -64,14 +71,43 @@ def train_here(config: TrainConfig, harness: Harness, observer: Observer) -> Pro
     Raises:
         FigevalError: something the user can mend, before the first step or (a loss that is no number) later.
     """
+    folder = TrainFolder(config.output)
+    done = finished(config, folder)
+    if done is not None:
+        return done
     crew = crew_of(config)
     training = settle(config, harness, crew.device)
-    folder = TrainFolder(config.output)
     job = job_of(training, harness, folder, observer)
     progress = train(job, crew)
     if crew.first:
-        write_json(folder.traces / "record.json", record_of(training, job, progress))
+        declare(config.output, progress)
+        preset = {"preset": recorded(config, harness.host)}
+        write_json(folder.traces / RECORD, record_of(training, job, progress) | preset)
     return progress
+
+
+def finished(config: TrainConfig, folder: TrainFolder) -> Progress | None:
+    """The end of a training that is complete and written down; its model and data are not even opened again."""
+    if not (folder.progress_file.exists() and (folder.traces / RECORD).exists()):
+        return None
+    progress = folder.read()
+    return progress if progress.complete and progress.identity == config.identity() else None
+
+
+def declare(place: Path, progress: Progress) -> None:
+    """Say in figeval.json among how many evaluations the checkpoint was chosen: it was written before the last one."""
+    file = place / DECLARED
+    declared = json.loads(file.read_text(encoding="utf-8"))
+    declared["about"]["evaluations"] = len(progress.evaluations)
+    draft = file.with_suffix(".part")  # not in place: the file is also that of the checkpoint
+    write_json(draft, declared)
+    draft.replace(file)
+
+
+def stored_record(place: Path) -> JSON:
+    """The record of a finished training in this folder."""
+    found: JSON = json.loads((TrainFolder(place).traces / RECORD).read_text(encoding="utf-8"))
+    return found
 
 
 def job_of(training: Training, harness: Harness, folder: TrainFolder, observer: Observer) -> Job:
@@ -80,16 +116,17 @@ def job_of(training: Training, harness: Harness, folder: TrainFolder, observer: 
     by = criterion(training, harness)
     lossy = any(name == LOSS for name, _ in by.metrics)
     scored = bool(splits.dev) and any(name != LOSS for name, _ in by.metrics)
+    features, held_out = learner.features(splits.train), getattr(learner, "held_out", learner.features)
     return Job(
         config=config,
         learner=learner,
-        train=learner.features(splits.train),
-        ids=[example.id for example in splits.train],
+        train=features,
+        ids=getattr(features, "ids", None) or [example.id for example in splits.train],
         criterion=by,
         folder=folder,
         observer=observer,
         about=partial(about, training),
-        dev=learner.features(splits.dev) if splits.dev and lossy else None,
+        dev=held_out(splits.dev) if splits.dev and lossy else None,
         score=DevScores(training.task, splits.dev, harness) if scored else None,
     )
 
@@ -97,7 +134,11 @@ def job_of(training: Training, harness: Harness, folder: TrainFolder, observer: 
 def criterion(training: Training, harness: Harness) -> Criterion:
     """What checkpoints are compared by: what was asked for, or the learner's, or all metrics of the task in order."""
     asked = training.config.select_by or training.learner.select_by
-    names = (asked,) if asked else training.task.metrics
+    return criterion_of((asked,) if asked else training.task.metrics, harness)
+
+
+def criterion_of(names: Sequence[str], harness: Harness) -> Criterion:
+    """Metrics in order, with their directions. Raises `UnknownName` for one that is none."""
     return Criterion(metrics=tuple((name, higher_is_better(name, harness)) for name in names))
 
 

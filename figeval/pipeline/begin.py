@@ -1,0 +1,124 @@
+"""The record of a run: a new one, or that of the same run cut short, provided that it asked the same questions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from figeval.backends.models import Model
+from figeval.config import RunConfig
+from figeval.errors import RecordError
+from figeval.pipeline.plan import Plan
+from figeval.pipeline.scoring import Measures
+from figeval.records import provenance
+from figeval.records.folder import RunFolder
+from figeval.records.schema import ModelRecord, RunRecord, TaskRecord
+from figeval.taskdef import TaskSpec
+
+
+def begin(folder: RunFolder, config: RunConfig, model: Model, plans: list[Plan]) -> RunRecord:
+    """The record to go on with: a new one, or the stored one of the same run.
+
+    Raises:
+        RecordError: the folder holds another run, or data, prompts, route or weights have changed since.
+    """
+    fresh = RunRecord(
+        identity=config.identity(),
+        status="running",
+        started=provenance.now(),
+        command=sys.argv[1:],
+        config=config.record(),
+        model=ModelRecord(
+            name=model.name,
+            backend=model.backend_name,
+            options=dict(model.options),
+            capabilities=sorted(model.offers),
+            fingerprint=model.fingerprint(),
+        ),
+        provenance=provenance.collect(),
+    )
+    stored = folder.read()
+    if stored is None:
+        fresh.tasks = [_task_record(plan, config) for plan in plans]
+        folder.write(fresh)
+        return fresh
+    if config.fresh:
+        raise RecordError(f"{folder.path} holds a run and --fresh deletes nothing; choose another --output_path")
+    _check_same(folder.path, stored, fresh)
+    fresh.started = stored.started
+    known = {task.task: task for task in stored.tasks}
+    fresh.tasks = [_resumed(folder.path, known.get(plan.name), _task_record(plan, config)) for plan in plans]
+    return fresh
+
+
+def _check_same(path: Path, stored: RunRecord, fresh: RunRecord) -> None:
+    if stored.identity != fresh.identity:
+        before = f"{stored.config.get('model')} on {','.join(stored.config.get('tasks', []))}"
+        raise RecordError(f"{path} holds another run ({before}); choose another --output_path")
+    if stored.model.fingerprint != fresh.model.fingerprint:
+        raise RecordError(f"{path}: the weights of {fresh.model.name} changed since; choose another --output_path")
+
+
+def _task_record(plan: Plan, config: RunConfig) -> TaskRecord:
+    return TaskRecord(
+        task=plan.name,
+        kind=plan.variant.kind,
+        of=plan.task.name if plan.variant.name else None,
+        variant=plan.variant.name or None,
+        version=plan.task.version,
+        protocol=plan.task.protocol,
+        route=plan.route.name,
+        status="running",
+        n=plan.n,
+        available=plan.available.n,
+        examples_sha256=plan.available.sha256,
+        template=plan.template.name if plan.template else None,
+        template_sha256=plan.template.sha256 if plan.template else None,
+        extractor=plan.extractor,
+        settings=plan.settings,
+        predictions=f"predictions/{plan.name}.jsonl",
+        warnings=_warnings(plan, config),
+    )
+
+
+def _warnings(plan: Plan, config: RunConfig) -> list[str]:
+    """What a reader of the number has to know."""
+    found = []
+    model = config.model.rstrip("/").rpartition("/")[2].rpartition(":")[2]
+    if model in plan.task.built_with:
+        found.append(f"the wrong options were picked with the help of {model}, which is punished by construction")
+    own = plan.task.template
+    if own is not None and plan.template is not None and plan.template.name != own:
+        blocks = " and ".join(repr(block) for block in sorted(plan.route.blocks))
+        found.append(f"{own} has not the block {blocks} of {plan.route.name}; asked with {plan.template.name}")
+    if plan.n < plan.available.n and Measures(plan.metrics, plan.task.labels).collective:
+        found.append(f"some metrics depend on all {plan.available.n} examples, and --limit leaves {plan.n}: no results")
+    return found
+
+
+def warnings_of_run(plans: list[Plan], left_out: list[TaskSpec], config: RunConfig) -> Iterator[str]:
+    """What a reader of all the numbers has to know."""
+    cut = {plan.task.name for plan in plans if plan.n < plan.available.n}
+    if cut:
+        tasks = {plan.task.name for plan in plans}
+        yield f"--limit {config.limit}: the first examples of {len(cut)} of {len(tasks)} tasks, not a random sample"
+    if left_out:
+        names = ", ".join(task.name for task in left_out)
+        yield f"left out, since such a model cannot answer them: {names}; name one in --tasks to hear why"
+
+
+SAME = ("version", "route", "n", "examples_sha256", "template_sha256", "settings")
+
+
+def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRecord:
+    """The stored record of a task, provided that it asked the same question."""
+    if stored is None:
+        return fresh
+    if stored.extractor != fresh.extractor:
+        raise RecordError(f"{path}: the answers to {fresh.task} were read by an older extractor; `figeval rescore` it")
+    changed = [key for key in SAME if getattr(stored, key) != getattr(fresh, key)]
+    if changed:
+        what = " and ".join(key.removesuffix("_sha256") for key in changed)
+        raise RecordError(f"{path}: {what} of {fresh.task} changed since this run began; choose another --output_path")
+    return stored.model_copy(update={"warnings": fresh.warnings, "error": None})

@@ -1,0 +1,74 @@
+"""Which row of a preset a training takes, and what is said of it: in a line, and in the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from figeval import plugins
+from figeval.errors import TrainError
+from figeval.plugins import Host
+from figeval.training.config import TrainConfig
+from figeval.training.described import described
+from figeval.training.folder import DECLARED
+from figeval.training.presets import SENTENCES, Preset, load_presets
+from figeval.types import JSON
+from figeval.yamlfile import read_mapping
+
+
+def names_of(model: str) -> list[str]:
+    """The name of a model, in small letters, and that of what it was trained from: rows are found by either.
+
+    A joint model begins with a fine-tuned one, and its row is that of the checkpoint this came from.
+    """
+    return [Path(one).name.lower() for one in _line_of(model)]
+
+
+def _line_of(model: str) -> Iterator[str]:
+    """A model, what it was trained from, and so on; each folder once."""
+    seen: set[str] = set()
+    while model and model not in seen:
+        seen.add(model)
+        yield model
+        file = Path(model) / DECLARED
+        about: Any = read_mapping(file, TrainError).get("about") if file.is_file() else None
+        model = str((about or {}).get("trained_from") or "")
+
+
+def row_of(name: str, task: str, model: str, host: Host | None = None) -> Preset:
+    """The row that `--preset NAME` means for this task and model.
+
+    Raises:
+        UnknownName, TrainError: there is no such preset, or none of its rows fits.
+    """
+    return load_presets(host or plugins.host()).choose(name, task, names_of(model))
+
+
+def told(config: TrainConfig, host: Host | None = None) -> str | None:
+    """Which row was taken, and how far it is from what was published; None without a preset."""
+    if config.preset is None:
+        return None
+    preset = row_of(config.preset, config.task, config.model, host)
+    of = f"{preset.own.model}, {preset.table.source}"
+    parts = [f"--preset {preset.full_name} ({of})"]
+    if not preset.is_of(names_of(config.model)):
+        parts.append(f"not {config.model} but {preset.own.checkpoint} was trained so")
+    count = sum(len(preset.sentences(kind)) for kind in SENTENCES)
+    if count:
+        parts.append(f"{count} remarks on what differs: figeval show {preset.full_name}")
+    return "; ".join(parts)
+
+
+def recorded(config: TrainConfig, host: Host | None = None) -> JSON | None:
+    """What the record of a training says of its preset; `changed` are the fields that something else set since."""
+    if config.preset is None:
+        return None
+    preset = row_of(config.preset, config.task, config.model, host)
+    return {**described(preset), "exact": preset.is_of(names_of(config.model)), "changed": changed(config, preset)}
+
+
+def changed(config: TrainConfig, preset: Preset) -> list[str]:
+    """The fields that differ from the row."""
+    as_published = TrainConfig.model_validate({**config.model_dump(), **preset.settings})
+    return [name for name in preset.settings if getattr(config, name) != getattr(as_published, name)]

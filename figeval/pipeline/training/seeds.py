@@ -1,0 +1,84 @@
+"""The runs of several seeds as one table: mean, standard deviation, and an interval over other seeds and examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from figeval.metrics.intervals import Interval
+from figeval.metrics.seeds import interval_over_seeds, over_seeds
+from figeval.pipeline.stored import Values, stored_values
+from figeval.records.folder import RunFolder
+from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord
+from figeval.records.sweep import SeedScore
+
+Runs = Mapping[int, RunRecord]
+
+
+def scores_of(runs: Runs, folders: Mapping[str, Path]) -> list[SeedScore]:
+    """A line per task and metric; `folders` has the run of each seed."""
+    return [_score(task, found, folders) for task, found in _by_metric(runs)]
+
+
+def _by_metric(runs: Runs) -> Iterator[tuple[str, dict[str, ScoreRecord]]]:
+    """(task, its score of each seed), in the order of the first run."""
+    first = next(iter(runs.values()), None)
+    for task in first.tasks if first is not None else ():
+        for score in task.scores:
+            found = {str(seed): _of(run, task.task, score.metric) for seed, run in runs.items()}
+            yield task.task, {seed: one for seed, one in found.items() if one is not None}
+
+
+def _of(run: RunRecord, task: str, metric: str) -> ScoreRecord | None:
+    scores = (score for one in run.tasks if one.task == task for score in one.scores)
+    return next((score for score in scores if score.metric == metric), None)
+
+
+def _score(task: str, found: Mapping[str, ScoreRecord], folders: Mapping[str, Path]) -> SeedScore:
+    values = {seed: score.value for seed, score in found.items()}
+    known = [value for value in values.values() if value is not None]
+    whole = over_seeds(known) if known and len(known) == len(folders) else None
+    first = next(iter(found.values()))
+    interval = _interval(task, found, folders)
+    return SeedScore(
+        task=task,
+        metric=first.metric,
+        n=first.n,
+        values=values,
+        mean=whole.mean if whole else None,
+        sd=whole.sd if whole else None,
+        low=interval.low,
+        high=interval.high,
+        interval=interval.method,
+    )
+
+
+def _interval(task: str, found: Mapping[str, ScoreRecord], folders: Mapping[str, Path]) -> Interval:
+    """Of a mean over examples that all seeds have answered alike; there is none of anything else."""
+    first = next(iter(found.values()))
+    if any(score.interval == CHOSEN_ON_TEST for score in found.values()):
+        return Interval(CHOSEN_ON_TEST)
+    tables = [stored_values(RunFolder(folders[seed]), task, first.metric) for seed in found]
+    if not all(tables):
+        return Interval("none: no mean over examples")
+    answered = [{example for example, (value, _) in table.items() if value is not None} for table in tables]
+    if any(ids != answered[0] for ids in answered):
+        return Interval("none: not the same examples answered")
+    ids = sorted(answered[0])
+    values = [_values(table, ids) for table in tables]
+    bounds = (0.0, 1.0) if all(0 <= value <= 1 for row in values for value in row) else None
+    return interval_over_seeds(values, [tables[0][example][1] for example in ids], bounds)
+
+
+def _values(table: Values, ids: list[str]) -> list[float]:
+    return [value for value in (table[example][0] for example in ids) if value is not None]
+
+
+def warnings_of(runs: Runs) -> list[str]:
+    """What the runs warn of, each sentence once."""
+    found = (
+        warning
+        for run in runs.values()
+        for warning in (*run.warnings, *(f"{task.task}: {text}" for task in run.tasks for text in task.warnings))
+    )
+    return list(dict.fromkeys(found))

@@ -1,0 +1,23 @@
+"""torchrun, with one line on stdout when processes have failed: which of them, and with which exit code each."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+
+def main() -> None:
+    """Like `torchrun ARGUMENTS …`, whose own report is for people."""
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import parse_args, run
+
+    try:
+        run(parse_args(sys.argv[1:]))
+    except ChildFailedError as error:
+        codes = {process: failure.exitcode for process, failure in error.failures.items()}
+        print(json.dumps({"ended": [codes]}), flush=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""LoRA (Hu et al. 2022) through peft: small matrices beside frozen ones are trained, and folded into them in the end.
+
+Trained are the adapters, and whatever is new: modules of the learner outside any pretrained model, heads on a
+pretrained body that do not predict words (those came with the body), and children of the model that the network names
+in an attribute `fresh`. Everything else is frozen. A checkpoint has the names that it would have without adapters, so
+whoever reads it need not know of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from figeval.errors import TrainError
+from figeval.training.config import TrainConfig
+
+NAME = "default"  # peft's own for the first adapter of a module
+BASE = "base_layer"
+
+
+@dataclass(frozen=True, slots=True)
+class Adapters:
+    """The adapters of a network: module → whether its matrix is stored as (in, out), as GPT-2 does."""
+
+    modules: Mapping[str, bool] = field(default_factory=dict)
+    scale: float = 1.0
+
+    def merged(self, weights: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A state dict without adapters: W + scale · B A in the place of W; tensors are on one device."""
+        if not self.modules:
+            return weights
+        folded = {}
+        for name, tensor in weights.items():
+            module, _, last = name.rpartition(f".{BASE}.")
+            if module not in self.modules:
+                folded[name] = tensor
+            elif last == "weight":
+                folded[f"{module}.{last}"] = tensor + self._change(weights, module).to(tensor.dtype)
+            else:
+                folded[f"{module}.{last}"] = tensor
+        return {name: tensor for name, tensor in folded.items() if not self._is_adapter(name)}
+
+    def _change(self, weights: Mapping[str, Any], module: str) -> Any:
+        down, up = (weights[f"{module}.lora_{matrix}.{NAME}.weight"].float() for matrix in "AB")
+        change = self.scale * (up @ down)
+        return change.T if self.modules[module] else change
+
+    def _is_adapter(self, name: str) -> bool:
+        module, found, _ = name.partition(".lora_")
+        return bool(found) and module in self.modules
+
+
+def with_adapters(network: Any, config: TrainConfig) -> Adapters:
+    """Put adapters into the pretrained models of a network, if that was asked for, and freeze what they stand beside.
+
+    Raises:
+        TrainError: peft is not installed, there is no such module, or nothing pretrained to put one into.
+    """
+    if config.lora is None:
+        return Adapters()
+    bases = list(pretrained(network))
+    if not bases:
+        raise TrainError("--lora: the network has no model of transformers to put adapters into; leave it out")
+    for base in bases:
+        learnt = new_weights(base, getattr(network, "fresh", ()))
+        base.requires_grad_(False)
+        inject(base.base_model, config)
+        check_targets(base)
+        for weight in learnt:
+            weight.requires_grad_(True)
+    adapted = {name: module for name, module in network.named_modules() if hasattr(module, BASE)}
+    turned = {name: bool(getattr(module, "fan_in_fan_out", False)) for name, module in adapted.items()}
+    return Adapters(turned, alpha_of(config) / config.lora)
+
+
+def alpha_of(config: TrainConfig) -> float:
+    """What the scale of adapters is, times their rank."""
+    return config.lora_alpha or 2.0 * (config.lora or 0)
+
+
+def pretrained(network: Any) -> Iterator[Any]:
+    """The models of transformers in a network that are not part of one another."""
+    from transformers import PreTrainedModel
+
+    inside: tuple[str, ...] = ()
+    for name, module in network.named_modules():
+        if isinstance(module, PreTrainedModel) and not f"{name}.".startswith(inside or ("\0",)):
+            inside = (*inside, f"{name}." if name else "")
+            yield module
+
+
+def new_weights(base: Any, fresh: Sequence[str]) -> list[Any]:
+    """The weights of a model that were not pretrained: of the children that the learner names, and of heads that stand
+    on its body, unless they predict words. What they share with the body was.
+    """
+    body = base.base_model
+    new_heads = body is not base and base.get_output_embeddings() is None
+    children = [child for name, child in base.named_children() if name in fresh or (new_heads and child is not body)]
+    known = set(map(id, body.parameters()))
+    return [weight for child in children for weight in child.parameters() if id(weight) not in known]
+
+
+def check_targets(base: Any) -> None:
+    """Raise `TrainError` for an adapter that could not be folded into its matrix: an embedding's, or that of a matrix
+    which is an embedding as well.
+    """
+    for name, module in base.named_modules():
+        if hasattr(module, BASE) and (NAME not in module.lora_A or module is base.get_output_embeddings()):
+            raise TrainError(f"--lora_targets: {name} is no linear layer of its own; name others")
+
+
+def inject(body: Any, config: TrainConfig) -> None:
+    """Adapters for the modules that were named, else for those that peft knows of such a model, else for all matrices.
+
+    Raises:
+        TrainError: peft is not installed, or the body has none of the modules.
+    """
+    try:
+        from peft import LoraConfig, inject_adapter_in_model
+        from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN
+    except ImportError as error:
+        raise TrainError(f"--lora needs peft ({error}): pip install 'figeval[lora]'") from error
+    targets = list(config.lora_targets) or KNOWN.get(body.config.model_type, "all-linear")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it turned GPT-2's matrices round, which it is to do
+            inject_adapter_in_model(
+                LoraConfig(r=config.lora, lora_alpha=alpha_of(config), target_modules=targets), body
+            )
+    except ValueError as error:
+        raise TrainError(f"--lora_targets: {' '.join(str(error).split())[:200]}") from error

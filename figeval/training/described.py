@@ -1,0 +1,63 @@
+"""A row of a preset as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from figeval.training.presets import SENTENCES, Preset
+from figeval.types import JSON
+
+HEADINGS = {
+    "as_released": "what the released code does otherwise",
+    "not_reproduced": "what was done and is not done here",
+    "unknown": "what is stated nowhere",
+}
+
+
+def described(preset: Preset) -> JSON:
+    """All of a row."""
+    return {
+        "name": preset.full_name,
+        "source": preset.table.source,
+        "tasks": list(preset.table.tasks),
+        "model": preset.own.model,
+        "checkpoint": preset.own.checkpoint,
+        "printed": preset.printed,
+        "settings": preset.settings,
+        **{kind: preset.sentences(kind) for kind in SENTENCES},
+    }
+
+
+def sections(row: JSON) -> Iterator[tuple[str, list[str]]]:
+    """Heading and lines of all that is to be said of a row (`described`)."""
+    printed, settings = flat(row["printed"]), flat(row["settings"])
+    filled_in = {name: value for name, value in settings.items() if name not in printed}
+    for heading, values in (("published", printed), ("filled in from the released code", filled_in)):
+        if values:
+            yield heading, [f"{name} {value}" for name, value in values.items()]
+    yield from ((heading, row[kind]) for kind, heading in HEADINGS.items() if row[kind])
+
+
+def flat(settings: JSON) -> dict[str, str]:
+    """Settings as they would be typed, options of a head one by one."""
+    options = {f"head_args {name}": value for name, value in settings.get("head_args", {}).items()}
+    values = {name: value for name, value in settings.items() if name != "head_args"} | options
+    return {name: as_typed(value) for name, value in values.items()}
+
+
+def as_typed(value: Any) -> str:
+    """A value as flags take it."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+
+
+def numbers(settings: JSON) -> str:
+    """The main ones in a few words: `lr 2e-05, 25 epochs, batches of 16, seed 42`."""
+    rate = settings.get("lr")
+    parts = [f"lr {rate:g}" if rate else str(settings.get("optimizer"))]
+    parts.append(f"{settings['epochs']} epochs" if "epochs" in settings else "")
+    parts.append(f"batches of {settings['batch_size']}" if "batch_size" in settings else "")
+    parts.append(f"seed {settings['seed']}" if "seed" in settings else "")
+    return ", ".join(filter(None, parts))

@@ -1,0 +1,92 @@
+"""A batch script for SLURM: the same command on every machine of a job, and back into the queue when time is over.
+
+A script, and not submitit: what is started is a command line, which goes on where it stopped by itself. submitit would
+pickle a function, and its checkpoints a second way to go on. A script can also be read and changed before it is sent.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from string import Template
+
+from figeval.training.config import TrainConfig
+
+MASTER = "of.the.job:29500"  # what a config has until the job knows
+NOTICE = 120  # seconds before the end of its time in which a job is told
+SCRIPT = Template(
+    """\
+#!/bin/bash
+# Written by figeval train --slurm. Add what your cluster asks for: --account, --partition, --mem …
+#SBATCH --job-name=$name
+#SBATCH --nodes=$nodes
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=$cpus
+$gpus#SBATCH --time=24:00:00
+#SBATCH --requeue
+#SBATCH --signal=B:USR1@$notice
+#SBATCH --output=$log
+#SBATCH --open-mode=append
+
+set -euo pipefail
+cd $folder
+
+# The time is nearly over. Back into the queue: the same command goes on from the last checkpoint.
+again() {
+    kill -TERM "$$step" 2> /dev/null || true
+    wait "$$step" || true
+    scontrol requeue "$$SLURM_JOB_ID"
+    exit 0
+}
+trap again USR1
+$master
+srun --kill-on-bad-exit=1 $command &
+step=$$!
+wait "$$step"
+"""
+)
+MEETING = """
+# The processes meet on the first machine, at a port that is another one for every job.
+read -r first < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+master="$first:$((20000 + SLURM_JOB_ID % 20000))"
+"""
+# srun starts one of these on every machine, where SLURM_NODEID is known
+ON_EACH = 'bash -c \'exec "$@" --node_rank "$SLURM_NODEID"\' figeval'
+
+
+def script(config: TrainConfig, arguments: Sequence[str], folder: Path, *, cpus: int = 4) -> str:
+    """The script of a training.
+
+    `arguments` are those of `figeval`, as they were typed in `folder`, which is on a disk that all machines see; `cpus`
+    are those of one process.
+    """
+    several = config.nodes > 1
+    command = shlex.join([sys.executable, "-m", "figeval", *without(arguments, "--slurm")])
+    if several:
+        command = f'{ON_EACH} {command} --master "$master"'
+    return SCRIPT.substitute(
+        name=re.sub(r"[^\w.-]+", "-", f"figeval-{config.output.name}"),
+        nodes=config.nodes,
+        cpus=config.processes * cpus,
+        gpus="" if config.device == "cpu" else f"#SBATCH --gpus-per-node={config.processes}\n",
+        notice=NOTICE,
+        log=shlex.quote(f"{folder / config.output}-slurm-%j.log"),
+        folder=shlex.quote(str(folder)),
+        master=MEETING if several else "",
+        command=command,
+    )
+
+
+def without(arguments: Sequence[str], flag: str) -> list[str]:
+    """The arguments without a flag and its value."""
+    rest = iter(arguments)
+    kept = []
+    for argument in rest:
+        if argument == flag:
+            next(rest, None)
+        elif not argument.startswith(f"{flag}="):
+            kept.append(argument)
+    return kept

@@ -1,0 +1,152 @@
+"""Weights, gradients and moments in parts, one in each process: DeepSpeed's ZeRO (Rajbhandari et al. 2020).
+
+ZeRO lays all weights of a group end to end and cuts that. `deepspeed.utils` says which part belongs to which weight.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from figeval.errors import TrainError
+from figeval.training.config import TrainConfig
+from figeval.training.state import STEP, Moments, Replicated
+
+STAGES = {"zero2": 2, "zero3": 3}
+OURS = ("optimizer", "scheduler")  # of a DeepSpeed configuration, that figeval brings itself
+
+
+class Zero(Replicated):
+    """Stage 3 parts weights too, so that no process can compute without the others."""
+
+    def __init__(self, configuration: dict[str, Any]) -> None:
+        self.configuration = configuration
+        self.alone = stage(configuration) < 3
+
+    def options(self, device: str) -> dict[str, Any]:
+        """The plugin, and gloo between the processes of a CPU; told of a CPU, accelerate would not ask DeepSpeed."""
+        from accelerate import DeepSpeedPlugin, InitProcessGroupKwargs
+
+        plugin = DeepSpeedPlugin(hf_ds_config=self.configuration, zero3_init_flag=False)
+        gloo = [InitProcessGroupKwargs(backend="gloo")] if device == "cpu" else []
+        return {"deepspeed_plugin": plugin, "kwargs_handlers": gloo}
+
+    def opened(self) -> None:
+        """A network is made whole and parted afterwards: what trains it looks at its shapes."""
+        from transformers.integrations import unset_hf_deepspeed_config
+
+        unset_hf_deepspeed_config()
+
+    def whole(self, tensor: Any) -> Any:
+        """Gathered in every process; of weights that are trained in half precision, the float32 master."""
+        from deepspeed.runtime.zero import GatheredParameters
+        from deepspeed.utils import safe_get_full_fp32_param
+
+        if tensor.requires_grad:
+            return safe_get_full_fp32_param(tensor).detach()
+        if not hasattr(tensor, "ds_id"):
+            return tensor.detach()
+        with GatheredParameters([tensor]):
+            return tensor.detach().clone()
+
+    def moments(self, optimizer: Any, weight: Any) -> dict[str, Any]:
+        """Gathered in every process; the counter is that of the first part, since all parts step together."""
+        import torch
+        from deepspeed.utils import safe_get_full_optimizer_state
+
+        mapping = getattr(weight, "_hp_mapping", None)  # not in stage 3, nor where no part of it is held
+        if mapping is not None and not mapping.optim_fragment:
+            link(optimizer)
+        part = next(partitions(optimizer))
+        state = optimizer.optimizer.state[part]
+        names = [key for key, value in state.items() if torch.is_tensor(value) and value.shape == part.shape]
+        found = {key: safe_get_full_optimizer_state(weight, key).detach() for key in names}
+        return found | ({STEP: torch.as_tensor(state[STEP]).clone()} if STEP in state else {})
+
+    def remember(self, optimizer: Any, known: Sequence[tuple[Any, Moments]]) -> None:
+        """Make room for moments in every part, and fill it weight by weight."""
+        from deepspeed.utils import safe_set_full_optimizer_state
+
+        self._make_room(optimizer, {key: tensor for _, moments in known for key, tensor in moments.items()})
+        for weight, moments in known:
+            for key, tensor in moments.items():
+                if key != STEP:
+                    safe_set_full_optimizer_state(weight, tensor.to(weight.device), key)
+
+    def _make_room(self, optimizer: Any, like: Moments) -> None:
+        """An optimizer makes its state with its first step; here it must be there before."""
+        import torch
+
+        state = optimizer.optimizer.state
+        for part in partitions(optimizer):
+            state[part] = {
+                key: tensor.clone() if key == STEP else torch.zeros_like(part) for key, tensor in like.items()
+            }
+        if self.alone:
+            link(optimizer)
+
+
+def link(optimizer: Any) -> None:
+    """Let weights know where their moments are, in stages 1 and 2.
+
+    DeepSpeed (0.19) does so after the first step of the first group, when the other groups have no moments yet.
+    """
+    from deepspeed.utils import lazy_init_hp_params_optimizer_state
+
+    for weights, part in zip(optimizer.bit16_groups, partitions(optimizer), strict=True):
+        lazy_init_hp_params_optimizer_state(weights, part, optimizer.optimizer.state)
+
+
+def partitions(optimizer: Any) -> Iterator[Any]:
+    """What this process holds of the weights of every group, each as one vector in float32."""
+    older = getattr(optimizer, "single_partition_of_fp32_groups", None)
+    yield from optimizer.fp32_partitioned_groups_flat if older is None else older
+
+
+def configuration(config: TrainConfig) -> dict[str, Any]:
+    """The configuration that DeepSpeed gets: a stage of ZeRO or a file, and what the loop decides.
+
+    The loop says itself when a step is whole, so batch sizes mean nothing.
+
+    Raises:
+        TrainError: a file that cannot be read, or one that decides what is decided here.
+    """
+    asked = config.deepspeed or ""
+    base = {"zero_optimization": {"stage": STAGES[asked]}} if asked in STAGES else read(Path(asked), config)
+    return {
+        **base,
+        "train_micro_batch_size_per_gpu": 1,
+        "train_batch_size": "auto",
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": config.clip or 0.0,
+        "zero_allow_untested_optimizer": True,
+        "bf16": {"enabled": config.mixed_precision == "bf16"},
+        "fp16": {**base.get("fp16", {}), "enabled": config.mixed_precision == "fp16"},
+    }
+
+
+def read(file: Path, config: TrainConfig) -> dict[str, Any]:
+    """A configuration file of DeepSpeed. Raises `TrainError` if it is none, or decides too much."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        what = f"{' and '.join(STAGES)} are known, and JSON files of DeepSpeed"
+        raise TrainError(f"--deepspeed {file} cannot be read ({error}); {what}") from error
+    if not isinstance(found, dict):
+        raise TrainError(f"{file} is no configuration of DeepSpeed; it must be an object")
+    for name in OURS:
+        if name in found:
+            raise TrainError(f"{file}: {name!r} is figeval's own; take it out and use --{name}, --lr …")
+    for half in ("bf16", "fp16"):
+        if found.get(half, {}).get("enabled") is True and config.mixed_precision != half:
+            raise TrainError(f"{file} turns on {half}; say --mixed_precision {half}, or take it out")
+    if stage(found) < 1:
+        raise TrainError(f"{file}: zero_optimization.stage is not 1, 2 or 3; without it leave --deepspeed out")
+    return found
+
+
+def stage(configuration: dict[str, Any]) -> int:
+    """How much is parted: 1 moments, 2 gradients too, 3 weights too."""
+    return int(configuration.get("zero_optimization", {}).get("stage", 0))

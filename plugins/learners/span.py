@@ -1,0 +1,157 @@
+"""A head that points: where the stretch that stands for a given one begins and ends (Ghosh and Srivastava 2022, 5.2).
+
+The loss is the cross-entropy of the right start and that of the right end, each over the tokens of the text alone:
+there the best span is searched later. Of a text that is too long, training reads the one window that shows most of the
+right stretch, and among several that show the whole the one with most around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from figeval.types import JSON, Example, SpanExample, SpanQuery
+
+from .._checkpoint import ends
+from .._declared import with_declared
+from .._neural import Setup as Loading
+from .._passages import Passages
+from ..spans import FULL, SECOND, SpanFinder, SpanSettings, passages_of
+from ..spans import SpanNetwork as Loaded
+from ._base import Base, base_of
+from ._heads import fresh_head
+from ._inputs import Alone
+from ._options import frozen_modules, options_of
+from ._span_targets import Answer, answer_in, gold_tokens, inside, searched
+
+if TYPE_CHECKING:
+    from figeval.training.contract import Batch, Setup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanOptions:
+    """`text` is the place of the text beside the question, first or second; `question` is what that is made of: full
+    (the proverb and the given stretch of it), given, or none (as in the authors' code). `max_span` is the longest
+    answer in tokens, when the model is asked. `freeze` names modules that are not trained, a+b.
+    """
+
+    text: str | None = None
+    question: str | None = None
+    max_span: int | None = None
+    freeze: str = ""
+
+
+class SpanFeatures(Alone):
+    """One window of each text, and the right stretch in it."""
+
+    def __init__(self, passages: Passages, examples: Sequence[SpanExample]) -> None:
+        self.passages = passages
+        own: list[list[int]] = [[] for _ in examples]
+        for row, window in enumerate(passages.windows):
+            own[window.owner].append(row)
+        found = [best_window(passages, rows, one) for rows, one in zip(own, examples, strict=True)]
+        self.rows, self.answers = [row for row, _ in found], [answer for _, answer in found]
+        self.searched = [searched(passages, row, one.text) for row, one in zip(self.rows, examples, strict=True)]
+        lengths = passages.tokens.lengths
+        self.lengths = [lengths[row] for row in self.rows]
+        self.truncated = sum(len(rows) > 1 for rows in own)
+
+    def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
+        """input_ids, attention_mask … and searched (rows, length), answers (rows, 2)."""
+        import torch
+
+        inputs = self.passages.tokens.tensors([self.rows[row] for row in rows], "cpu")
+        answers = torch.tensor([(self.answers[row].first, self.answers[row].last) for row in rows])
+        length = inputs["input_ids"].shape[1]
+        return {**inputs, "searched": inside([self.searched[row] for row in rows], length), "answers": answers}
+
+
+def best_window(passages: Passages, rows: Sequence[int], example: SpanExample) -> tuple[int, Answer]:
+    """The input, of these, that shows most of the right stretch, then most around it; and the stretch in it.
+
+    Raises:
+        TrainError: there is no stretch, or no token in it.
+    """
+    tokens = gold_tokens(example, passages.places[passages.windows[rows[0]].owner] if rows else ())
+    answers = ((row, answer_in(passages.windows[row], tokens)) for row in rows)
+    shown = [(row, answer) for row, answer in answers if answer is not None]
+
+    def worth(found: tuple[int, Answer]) -> tuple[int, int]:
+        row, answer = found
+        window = passages.windows[row]
+        return -answer.lost, min(answer.first - window.at, window.at + window.count - 1 - answer.last)
+
+    return max(shown, key=worth)
+
+
+@dataclass(frozen=True)
+class SpanLearner:
+    """The learner. `settings` are those of the backend that reads what was trained."""
+
+    base: Base
+    settings: SpanSettings
+    freeze: str = ""
+    select_by: None = None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the checkpoint has no such head."""
+        return not ends("ForQuestionAnswering")(self.base.checkpoint)
+
+    def network(self) -> Any:
+        """The model, with its own head or a fresh one."""
+        from transformers import AutoModelForQuestionAnswering as Auto
+
+        from ._span_network import SpanNetwork
+
+        model = fresh_head(self.base, Auto, num_labels=2) if self.fresh else self.base.load(Auto)
+        frozen_modules(model, self.freeze)
+        return SpanNetwork(model)
+
+    def features(self, examples: Sequence[Example]) -> SpanFeatures:
+        """Texts with what stands beside them, and the right stretches."""
+        rows = cast("Sequence[SpanExample]", examples)
+        queries = [SpanQuery(row.text, row.given, row.known) for row in rows]
+        return SpanFeatures(passages_of(queries, self.settings, self.base.tokenizer, self.base.limit), rows)
+
+    def backend(self, network: Any) -> SpanFinder:
+        """The model as `figeval run` has it."""
+        device = str(next(network.parameters()).device)
+        backend = SpanFinder(Loading(self.settings, self.base.checkpoint, device, "float32"))
+        vars(backend)["network"] = Loaded(network.model, self.base.tokenizer, self.base.limit)
+        return backend
+
+    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+        """A question-answering model of transformers with its tokenizer."""
+        self.base.save(network.model, weights, "model.", folder)
+        return {"kind": "spans", **self.declared()}
+
+    def declared(self) -> JSON:
+        """How it is to be read."""
+        settings = self.settings
+        read: JSON = {"text": settings.text or SECOND, "question": settings.question or FULL}
+        return read if settings.max_span is None else {**read, "max_span": settings.max_span}
+
+    def describe(self) -> JSON:
+        """How texts are read, whether the head is fresh, what is frozen."""
+        return {
+            **self.declared(),
+            "windows": "the one that shows most of the span, then most around it",
+            "fresh_head": self.fresh,
+            "frozen": self.freeze,
+            "max_length": self.base.limit,
+        }
+
+
+def span(setup: Setup) -> SpanLearner:
+    """Made from a setup. What the model declares of itself counts where no option says otherwise.
+
+    Raises:
+        FigevalError: no such model, or an unknown option.
+    """
+    options = options_of(SpanOptions, setup.options)
+    asked = SpanSettings(text=options.text, question=options.question, max_span=options.max_span)
+    base = base_of(setup)
+    return SpanLearner(base, with_declared(asked, base.checkpoint), options.freeze)

@@ -1,0 +1,107 @@
+"""Every part of every set: its files, how they are read, and the rows that they make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from figeval.data import DataContext, Row
+
+from .published import Pair, Reader, Table, aligned, med_told, questions, sick_told, snli_json, taxi_told
+
+# snli_sample does not say what its numbers mean; README.md tells how they were made out.
+SNLI_NUMBERS = {"1": "neutral", "2": "contradiction", "3": "entailment"}
+SNLI = Table("premise", "hypothesis", "label", header=("label", "again", "premise", "hypothesis"), labels=SNLI_NUMBERS)
+CAD = Table("sentence1", "sentence2", "gold_label")
+CONJ = Table("Premise", "Hypothesis", "Label")
+MED = Table("sentence1", "sentence2", "gold_label", med_told)
+TAXI = Table("prem", "hyp", "label", taxi_told)
+SIDES = ("s1", "s2", "labels")
+NO_LETTER = re.compile(r"[\W_]+")
+
+
+def sick(part: str) -> Table:
+    """The rows of SICK that SemEval 2014 used so."""
+    return Table("sentence_A", "sentence_B", "entailment_label", sick_told, only=("SemEval_set", part))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some pairs of one corpus. `name` stands before the row number in their ids."""
+
+    corpus: str
+    name: str
+    files: tuple[str, ...]
+    read: Reader
+
+    def pairs(self, paths: Sequence[Path]) -> Iterator[tuple[str, Pair]]:
+        """(id, pair) of every row. Raises `DataError` for a broken one, naming file and line."""
+        for pair in self.read(paths):
+            yield f"{self.name}:{pair.number}", pair
+
+
+def _one(corpus: str, file: str, read: Reader) -> Part:
+    return Part(corpus, file.rpartition(".")[0], (file,), read)
+
+
+def _aligned(corpus: str, folder: str, ending: str) -> Part:
+    return Part(corpus, f"{folder}/{ending}", tuple(f"{folder}/{side}.{ending}" for side in SIDES), aligned)
+
+
+PARTS = {
+    "mnli_train": _one("mnli", "mnli_sample/mnli_train.csv", questions),
+    "mnli_validation": _one("mnli", "mnli_sample/mnli_validation.csv", questions),
+    "snli_train": _one("snli", "snli_sample/train.csv", SNLI),
+    "snli_test": _one("snli", "snli_sample/test.csv", SNLI),
+    "esnli_dev": _aligned("esnli", "esnli", "dev"),
+    "esnli_test": _aligned("esnli", "esnli", "test"),
+    "cad_train": _one("cad", "cad_nli/all_combined/train.tsv", CAD),
+    "cad_dev": _one("cad", "cad_nli/all_combined/dev.tsv", CAD),
+    "cad_test": _one("cad", "cad_nli/all_combined/test.tsv", CAD),
+    "sick_train": _one("sick", "sick/SICK.txt", sick("TRAIN")),
+    "sick_trial": _one("sick", "sick/SICK.txt", sick("TRIAL")),
+    "sick_test": _one("sick", "sick/SICK.txt", sick("TEST")),
+    "conj_train": _one("conj", "conjnli/adversarial_train_15k.tsv", CONJ),
+    "conj_dev": _one("conj", "conjnli/conj_dev.tsv", CONJ),
+    "med": _one("med", "med/MED.tsv", MED),
+    "taxi": _one("taxi", "taxinli/taxinli10k.tsv", TAXI),
+    "mnli_hard_matched": _aligned("mnli", "mnli_hard/MNLIMatchedHardWithHardTest", "test"),
+    "mnli_hard_mismatched": _aligned("mnli", "mnli_hard/MNLIMismatchedHardWithHardTest", "test"),
+    "snli_hard": _one("snli", "mnli_hard/snli_1.0_test_hard.jsonl", snli_json),
+}
+
+
+def fetched(name: str, context: DataContext) -> tuple[Path, ...]:
+    """The local paths of a part's files."""
+    return tuple(context.fetch("nli", file) for file in PARTS[name].files)
+
+
+def part_rows(name: str, paths: Sequence[Path]) -> Iterator[Row]:
+    """The rows of a part. `meta` has its corpus, what the file says of the pair (`genre`, `category` …), and under
+    `premise` what premises share that say the same.
+    """
+    part = PARTS[name]
+    for identity, pair in part.pairs(paths):
+        yield {
+            "id": identity,
+            "premise": pair.premise,
+            "hypothesis": pair.hypothesis,
+            "label": pair.label,
+            "corpus": part.corpus,
+            "meta": {"corpus": part.corpus, **pair.told, "premise": premise_key(pair.premise)},
+        }
+
+
+def folded(text: str) -> str:
+    """A text by which copies are known in all sets: letters and digits only, caseless. Some sets are tokenised, one
+    has lost its last punctuation marks.
+    """
+    return NO_LETTER.sub("", text.casefold())
+
+
+def premise_key(premise: str) -> str:
+    """A short name of a folded text that gives away nothing of it: it is stored with predictions."""
+    return blake2b(folded(premise).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -1,0 +1,157 @@
+"""The published files → pairs, text for text: nothing is stripped, unescaped or repaired.
+
+Four forms. Tables with tabs and without quotes (a quotation mark is a character of the text like any other); one
+spreadsheet whose cells hold a whole question; files that stand beside each other, line by line; SNLI's own JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from figeval.data.formats import read_jsonl, table_records, text_lines
+from figeval.errors import DataError
+
+LABELS = ("entailment", "neutral", "contradiction")
+QUESTION = re.compile(
+    r'For the statement, "(.*)", does the hypothesis "(.*)" represent entailment, contradiction, or neutrality\?',
+    re.DOTALL,
+)
+BETWEEN = '", does the hypothesis "'  # parts premise and hypothesis, so it may stand there once only
+
+
+class Pair(NamedTuple):
+    """A pair as published; `number` counts the rows of its file from 1, `told` is what else the file says of it."""
+
+    number: int
+    premise: str
+    hypothesis: str
+    label: str
+    told: Mapping[str, str | None]
+
+
+Reader = Callable[[Sequence[Path]], Iterator[Pair]]
+Record = Mapping[str, str]
+
+
+def nothing(_record: Record) -> Mapping[str, str | None]:
+    """Of a file that says nothing else."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Reads a table: which columns hold what.
+
+    `header` names the columns of a file that does not; `only` are (column, value) of the rows that are meant.
+    `labels` translates a file's own label names; others are read in lower case.
+    """
+
+    premise: str
+    hypothesis: str
+    label: str
+    told: Callable[[Record], Mapping[str, str | None]] = nothing
+    header: tuple[str, ...] = ()
+    only: tuple[str, str] | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, paths: Sequence[Path]) -> Iterator[Pair]:
+        """The pairs of one file. Raises `DataError` naming file and line."""
+        (path,) = paths
+        for number, (line, record) in enumerate(plain_table(path, self.header), 1):
+            if self.only is not None and record[self.only[0]] != self.only[1]:
+                continue
+            written = record[self.label]
+            label = known_label(self.labels.get(written, written.lower()), f"{path}:{line}")
+            yield Pair(number, record[self.premise], record[self.hypothesis], label, self.told(record))
+
+
+def plain_table(path: Path, header: Sequence[str] = ()) -> Iterator[tuple[int, Record]]:
+    """(line, values by column) of a table whose values are parted by tabs and never quoted; the first line names the
+    columns where `header` does not.
+    """
+    names = list(header)
+    for line, text in enumerate(text_lines(path), 1):
+        values = text.rstrip("\r\n").split("\t")
+        if not names:
+            names = values
+        elif len(values) != len(names):
+            raise DataError(f"{path}:{line}: {len(values)} values for {len(names)} columns ({', '.join(names)})")
+        else:
+            yield line, dict(zip(names, values, strict=True))
+
+
+def questions(paths: Sequence[Path]) -> Iterator[Pair]:
+    """The MultiNLI sample: both texts stand in a question. Rows were drawn with repetition; each comes once, with the
+    number of its first row.
+    """
+    (path,) = paths
+    records = table_records(text_lines(path), str(path), "excel")
+    next(records, None)  # the header
+    seen = set()
+    for number, (line, values) in enumerate(records, 1):
+        found = QUESTION.fullmatch(values[0])
+        if len(values) != 3 or found is None or values[0].count(BETWEEN) != 1:
+            raise DataError(f"{path}:{line}: expected a question with premise and hypothesis, its answer and mnli")
+        pair = Pair(number, found.group(1), found.group(2), known_label(values[1], f"{path}:{line}"), {})
+        if pair[1:4] not in seen:
+            seen.add(pair[1:4])
+            yield pair
+
+
+def aligned(paths: Sequence[Path]) -> Iterator[Pair]:
+    """Premises, hypotheses and labels in three files of equally many lines."""
+    columns = [[text.rstrip("\r\n") for text in text_lines(path)] for path in paths]
+    if len({len(column) for column in columns}) > 1:
+        counts = ", ".join(f"{path} {len(column):,}" for path, column in zip(paths, columns, strict=True))
+        raise DataError(f"files that belong together have different numbers of lines: {counts}; fetch them again")
+    for number, (premise, hypothesis, label) in enumerate(zip(*columns, strict=True), 1):
+        yield Pair(number, premise, hypothesis, known_label(label, f"{paths[-1]}:{number}"), {})
+
+
+def snli_json(paths: Sequence[Path]) -> Iterator[Pair]:
+    """SNLI's own form, one object a line."""
+    (path,) = paths
+    for number, row in enumerate(read_jsonl(path), 1):
+        match [row.get(key) for key in ("sentence1", "sentence2", "gold_label")]:
+            case [str(premise), str(hypothesis), str(label)]:
+                yield Pair(number, premise, hypothesis, known_label(label, f"{path}:{number}"), {})
+            case _:
+                raise DataError(f"{path}:{number}: sentence1, sentence2 and gold_label must be there, and be texts")
+
+
+def known_label(label: str, where: str) -> str:
+    """The label, if it is one. Raises `DataError`."""
+    if label not in LABELS:
+        raise DataError(f"{where}: {label!r} is no label; it should be {', '.join(LABELS)}")
+    return label
+
+
+# ---- what tables say beside the pair --------------------------------------------------------------------------------
+
+DIRECTION = re.compile(r"(?:^|:)(\w+)_monotone(?::|$)")
+TAXONOMY = re.compile(r"(\w+)_(?:linguistic|logic|reasoning|knowledge)")
+
+
+def sick_told(record: Record) -> Mapping[str, str | None]:
+    """The data set that the first sentence was taken from."""
+    return {"genre": record["sentence_A_dataset"].lower()}
+
+
+def med_told(record: Record) -> Mapping[str, str | None]:
+    """`crowd:downward_monotone:npi` → who wrote it (crowd, paper) and the direction (upward, downward, non)."""
+    direction = DIRECTION.search(record["genre"])
+    return {
+        "genre": record["genre"].partition(":")[0],
+        "category": direction.group(1) if direction else None,
+    }
+
+
+def taxi_told(record: Record) -> Mapping[str, str | None]:
+    """The genre, and `yes` under each of the 15 categories that the pair needs; it may need several or none."""
+    categories = ((TAXONOMY.fullmatch(column), value) for column, value in record.items())
+    needed = {found.group(1): None if value == "0" else "yes" for found, value in categories if found}
+    return {"genre": record["genre"], **needed}

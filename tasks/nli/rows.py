@@ -1,0 +1,23 @@
+"""The reader `nli:<part>`: the parts of parts.py, and `train` and `dev` of union.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from figeval.data import DataContext, Row
+from figeval.errors import DataError, near
+
+from . import union
+from .parts import PARTS, fetched, part_rows
+
+UNIONS = ("train", "dev")
+
+
+def open(path: str, context: DataContext) -> Iterator[Row]:
+    """The rows of a part. Raises `DataError` if there is none of that name."""
+    if path in UNIONS:
+        return union.rows(path, context)
+    if path in PARTS:
+        return part_rows(path, fetched(path, context))
+    known = [*PARTS, *UNIONS]
+    raise DataError(f"nli has no part {path!r}{near(path, known)}; it has {', '.join(known)}")

@@ -1,0 +1,143 @@
+"""One training set and one held-out set out of the training parts of all sets: `nli:train` and `nli:dev`.
+
+No pair of `train` is in a test set of this benchmark, in the sets' own validation parts or in `dev`; no premise of it
+is in `dev`; no pair is there twice or under two labels. Pairs are the same where their letters and digits are
+(`folded`). README.md has the counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from figeval.data import DataContext, Row
+
+from .parts import PARTS, fetched, folded, part_rows
+from .published import LABELS
+
+TRAIN = ("mnli_train", "snli_train", "esnli_dev", "cad_train", "sick_train", "conj_train")
+DEV = ("mnli_train", "esnli_dev", "cad_dev", "sick_trial")  # written by people; ConjNLI's training part is not
+VALIDATION = ("cad_dev", "sick_trial")  # of tasks
+TEST = (
+    *("mnli_validation", "snli_test", "esnli_test", "cad_test", "sick_test", "conj_dev"),
+    *("med", "taxi", "mnli_hard_matched", "mnli_hard_mismatched", "snli_hard"),
+)
+ALL = tuple(dict.fromkeys((*TRAIN, *DEV, *VALIDATION, *TEST)))
+PER_LABEL = 250  # pairs of each label that a part gives to `dev`, or as many as its rarest label has
+
+Texts: TypeAlias = tuple[str, str]  # premise and hypothesis, folded
+
+
+class Entry(NamedTuple):
+    """A row as far as the choice needs it."""
+
+    id: str
+    texts: Texts
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The ids of both sets, and how many rows of a training part were dropped for which reason."""
+
+    train: frozenset[str]
+    dev: frozenset[str]
+    dropped: Mapping[tuple[str, str], int]
+
+
+def rows(name: str, context: DataContext) -> Iterator[Row]:
+    """The rows of `train` or `dev`, part after part."""
+    paths = tuple(fetched(part, context) for part in ALL)
+    chosen = union(paths)
+    parts, ids = {"train": (TRAIN, chosen.train), "dev": (DEV, chosen.dev)}[name]
+    for part in parts:
+        yield from (row for row in part_rows(part, paths[ALL.index(part)]) if row["id"] in ids)
+
+
+@lru_cache(maxsize=1)
+def union(paths: tuple[tuple[Path, ...], ...]) -> Union:
+    """What is chosen, from the files of all parts in the order of `ALL`: once per process, on first use."""
+    entries = {part: list(read(part, files)) for part, files in zip(ALL, paths, strict=True)}
+    twofold = labelled_twice(entries[part] for part in (*TRAIN, *DEV))
+    tests = texts_of(entries[part] for part in TEST)
+    dev = list(choose_dev(entries, tests | twofold))
+    barred = {
+        "in a test set": tests,
+        "in a validation set": texts_of(entries[part] for part in VALIDATION),
+        "two labels": twofold,
+    }
+    train, dropped = choose_train(entries, barred, {entry.texts[0] for entry in dev})
+    return Union(frozenset(train), frozenset(entry.id for entry in dev), dropped)
+
+
+def read(part: str, paths: tuple[Path, ...]) -> Iterator[Entry]:
+    """The entries of a part."""
+    for identity, pair in PARTS[part].pairs(paths):
+        yield Entry(identity, (folded(pair.premise), folded(pair.hypothesis)), pair.label)
+
+
+def texts_of(parts: Iterable[Iterable[Entry]]) -> set[Texts]:
+    """The pairs of some parts."""
+    return {entry.texts for part in parts for entry in part}
+
+
+def labelled_twice(parts: Iterable[Iterable[Entry]]) -> set[Texts]:
+    """The pairs that occur with different labels."""
+    labels = defaultdict(set)
+    for part in parts:
+        for entry in part:
+            labels[entry.texts].add(entry.label)
+    return {texts for texts, found in labels.items() if len(found) > 1}
+
+
+def choose_train(
+    entries: Mapping[str, list[Entry]], barred: Mapping[str, set[Texts]], premises: set[str]
+) -> tuple[list[str], Counter[tuple[str, str]]]:
+    """The ids that are left of `TRAIN`, and how many entries were dropped by (part, reason): the first that holds.
+
+    `barred` are the pairs that may not be in it, by reason; `premises` are those of `dev`.
+    """
+    seen: set[Texts] = set()
+    left, dropped = [], Counter[tuple[str, str]]()
+    for part, entry in [(name, entry) for name in TRAIN for entry in entries[name]]:
+        reasons = {name: entry.texts in texts for name, texts in barred.items()}
+        reasons |= {
+            "no words": not all(entry.texts),
+            "premise in dev": entry.texts[0] in premises,
+            "repeated": entry.texts in seen,
+        }
+        reason = next((name for name, holds in reasons.items() if holds), None)
+        if reason is None:
+            left.append(entry.id)
+            seen.add(entry.texts)
+        else:
+            dropped[part, reason] += 1
+    return left, dropped
+
+
+def choose_dev(entries: Mapping[str, list[Entry]], barred: set[Texts]) -> Iterator[Entry]:
+    """From every part of `DEV` equally many pairs of each label, whole premises where that is possible.
+
+    The order of premises is that of a hash, so it is the same everywhere and has nothing to do with the files' order.
+    """
+    seen = set(barred)
+    for part in DEV:
+        fresh = {entry.texts: entry for entry in entries[part] if all(entry.texts) and entry.texts not in seen}
+        available = Counter(entry.label for entry in fresh.values())
+        quota = min(PER_LABEL, *(available[label] for label in LABELS))
+        taken = Counter[str]()
+        for entry in sorted(fresh.values(), key=lambda entry: (shuffled(entry.texts[0]), entry.id)):
+            if taken[entry.label] < quota:
+                taken[entry.label] += 1
+                seen.add(entry.texts)
+                yield entry
+
+
+def shuffled(text: str) -> bytes:
+    """A number by which texts stand in no order that means anything."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

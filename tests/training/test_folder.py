@@ -1,0 +1,121 @@
+"""What is on disk at any moment can be gone on from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from figeval.errors import TrainError
+from figeval.pipeline.training.configure import configured
+from figeval.training.folder import TrainFolder
+from figeval.training.selection import Evaluation
+from tests.training.linear import config
+
+
+def keep(folder: TrainFolder, step: int) -> None:
+    def model(place: Path) -> dict[str, object]:
+        (place / "model.safetensors").write_text(f"weights {step}")
+        return {"kind": "encoder"}
+
+    def state(place: Path) -> None:
+        (place / "state.safetensors").write_text(f"state {step}")
+
+    folder.write_checkpoint(step, model, state)
+
+
+def names(folder: TrainFolder) -> list[str]:
+    return sorted(place.name for place in folder.traces.glob("step-*"))
+
+
+def test_only_the_best_and_the_last_stay_and_only_the_last_can_go_on(tmp_path: Path) -> None:
+    folder = TrainFolder(tmp_path / "out")
+    with folder.locked():
+        progress = folder.begin(config(folder.path))
+        for step in (1, 2, 3):
+            keep(folder, step)
+            progress.step, progress.best = step, 1
+            progress.evaluations = [Evaluation(step=1, scores={"acc": 1.0})]
+            folder.commit(progress)
+    assert names(folder) == ["step-000001", "step-000003"]
+    assert not (folder.checkpoint(1) / "state").exists()
+    assert (folder.checkpoint(3) / "state" / "state.safetensors").exists()
+    assert folder.read() == progress
+
+
+def test_a_checkpoint_that_nobody_committed_is_written_over(tmp_path: Path) -> None:
+    folder = TrainFolder(tmp_path / "out")
+    with folder.locked():
+        folder.begin(config(folder.path))
+        keep(folder, 1)
+        (folder.checkpoint(1) / "model.safetensors").write_text("half")
+        keep(folder, 1)
+    assert (folder.checkpoint(1) / "model.safetensors").read_text() == "weights 1"
+
+
+def test_the_model_comes_on_top_and_can_be_written_over_there(tmp_path: Path) -> None:
+    folder = TrainFolder(tmp_path / "out")
+    with folder.locked():
+        folder.begin(config(folder.path))
+        keep(folder, 1)
+        folder.publish(1)
+        keep(folder, 2)
+        folder.publish(2)
+    assert (folder.path / "model.safetensors").read_text() == "weights 2"
+    assert (folder.checkpoint(1) / "model.safetensors").read_text() == "weights 1"
+
+
+def test_the_history_forgets_what_was_not_kept(tmp_path: Path) -> None:
+    folder = TrainFolder(tmp_path / "out")
+    folder.traces.mkdir(parents=True)
+    for step in (1, 2, 3):
+        folder.note(step=step, loss=step / 2)
+    with folder.history_file.open("a") as stream:
+        stream.write('{"step": 4, "lo')
+    folder.history(2)
+    assert folder.history_file.read_text() == '{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 1.0}\n'
+
+
+def test_the_resolved_config_is_read_back_as_it_was(tmp_path: Path) -> None:
+    asked = config(
+        tmp_path / "out", head_args={"pooling": "mean"}, trackers=["tensorboard"], evaluate=["mini"], lr=3e-5
+    )
+    folder = TrainFolder(asked.output)
+    with folder.locked():
+        folder.begin(asked)
+    again = configured(folder.traces / "config.yaml", {"output": str(asked.output)})
+    assert again == asked
+    assert again.identity() == asked.identity()
+    other = configured(folder.traces / "config.yaml", {"output": "elsewhere", "seed": "1"})
+    assert other.identity() != asked.identity()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"lerning_rate": "1"}, "unknown key 'lerning_rate'"),
+        ({"lr": "fast"}, "lr: "),
+        ({"holdout": "1"}, "holdout: "),
+        ({"deepspeed": "zero2", "fsdp": True}, "choose one"),
+        ({"nodes": "2"}, "--master"),
+        ({"holdout": "0"}, "--select_on none"),
+        ({"lr": None}, "--lr"),
+    ],
+)
+def test_a_wrong_config_is_one_line(given: dict[str, object], words: str) -> None:
+    with pytest.raises(TrainError, match=words) as raised:
+        configured(None, {"task": "t", "model": "m", "output": "o", **given})
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_flag_is_named() -> None:
+    with pytest.raises(TrainError, match="--task is missing"):
+        configured(None, {"model": "m", "output": "o"})
+
+
+def test_a_damaged_progress_file_is_told(tmp_path: Path) -> None:
+    folder = TrainFolder(tmp_path / "out")
+    folder.traces.mkdir(parents=True)
+    folder.progress_file.write_text("{")
+    with pytest.raises(TrainError, match="cannot be read"):
+        folder.begin(config(folder.path))

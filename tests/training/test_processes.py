@@ -1,0 +1,269 @@
+"""Several processes train what one would, whoever dies on the way, and however the weights are held."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from filelock import FileLock
+from safetensors.torch import load_file
+
+from tests.plugins.tiny import Workshop
+from tests.trainings import write_tasks
+
+HERE = Path(__file__).resolve().parent.parent.parent
+STEPS, EPOCH = 18, 6  # three epochs of 48 examples
+deepspeed = pytest.mark.skipif(
+    find_spec("deepspeed") is None, reason="needs deepspeed: pip install 'figeval[deepspeed]'"
+)
+
+
+class Training:
+    """One command with a folder of its own, and what it has left there."""
+
+    def __init__(self, yard: Path, output: str) -> None:
+        self.yard, self.folder = yard, yard / output
+        self.command = [
+            *(sys.executable, "-m", "figeval", "train", "--include_path", "tasks", "--task", "tiny_retrieval"),
+            *("--model", "model", "--output", output, "--head_args", "pooling=mean", "--batch_size", "8"),
+            *("--epochs", "3", "--patience", "9", "--lr", "1e-3", "--holdout", "0.2", "--device", "cpu"),
+        ]
+
+    def start(self, *arguments: str, **environment: str) -> psutil.Popen:
+        """In the background."""
+        path = os.pathsep.join([str(HERE), str(self.yard)])
+        known = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
+        return psutil.Popen(
+            [*self.command, *arguments],
+            cwd=self.yard,
+            env={**known, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, *arguments: str, code: int = 0, **environment: str) -> tuple[str, str]:
+        """To the end; what it has printed."""
+        process = self.start(*arguments, **environment)
+        output, errors = process.communicate(timeout=240)
+        assert process.returncode == code, errors
+        return output, errors
+
+    def copy(self, output: str) -> Training:
+        """The same training as it stands, in another folder."""
+        shutil.copytree(self.folder, self.yard / output)
+        return Training(self.yard, output)
+
+    @property
+    def step(self) -> int:
+        """Of the last checkpoint."""
+        file = self.folder / "training" / "progress.json"
+        return int(json.loads(file.read_text())["step"]) if file.exists() else 0
+
+    def noted(self, what: str) -> dict[int, Any]:
+        """Losses or scores by step, each step once."""
+        lines = (self.folder / "training" / "history.jsonl").read_text().splitlines()
+        found = [(line["step"], line[what]) for line in map(json.loads, lines) if what in line]
+        assert len(found) == len(dict(found))
+        return dict(found)
+
+    def weights(self) -> dict[str, Any]:
+        return dict(load_file(self.folder / "model.safetensors"))
+
+    def state(self) -> dict[str, Any]:
+        return dict(load_file(self.folder / "training" / f"step-{self.step:06d}" / "state" / "state.safetensors"))
+
+
+def wait(condition: Callable[[], bool], process: psutil.Popen) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def ranks(process: psutil.Popen) -> dict[str, psutil.Process]:
+    """The processes that train, by number."""
+    found = {child: child.environ().get("RANK") for child in process.children(recursive=True) if child.is_running()}
+    return {rank: child for child, rank in found.items() if rank is not None}
+
+
+# ---- one training, cut off twice ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def yard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all processes that test: what is in it is made once."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+    yard = root / "processes"
+    with FileLock(root / "processes.lock"):
+        if not yard.exists():
+            draft = root / "processes.draft"
+            made = Workshop(draft)("bert", "Model", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+            made.rename(draft / "model")
+            write_tasks(draft / "tasks")
+            draft.rename(yard)
+    return yard
+
+
+def once(yard: Path, name: str, make: Callable[[Training], Any]) -> tuple[Training, Any]:
+    """A training that is made by whoever asks first, and what was seen of it."""
+    training, facts = Training(yard, name), yard / f"{name}.json"
+    with FileLock(yard / f"{name}.lock"):
+        if not facts.exists():
+            facts.write_text(json.dumps(make(training)))
+    return training, json.loads(facts.read_text())
+
+
+@pytest.fixture(scope="session")
+def one(yard: Path) -> Training:
+    """By one process, undisturbed."""
+    return once(yard, "one", lambda training: training())[0]
+
+
+def killed(training: Training) -> dict[str, Any]:
+    """Two processes, of which one is killed when there is a checkpoint."""
+    process = training.start("--processes", "2")
+    wait(lambda: training.step >= EPOCH, process)
+    children = process.children(recursive=True)
+    ranks(process)["1"].kill()
+    _, errors = process.communicate(timeout=60)
+    left = [child.pid for child in psutil.wait_procs(children, timeout=20)[1]]
+    return {"code": process.returncode, "errors": errors, "step": training.step, "left": left}
+
+
+@pytest.fixture(scope="session")
+def cut(yard: Path) -> tuple[Training, dict[str, Any]]:
+    """By two processes, until one of them was killed."""
+    return once(yard, "cut", killed)
+
+
+Cut = tuple[Training, dict[str, Any]]
+
+
+def test_a_killed_process_ends_the_job_with_a_line_and_no_hang(cut: Cut) -> None:
+    seen = cut[1]
+    assert seen["code"] == 2
+    assert seen["left"] == []
+    lines = seen["errors"].splitlines()
+    assert lines[0] == f"training: {STEPS} steps"
+    assert lines[-1] == (
+        f"figeval: process 1 was killed (signal 9); the last checkpoint is step {seen['step']}; "
+        "the same command goes on; log: cut/training/processes.log"
+    )
+    assert not any(word in seen["errors"] for word in ("Traceback", "Warning", "elastic", "gloo")), "noise of libraries"
+
+
+def test_two_processes_have_the_losses_and_scores_of_one(cut: Cut, one: Training) -> None:
+    losses, whole = cut[0].noted("loss"), one.noted("loss")
+    assert list(whole) == list(range(1, STEPS + 1))
+    assert len(losses) >= EPOCH
+    assert losses == {step: pytest.approx(whole[step], rel=1e-5) for step in losses}
+    scores, known = cut[0].noted("scores"), one.noted("scores")
+    assert scores == {step: pytest.approx(known[step], abs=1e-6) for step in scores}
+
+
+WAYS = {
+    "one": ((), 1e-5),
+    "zero2": (("--processes", "2", "--deepspeed", "zero2"), 1e-4),
+    "zero3": (("--processes", "2", "--deepspeed", "zero3"), 1e-4),
+    "fsdp": (("--processes", "2", "--fsdp"), 1e-4),
+}
+
+
+@pytest.mark.parametrize("way", [pytest.param(way, marks=deepspeed if "zero" in way else ()) for way in WAYS])
+def test_it_goes_on_with_other_processes_that_hold_weights_in_other_ways(way: str, cut: Cut, one: Training) -> None:
+    arguments, tolerance = WAYS[way]
+    training = cut[0].copy(f"on-{way}")
+    training(*arguments, *(() if way == "zero3" else ("--evaluate", "")))
+    losses, whole = training.noted("loss"), one.noted("loss")
+    assert losses == {step: pytest.approx(whole[step], rel=tolerance) for step in range(1, STEPS + 1)}
+    scores = training.noted("scores")
+    assert scores == {step: pytest.approx(known, abs=1e-6) for step, known in one.noted("scores").items()}
+    assert alike(training.weights(), one.weights())
+    assert alike(training.state(), one.state()), "weights, moments and counters, whole and by name"
+    if way == "zero3":  # and it was evaluated by one process, which loaded it
+        runs = [
+            json.loads((one.folder / "runs" / "tiny_retrieval" / "run.json").read_text()) for one in (training, one)
+        ]
+        before, after = ({score["metric"]: score["value"] for score in run["tasks"][0]["scores"]} for run in runs)
+        assert before == pytest.approx(after, abs=1e-6)
+
+
+def alike(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    """But for rounding. Biases of keys change no attention: all their gradient is rounding, and Adam makes it large."""
+    assert left.keys() == right.keys()
+    names = [name for name in left if ".key.bias" not in name]
+    return all(left[name].allclose(right[name], rtol=1e-3, atol=1e-5) for name in names)
+
+
+def test_one_process_that_is_killed_ends_with_the_very_same_weights(yard: Path, one: Training) -> None:
+    training = Training(yard, "again")
+    process = training.start("--evaluate", "")
+    wait(lambda: training.step >= EPOCH, process)
+    process.kill()
+    process.communicate()
+    assert training.step < STEPS
+    training("--evaluate", "")
+    assert training.noted("loss") == one.noted("loss")
+    files = [(one.folder / "model.safetensors").read_bytes() for one in (training, one)]
+    assert files[0] == files[1]
+
+
+# ---- what goes wrong in a process -----------------------------------------------------------------------------------
+
+
+class Moody(Training):
+    """Processes that do something else than to train, which takes less time."""
+
+    def __init__(self, yard: Path, mood: str) -> None:
+        super().__init__(yard, mood)
+        self.command[2:3] = ["tests.training.moods"]
+        self.command += ["--processes", "2", "--evaluate", ""]
+        self.log = self.folder / "training" / "processes.log"
+
+    def start(self, *arguments: str, **environment: str) -> psutil.Popen:
+        return super().start(*arguments, MOOD=self.folder.name, **environment)
+
+
+def test_what_the_user_can_mend_is_one_line(yard: Path) -> None:
+    _, errors = Moody(yard, "mendable")(code=2)
+    assert errors == "figeval: this cannot be trained; take that\n"
+
+
+def test_a_bug_shows_its_traceback_once_and_the_log_has_what_libraries_print(yard: Path) -> None:
+    training = Moody(yard, "buggy")
+    output, errors = training(code=1)
+    assert errors.count("ZeroDivisionError: a bug") == 1
+    assert "process 1 failed; log: buggy/training/processes.log" in errors
+    assert "what libraries print" not in output + errors
+    assert "what libraries print" in training.log.read_text()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)], ids=["ctrl-c", "killed"])
+def test_no_process_outlives_the_one_that_was_asked_to_train(yard: Path, number: int, code: int) -> None:
+    training = Moody(yard, "busy")
+    process = training.start()
+    assert process.stderr is not None
+    said = process.stderr.readline()
+    assert said == "training: 9 steps, 3 of them done before\n"
+    children = process.children(recursive=True)
+    assert len(children) == 3, "torchrun and two processes"
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert psutil.wait_procs(children, timeout=20)[1] == []
+    if number == signal.SIGINT:
+        assert errors.strip() == "figeval: interrupted; what was computed is kept: the same command goes on"

@@ -1,0 +1,118 @@
+"""The script for SLURM, run by bash with commands of SLURM that only say what they were asked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from figeval.training.slurm import without
+from tests.processes import figeval
+
+ASKED = ("--task", "mini_retrieval", "--model", "minilm", "--head_args", "pooling=mean", "--output", "my model")
+
+# One "machine" after the other: each runs what srun was asked to run, with its number.
+SRUN = """#!/bin/bash
+shift  # --kill-on-bad-exit=1
+for SLURM_NODEID in $(seq 0 $((SLURM_NNODES - 1))); do
+    export SLURM_NODEID
+    "$@" || exit $?
+done
+"""
+SCONTROL = """#!/bin/bash
+echo "scontrol $*" >> said
+case $1 in
+show) for node in a b; do echo "node-$node"; done ;;
+esac
+"""
+PYTHON = """#!/bin/bash
+printf '%s|' "$@" >> said
+echo >> said
+[ -n "$WAITS" ] && exec sleep 60
+exit ${CODE:-0}
+"""
+
+
+def write(file: Path, text: str) -> None:
+    file.write_text(text)
+    file.chmod(0o755)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """A folder with its own srun, scontrol and python."""
+    (tmp_path / "bin").mkdir()
+    for name, text in {"srun": SRUN, "scontrol": SCONTROL, "python": PYTHON}.items():
+        write(tmp_path / "bin" / name, text)
+    return tmp_path
+
+
+def submitted(cluster: Path, nodes: int, **environment: str) -> subprocess.Popen[str]:
+    """The script as a job would run it, with our python in the place of the real one."""
+    import sys
+
+    script = (cluster / "job.sh").read_text()
+    (cluster / "job.sh").write_text(script.replace(sys.executable, str(cluster / "bin" / "python")))
+    path = f"{cluster / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    job = {"PATH": path, "SLURM_JOB_ID": "12345", "SLURM_JOB_NODELIST": "node-[a,b]", "SLURM_NNODES": str(nodes)}
+    return subprocess.Popen(
+        ["bash", "job.sh"], cwd=cluster, env={**os.environ, **job, **environment}, text=True, start_new_session=True
+    )
+
+
+def test_every_machine_runs_the_same_command_with_its_number(cluster: Path) -> None:
+    done = figeval("train", *ASKED, "--nodes", "2", "--processes", "4", "--slurm", "job.sh", cwd=cluster)
+    assert done.stderr.splitlines()[-1] == "job.sh is written; look at it, then: sbatch job.sh"
+    subprocess.run(["bash", "-n", "job.sh"], cwd=cluster, check=True)
+    script = (cluster / "job.sh").read_text()
+    for line in (
+        *("--job-name=figeval-my-model", "--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=16"),
+        *("--gpus-per-node=4", "--requeue", "--signal=B:USR1@120", f"--output='{cluster}/my model-slurm-%j.log'"),
+    ):
+        assert f"\n#SBATCH {line}\n" in script
+    assert submitted(cluster, 2).wait(30) == 0
+    asked, *commands = (cluster / "said").read_text().splitlines()
+    assert asked == "scontrol show hostnames node-[a,b]"
+    typed = [*ASKED, "--nodes", "2", "--processes", "4", "--master", "node-a:32345"]
+    assert [command.split("|")[:-1] for command in commands] == [
+        ["-m", "figeval", "train", *typed, "--node_rank", str(number)] for number in range(2)
+    ]
+
+
+def test_one_machine_meets_nobody(cluster: Path) -> None:
+    figeval("train", *ASKED, "--device", "cpu", "--slurm=job.sh", cwd=cluster)
+    assert "--gpus" not in (cluster / "job.sh").read_text()
+    assert submitted(cluster, 1).wait(30) == 0
+    assert (cluster / "said").read_text() == "|".join(["-m", "figeval", "train", *ASKED, "--device", "cpu", "\n"])
+
+
+def test_a_training_that_fails_fails_the_job(cluster: Path) -> None:
+    figeval("train", *ASKED, "--slurm", "job.sh", cwd=cluster)
+    assert submitted(cluster, 1, CODE="2").wait(30) == 2
+
+
+def test_when_time_is_nearly_over_it_goes_back_into_the_queue(cluster: Path) -> None:
+    figeval("train", *ASKED, "--slurm", "job.sh", cwd=cluster)
+    job = submitted(cluster, 1, WAITS="yes")
+    deadline = time.monotonic() + 30
+    while not (cluster / "said").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    job.send_signal(signal.SIGUSR1)
+    assert job.wait(30) == 0
+    os.killpg(job.pid, signal.SIGKILL)  # a `sleep` that our srun has left
+    assert (cluster / "said").read_text().splitlines()[-1] == "scontrol requeue 12345"
+
+
+def test_a_script_that_cannot_be_written(cluster: Path) -> None:
+    done = figeval("train", *ASKED, "--slurm", "nowhere/job.sh", cwd=cluster, code=2)
+    assert "--slurm nowhere/job.sh cannot be written (No such file or directory)" in done.stderr
+
+
+def test_the_command_without_the_flag() -> None:
+    assert without(["train", "--slurm", "x.sh", "--lr", "1"], "--slurm") == ["train", "--lr", "1"]
+    assert without(["train", "--slurm=x.sh", "--lr", "1"], "--slurm") == ["train", "--lr", "1"]

@@ -1,0 +1,48 @@
+"""Trainings of a tiny encoder on the narratives of `mini`, from beginning to end in a few seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from figeval.training.config import TrainConfig
+
+TASK = """
+name: tiny_retrieval
+protocol: ranking
+data: {train: "mini:retrieval", test: "mini:retrieval"}
+fields:
+  id: row.id
+  query: row.narrative
+  candidates: row.candidates
+  relevant: row.relevant
+  meta: {proverb: row.proverb_id}
+cluster: proverb
+metrics: [acc, mrr]
+"""
+# Another task about the same examples.
+SAME = TASK.replace("tiny_retrieval", "tiny_again").replace("[acc, mrr]", "[mrr]")
+
+
+def write_tasks(folder: Path) -> Path:
+    """The folder, with the tasks in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in {"retrieval": TASK, "again": SAME}.items():
+        (folder / f"{name}.task.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def config(model: Path, folder: Path, output: Path, **changes: Any) -> TrainConfig:
+    """Two steps of eight examples."""
+    values = {
+        "task": "tiny_retrieval",
+        "model": str(model),
+        "output": output,
+        "include_path": (write_tasks(folder),),
+        "head_args": {"pooling": "mean"},
+        "batch_size": 8,
+        "max_steps": 2,
+        "device": "cpu",
+        "lr": 0.01,
+    }
+    return TrainConfig.model_validate({**values, **changes})
