@@ -45,6 +45,7 @@ bench: $(VENV)/.dev  ## speed and memory beside the peers
 	$(BIN)/python bench/loglikelihood.py
 	$(BIN)/python bench/extractor.py
 	$(BIN)/python bench/motif.py
+	$(BIN)/python bench/train.py
 
 # The first is the lower bound of pyproject.toml, the second the newest that it allows.
 LM_EVAL := 'lm-eval==0.4.10' 'lm-eval<0.5'

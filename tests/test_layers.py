@@ -17,6 +17,7 @@ PLUMBING = {
     "defaults",
     "errors",
     "hookspecs",
+    "locking",
     "plugins",
     "registry",
     "resources",

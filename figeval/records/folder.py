@@ -14,10 +14,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from figeval.errors import RecordError
+from figeval.locking import alone
 from figeval.records.schema import SCHEMA_VERSION, RunRecord
 from figeval.types import JSON
 
@@ -44,15 +44,10 @@ class RunFolder:
         """
         with cure(self.path):
             self.predictions_file("x").parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / ".lock")
-            try:
-                lock.acquire(timeout=0)
-            except Timeout as error:
-                raise RecordError(f"{self.path}: another figeval run is writing here; wait for it") from error
-        try:
+            (self.path / ".lock").touch()  # no room, no permission: told as such
+        refusal = RecordError(f"{self.path}: another figeval run is writing here; wait for it")
+        with alone(self.path / ".lock", refusal):
             yield
-        finally:
-            lock.release()
 
     def read(self) -> RunRecord | None:
         """The record, None if there is none yet. Raises `RecordError` for a file that is no record of ours."""

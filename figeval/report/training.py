@@ -9,19 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 
-class Silent:
-    """Says nothing: the processes beside the first one."""
-
-    def began(self, total: int, done: int) -> None:
-        """Nothing."""
-
-    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:
-        """Nothing."""
-
-    def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
-        """Nothing."""
-
-
 class Lines:
     """Plain lines on stderr: at the start, every ten seconds, at every evaluation."""
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from figeval.errors import TrainError
+from figeval.locking import alone
 from figeval.training.config import TrainConfig
 from figeval.training.selection import Evaluation
 from figeval.types import JSON
@@ -61,15 +61,9 @@ class TrainFolder:
             self.traces.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise TrainError(f"{self.path} cannot be written ({error.strerror}); choose another --output") from error
-        lock = FileLock(self.traces / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise TrainError(f"{self.path}: another training is writing here; wait for it") from error
-        try:
+        refusal = TrainError(f"{self.path}: another training is writing here; wait for it")
+        with alone(self.traces / ".lock", refusal):
             yield
-        finally:
-            lock.release()
 
     def begin(self, config: TrainConfig) -> Progress:
         """Where to go on, from the start in a new folder.

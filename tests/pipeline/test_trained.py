@@ -19,10 +19,10 @@ from figeval.pipeline.training.complete import complete
 from figeval.records.schema import CHOSEN_ON_TEST, ModelRecord, RunRecord
 from figeval.report import table
 from figeval.report.exporters import load_exporters
-from figeval.report.training import Silent
 from tests import runs, trainings
 from tests.plugins.tiny import Workshop
 from tests.runs import Deaf
+from tests.training.linear import Heard
 
 SAYS = "chosen on the test split of mini_retrieval: its score there is a maximum over 25 evaluations"
 
@@ -102,7 +102,7 @@ def test_every_report_marks_the_score(harness: Harness) -> None:
 def test_from_the_training_to_the_run_and_its_breakdown(tmp_path: Path) -> None:
     model = Workshop(tmp_path)("bert", "Model")
     asked = trainings.config(model, tmp_path / "tasks", tmp_path / "out", select_on="test", evaluate_every=0.1)
-    record = complete(asked, Silent())
+    record = complete(asked, Heard())
     assert record is not None
     says = "chosen on the test split of tiny_retrieval: its score there is a maximum over 2 evaluations"
     assert record.warnings == [f"{record.model.name} was {says}"]

@@ -23,6 +23,7 @@ from typing import Any
 from figeval.errors import TrainError
 from figeval.pipeline.processes import GRACE
 from figeval.pipeline.processes import surroundings as shared
+from figeval.pipeline.training.train import finished
 from figeval.training.config import TrainConfig
 from figeval.training.crew import device_of
 from figeval.training.folder import TrainFolder
@@ -48,7 +49,7 @@ def train_apart(config: TrainConfig, observer: Observer) -> None:
     check(config, device, torch.cuda.device_count())
     folder = TrainFolder(config.output)
     with folder.locked() if config.node_rank == 0 else nullcontext():  # and leave it to the processes
-        if folder.progress_file.exists() and folder.begin(config).complete:
+        if finished(config, folder) is not None:
             return
     folder.traces.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, **shared(config.processes), **surroundings(config, device)}
