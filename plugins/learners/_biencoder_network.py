@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +12,8 @@ import torch  # noqa: TID253
 from torch.nn import Module, Parameter, functional  # noqa: TID253
 from torch.utils.checkpoint import checkpoint  # noqa: TID253
 
-from .._batching import free_memory
 from .._networks import COSINE, POOLINGS
+from .._tokens import IDS
 from ._candidates import ranking_losses
 from ._inputs import inputs_of
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from .biencoder import BiencoderOptions
 
-SHARE = 2  # of free memory, one part may be taken by activations
+SHARE = 2  # of all memory, one part may be taken by activations of candidates
 
 
 class BiencoderNetwork(Module):  # type: ignore[misc]
@@ -37,9 +39,9 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:
         """Losses (rows,) of the rows of all batches."""
-        encode = self.economical(self.vectors, [*batches, *beside])
-        queries = torch.cat([encode(batch) for batch in batches])
-        candidates = torch.cat([encode(batch) for batch in beside])
+        with self.economical(self.vectors, batches, beside) as encode:
+            queries = torch.cat([encode(batch) for batch in batches])
+            candidates = torch.cat([encode(batch) for batch in beside])
         return self.ranked(queries, candidates, batches, beside)
 
     def ranked(self, queries: Any, candidates: Any, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:
@@ -62,25 +64,61 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
         found = vectors.float()
         return functional.normalize(found, dim=-1) if self.cosine else found
 
-    def economical(self, compute: Callable[[Batch], Any], batches: Sequence[Batch]) -> Callable[[Batch], Any]:
-        """The same function; where the activations of all batches would not fit, it computes them again, with the same
-        random numbers, when gradients come back.
+    @contextmanager
+    def economical(
+        self, compute: Callable[[Batch], Any], batches: Sequence[Batch], beside: Sequence[Batch]
+    ) -> Iterator[Callable[[Batch], Any]]:
+        """The same function, for use in this context.
 
-        So only one batch's are in memory at a time, however many candidates there are (Gao et al. 2021).
+        Where activations would not fit, they are computed again, with the same random numbers, when gradients come
+        back. So only one batch's are in memory at a time, however many candidates there are (Gao et al. 2021).
         """
-        return partial(checkpoint, compute, use_reentrant=False) if self.crowded(batches) else compute
+        if self.crowded(beside):
+            yield partial(checkpoint, compute, use_reentrant=False)
+        else:
+            with looked_up_once(self.encoder.get_input_embeddings(), [*batches, *beside]):
+                yield compute
 
-    def crowded(self, batches: Sequence[Batch]) -> bool:
-        """Whether activations of all batches would not fit."""
+    def crowded(self, beside: Sequence[Batch]) -> bool:
+        """Whether activations of all candidates would not fit: alike in all processes, which wait for each other."""
         if self.caching != "auto":
             return self.caching == "on"
-        tokens = sum(batch["input_ids"].numel() for batch in batches)
-        return bool(tokens * self.bytes_per_token() > free_memory(str(self.log_temperature.device)) // SHARE)
+        tokens = sum(batch["input_ids"].numel() for batch in beside)
+        return bool(tokens * self.bytes_per_token() > memory_of(self.log_temperature.device) // SHARE)
 
     def bytes_per_token(self) -> int:
         """About what a layer keeps for its gradient (Korthikanti et al. 2022, eq. 1, without attention maps)."""
         config = self.encoder.config
         return 4 * 17 * int(config.hidden_size) * int(config.num_hidden_layers)
+
+
+def memory_of(device: Any) -> int:
+    """Bytes that a process may call its own on a device, used or not."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    import psutil
+
+    return int(psutil.virtual_memory().total) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+@contextmanager
+def looked_up_once(embeddings: Any, batches: Sequence[Batch]) -> Iterator[None]:
+    """Let all batches take their word vectors from one lookup of the words among them.
+
+    The gradient of a lookup is as large as the vocabulary; one for every batch costs as much as a layer does.
+    """
+    ids = torch.cat([tensor.flatten() for batch in batches for name, tensor in batch.items() if name.endswith(IDS)])
+    words = ids.unique()
+    table = embeddings(words)
+
+    def from_table(_module: Any, inputs: Any, _output: Any) -> Any:
+        return table[torch.searchsorted(words, inputs[0])]
+
+    hook = embeddings.register_forward_hook(from_table)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def filled(batches: Sequence[Batch]) -> Any:

@@ -31,10 +31,10 @@ class JointNetwork(BiencoderNetwork):
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:
         """Losses (rows,) of the rows of all batches: that of the candidate, and the mean of those of its spans."""
-        read = self.economical(self.read, [*batches, *beside])
-        encode = self.economical(self.vectors, [*batches, *beside])
-        queries, spans = zip(*map(read, batches), strict=True)
-        candidates = torch.cat([encode(batch) for batch in beside])
+        with self.economical(self.read, batches, beside) as read:
+            queries, spans = zip(*map(read, batches), strict=True)
+        with self.economical(self.vectors, [], beside) as encode:
+            candidates = torch.cat([encode(batch) for batch in beside])
         ranked = self.ranked(torch.cat(queries), candidates, batches, beside)
         return self.shares[0] * ranked + torch.cat(spans)
 

@@ -103,6 +103,21 @@ def test_activations_computed_twice_give_the_same_gradient(workshop: Workshop) -
         torch.testing.assert_close(left, right)
 
 
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "albert", "t5"])
+def test_one_lookup_for_all_batches_gives_the_gradient_of_many(kind: str, workshop: Workshop) -> None:
+    """Beside the same network whose batches look their words up themselves, as with activations computed twice."""
+    head = "ForConditionalGeneration" if kind == "t5" else "Model"
+    found = []
+    for caching in ("off", "on"):
+        learner = biencoder(setup(workshop(kind, head), options={"caching": caching}, dropout=0.0))
+        network = learner.network().train()
+        losses(learner, list(range(12)), network, 5).sum().backward()
+        found.append({name: weight.grad for name, weight in network.named_parameters() if weight.grad is not None})
+    assert any("embed" in name for name in found[0])
+    for name, gradient in found[0].items():
+        torch.testing.assert_close(gradient, found[1][name], rtol=1e-4, atol=1e-5)
+
+
 def test_candidates_of_a_batch_and_its_hard_negatives(workshop: Workshop) -> None:
     learner = biencoder(setup(workshop("bert", "Model"), options={"candidates": "batch"}))
     features = learner.features(EXAMPLES)
