@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,14 @@ def interruptible() -> None:
     """A shell starts what it puts into the background deaf to Ctrl-C, and children inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_hub() -> Iterator[None]:
+    """Offline, whoever imported the hub's client first (it reads the environment once)."""
+    from huggingface_hub import constants
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(constants, "HF_HUB_OFFLINE", True)
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        yield

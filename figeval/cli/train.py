@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import click
 
@@ -14,6 +14,7 @@ from figeval.errors import TrainError
 from figeval.training.config import TrainConfig
 from figeval.training.slurm import MASTER, script
 
+METAVARS = {int: "N", float: "X", Path: "PATH"}
 SHORT = {"task": "-t", "model": "-m", "output": "-o", "batch_size": "-b", "limit": "-L"}
 
 
@@ -22,7 +23,8 @@ def flags(command: Any) -> Any:
     for name, field in reversed(TrainConfig.model_fields.items()):
         both = f"--{name}/--no_{name}" if field.annotation is bool else f"--{name}"
         names = [both, *([SHORT[name]] if name in SHORT else [])]
-        default = "" if field.is_required() else f"  [default: {shown(field.default)}]"
+        told = not field.is_required() and field.default not in (None, (), {})
+        default = f"  [default: {shown(field.default)}]" if told else ""
         command = click.option(*names, name, help=f"{field.description}{default}", **kind(field.annotation))(command)
     return command
 
@@ -35,7 +37,15 @@ def kind(annotation: Any) -> dict[str, Any]:
         return {"callback": optional(settings), "metavar": "KEY=VALUE,…"}
     if any(get_origin(one) is tuple for one in (annotation, *get_args(annotation))):
         return {"callback": optional(listed), "metavar": "A,B"}
-    return {"metavar": "TEXT"}
+    return {"metavar": metavar(annotation)}
+
+
+def metavar(annotation: Any) -> str:
+    """What stands behind a flag in --help: the words that it takes, or what kind of thing."""
+    inner = [one for one in get_args(annotation) if one is not type(None)]
+    if get_origin(annotation) is Literal:
+        return "|".join(inner)
+    return metavar(inner[0]) if inner else METAVARS.get(annotation, "TEXT")
 
 
 def optional(read: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,8 +55,6 @@ def optional(read: Callable[..., Any]) -> Callable[..., Any]:
 
 def shown(default: Any) -> str:
     """A default as it would be typed."""
-    if default is None or default in ((), {}):
-        return "none"
     if isinstance(default, bool):
         return "yes" if default else "no"
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
@@ -67,7 +75,7 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
     figeval train --task epic_retrieval_seen --model roberta-base --preset paper --output models/proverbs
     figeval train --task nli_train --model roberta-large --output models/nli --evaluate nli,impli
     figeval train --config models/proverbs/training/config.yaml --output models/five --seeds 5
-    figeval train --task mini_retrieval --model minilm --output models/rates --grid lr=1e-5,2e-5,3e-5
+    figeval train --task epic_retrieval_seen --model minilm --output models/rates --grid lr=2e-5,5e-5,1e-4
 
     The trained model is then like any other: figeval run --model models/proverbs
     """

@@ -68,7 +68,7 @@ class TrainConfig(BaseModel):
     device: str | None = Field(None, description="cpu, cuda, mps; by default the fastest there is.")
     mixed_precision: Literal["no", "bf16", "fp16"] = Field("no", description="Of the forward pass, on GPUs only.")
     compile: bool = Field(False, description="Compile the network; pays on large models and long trainings.")
-    gradient_checkpointing: bool = Field(False, description="Compute activations twice, keep them once.")
+    gradient_checkpointing: bool = Field(False, description="Compute activations again instead of keeping them.")
     tokens_per_batch: PositiveInt | None = Field(
         None, description="Tokens that go through the network at once; a step is gathered from as many as it takes."
     )

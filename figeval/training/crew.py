@@ -214,22 +214,29 @@ def crew_of(config: TrainConfig) -> Crew:
         os.environ.setdefault("DS_ACCELERATOR", "cpu")  # or DeepSpeed, where it is installed, warns that it saw no GPU
     from accelerate import Accelerator
 
+    check_trackers(config.trackers)
     holding = holding_of(config)
-    options = holding.options(device)
-    try:
-        accelerator = Accelerator(
-            mixed_precision=config.mixed_precision,
-            log_with=list(config.trackers) or None,
-            project_dir=str(config.output / "training" / "runs"),
-            **options,
-        )
-        accelerator.init_trackers("figeval", config=flat(config))
-    except ValueError as error:
-        if not config.trackers:
-            raise
-        raise TrainError(f"--trackers {','.join(config.trackers)}: {error}") from error
+    accelerator = Accelerator(
+        mixed_precision=config.mixed_precision,
+        log_with=list(config.trackers) or None,
+        project_dir=str(config.output / "training" / "runs"),
+        **holding.options(device),
+    )
+    accelerator.init_trackers("figeval", config=flat(config))
     holding.opened()
     return Crew(accelerator, holding, compiled=config.compile)
+
+
+def check_trackers(asked: Sequence[str]) -> None:
+    """Raise `TrainError` for a tracker that accelerate does not know, or that is not installed."""
+    from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
+
+    known, installed = list(LOGGER_TYPE_TO_CLASS), {tracker.value for tracker in get_available_trackers()}
+    for name in asked:
+        if name not in known:
+            raise TrainError(f"--trackers {name}: accelerate knows {', '.join(known)}{near(name, known)}")
+        if name not in installed:
+            raise TrainError(f"--trackers {name} needs its library; pip install {name}")
 
 
 def device_of(asked: str | None) -> str:

@@ -11,17 +11,6 @@ from tests.plugins.tiny import Workshop
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_hub() -> Iterator[None]:
-    """Offline, whoever imported the hub's client first (it reads the environment once)."""
-    from huggingface_hub import constants
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(constants, "HF_HUB_OFFLINE", True)
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
     """Tiny models gain nothing from more, and threads that wait for each other on a busy machine cost seconds."""
     import torch

