@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PLUMBING = {
+    "atomic",
     "config",
     "defaults",
     "errors",

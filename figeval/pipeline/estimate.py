@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from figeval.backends.models import Model
+from figeval.pipeline.answering import unanswered
 from figeval.pipeline.plan import Plan
 from figeval.records.folder import RunFolder
 from figeval.types import Prompt
@@ -25,8 +26,6 @@ def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
 
 def missing(plan: Plan, folder: RunFolder) -> Iterator[Prompt]:
     """The prompts of a task that are still to be answered, as far as they are known: those of the first round."""
-    answered = {row["id"] for row in folder.rows(plan.name) if row["status"] != "error"}
-    for example in plan.examples():
-        if example.id not in answered:
-            requests = next(plan.route.start(example, plan.briefing))
-            yield from (request for request in requests if isinstance(request, Prompt))
+    for example in unanswered(plan, folder):
+        requests = next(plan.route.start(example, plan.briefing))
+        yield from (request for request in requests if isinstance(request, Prompt))

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
+from figeval.atomic import replace_text
 from figeval.records.schema import Stored
 
 SEEDS, GRID = "seeds.json", "grid.json"
@@ -61,6 +62,4 @@ class GridRecord(Stored):
 
 def write(record: SeedsRecord | GridRecord, file: Path) -> None:
     """Replace the file atomically."""
-    draft = file.with_suffix(".part")
-    draft.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    draft.replace(file)
+    replace_text(file, record.model_dump_json(indent=1) + "\n")

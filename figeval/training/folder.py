@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from figeval.atomic import replace_text
 from figeval.errors import TrainError
 from figeval.locking import alone
 from figeval.training.config import TrainConfig
@@ -118,9 +119,7 @@ class TrainFolder:
 
     def commit(self, progress: Progress) -> None:
         """Say where the training stands, then remove checkpoints that are neither the last nor the best."""
-        draft = self.progress_file.with_suffix(".part")
-        draft.write_text(progress.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        draft.replace(self.progress_file)
+        replace_text(self.progress_file, progress.model_dump_json(indent=1) + "\n")
         kept = {self.checkpoint(step) for step in (progress.step, progress.best) if step is not None}
         for place in self.traces.glob("step-*"):
             if place not in kept:
@@ -140,9 +139,7 @@ class TrainFolder:
             return
         lines = self.history_file.read_text(encoding="utf-8").splitlines(keepends=True)
         kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= until]
-        draft = self.history_file.with_suffix(".part")
-        draft.write_text("".join(kept), encoding="utf-8")
-        draft.replace(self.history_file)
+        replace_text(self.history_file, "".join(kept))
 
     def note(self, **values: Any) -> None:
         """Append a line to the history."""
@@ -152,7 +149,7 @@ class TrainFolder:
 
 def write_json(file: Path, value: JSON) -> None:
     """A JSON file that people read."""
-    file.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    replace_text(file, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def link(file: Path, place: Path) -> None:

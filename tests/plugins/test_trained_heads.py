@@ -97,15 +97,15 @@ def test_a_question_answering_head_finds_what_it_was_trained_on(examples: list[J
     inputs = {name: encoded[name] for name in ("input_ids", "token_type_ids", "attention_mask")}
     model = BertForQuestionAnswering(config_of(tokenizer))
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(STEPS):
+    for _ in range(2 * STEPS):
         optimizer.zero_grad()
         model(**inputs, start_positions=starts, end_positions=ends).loss.backward()
         optimizer.step()
     model.save_pretrained(tmp_path / "head")
     tokenizer.save_pretrained(tmp_path / "head")
     found = numbers(tmp_path / "head", "mini_alignment", tmp_path / "run")
-    assert (found["span_f1"] or 0) > 0.8, found
-    assert (found["exact_match"] or 0) > 0.6, found
+    assert (found["span_f1"] or 0) > 0.9, found
+    assert (found["exact_match"] or 0) > 0.8, found
 
 
 @pytest.mark.slow

@@ -99,9 +99,7 @@ def declare(place: Path, progress: Progress) -> None:
     file = place / DECLARED
     declared = json.loads(file.read_text(encoding="utf-8"))
     declared["about"]["evaluations"] = len(progress.evaluations)
-    draft = file.with_suffix(".part")  # not in place: the file is also that of the checkpoint
-    write_json(draft, declared)
-    draft.replace(file)
+    write_json(file, declared)  # replaced, so that of the checkpoint, to which it was a link, stays
 
 
 def stored_record(place: Path) -> JSON:
