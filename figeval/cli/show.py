@@ -25,17 +25,23 @@ ABOUT = ("description", "protocol", "language", "version", "labels", "metrics", 
 @click.option("--by", metavar="KEY", help="Of a run: scores per idiom, proverb, corpus …, from stored predictions.")
 @click.option("--json", "as_json", is_flag=True, help="All of it as JSON.")
 def show(run_or_task: str, by: str | None, as_json: bool) -> None:
-    """Show the table of a run, finished or not, or what is known of a task, a suite or a preset.
+    """Show the table of a run, finished or not, of a training, its seeds or its grid, or what is known of a task, a
+    suite or a preset.
 
     \b
     figeval show results/runs/demo --by idiom
+    figeval show models/proverbs
     figeval show epic_retrieval_seen
     figeval show paper:table7-roberta
     """
+    from figeval.cli.show_trained import record_in, show_trained
     from figeval.records.folder import find_record
 
     path = Path(run_or_task)
-    if find_record(path).is_file():
+    training = record_in(path) if by is None else None
+    if training is not None:
+        show_trained(training, as_json)
+    elif find_record(path).is_file():
         show_run(path, by, as_json)
     elif by is not None:
         raise click.BadParameter(f"there is no run in {run_or_task!r}, and only a run has scores for --by")

@@ -8,6 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
 
+from figeval.report.grid import Grid, say
+from figeval.report.table import MARK, number
+from figeval.types import JSON
+
 
 class Lines:
     """Plain lines on stderr: at the start, every ten seconds, at every evaluation."""
@@ -91,3 +95,32 @@ def listed(scores: Mapping[str, float | None]) -> str:
 def progress_on(console: Any) -> Bar | Lines:
     """The kind of progress that suits this console."""
     return Bar(console) if console.is_terminal else Lines(console)
+
+
+# ---- a finished one -------------------------------------------------------------------------------------------------
+
+
+def show_training(record: JSON, console: Any) -> None:
+    """Scores on dev of every evaluation, what was learnt from, what it was chosen by, and what it cost."""
+    config, evaluations = record["config"], record["evaluations"]
+    names = list(dict.fromkeys(name for one in evaluations for name in one["scores"]))
+    rows = [
+        (str(one["step"]), *(number(one["scores"].get(name)) for name in names), chosen(one["step"], record))
+        for one in evaluations
+    ]
+    title = f"{config['model']} on {record['task']} with {record['head']['name']}, seed {config['seed']}"
+    Grid(("step", *names, ""), rows, title, {"step", *names}).print(console)
+    by = f"chosen by {', '.join(record['select_by'])} on {record['dev']['source']}"
+    for line in (
+        f"learnt from {record['train']['n']} examples in {record['steps']} steps ({record['why']})",
+        by if evaluations else "the last checkpoint; nothing was held out",
+        f"{left(record['seconds'])} and {record['tokens']:,} tokens, {record['peak_memory_mb']:,.0f} MB at most",
+    ):
+        say(console, f"  {line}")
+
+
+def chosen(step: int, record: JSON) -> str:
+    """The mark of the checkpoint that came out."""
+    if step != record["best"]:
+        return ""
+    return f"best {MARK}" if record["config"]["select_on"] == "test" else "best"

@@ -104,3 +104,78 @@ def test_what_stands_in_a_task_s_place_is_told(cli: Cli) -> None:
     assert "--split authors runs epic_narrative_seen_authors" in " ".join(
         cli("show", "epic_narrative_seen").out.split()
     )
+
+
+# ---- trainings ------------------------------------------------------------------------------------------------------
+
+TRAINING = {
+    "config": {"model": "tiny", "seed": 3, "select_on": "dev"},
+    "task": "weather",
+    "head": {"name": "biencoder"},
+    "evaluations": [
+        {"step": 6, "scores": {"acc": 0.5, "mrr": None}},
+        {"step": 12, "scores": {"acc": 0.25, "mrr": 0.5}},
+    ],
+    "best": 6,
+    "select_by": ["acc", "mrr"],
+    "dev": {"n": 4, "source": "4 of 36 examples of train, held out by within"},
+    "train": {"n": 32},
+    "steps": 12,
+    "why": "all epochs done",
+    "seconds": 61.2,
+    "tokens": 1054,
+    "peak_memory_mb": 437.6,
+}
+
+
+def training(folder: Path, **changes: object) -> Path:
+    """A folder as far as `show` reads it."""
+    (folder / "training").mkdir()
+    (folder / "training" / "record.json").write_text(json.dumps(TRAINING | changes))
+    return folder
+
+
+def test_a_training(cli: Cli, tmp_path: Path) -> None:
+    lines = cli("show", training(tmp_path)).out.splitlines()
+    assert lines[0] == "tiny on weather with biencoder, seed 3"
+    assert [line.split() for line in lines[1:4]] == [
+        ["step", "acc", "mrr"],
+        ["6", "0.5000", "–", "best"],
+        ["12", "0.2500", "0.5000"],
+    ]
+    assert lines[4:] == [
+        "  learnt from 32 examples in 12 steps (all epochs done)",
+        "  chosen by acc, mrr on 4 of 36 examples of train, held out by within",
+        "  0:01:01 and 1,054 tokens, 438 MB at most",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"config": TRAINING["config"] | {"select_on": "test"}}, "   6  0.5000       –  best †"),
+        ({"evaluations": []}, "  the last checkpoint; nothing was held out"),
+    ],
+    ids=["chosen on test", "not chosen"],
+)
+def test_how_a_checkpoint_was_chosen(cli: Cli, tmp_path: Path, changes: dict[str, object], line: str) -> None:
+    assert line in cli("show", training(tmp_path, **changes)).out.splitlines()
+
+
+def test_seeds_and_a_grid(cli: Cli, tmp_path: Path) -> None:
+    """A folder with both shows the seeds; the grid is a file beside them."""
+    point = {"folder": "grid-lr-1", "values": {"lr": "1"}, "scores": {"acc": 0.5}, "step": 8}
+    grid = {"task": "t", "model": "m", "dev": "6 of 60", "metrics": ["acc"], "best": "grid-lr-1", "points": [point]}
+    (tmp_path / "grid.json").write_text(json.dumps(grid))
+    assert cli("show", tmp_path).out.splitlines()[-1] == "  compared on dev: 6 of 60"
+    seeds = {"task": "t", "model": "m", "seeds": [0, 1], "wanted": [0, 1], "runs": {}, "scores": []}
+    (tmp_path / "seeds.json").write_text(json.dumps(seeds))
+    assert cli("show", tmp_path).out.splitlines()[0] == "m on t, 2 seeds"
+    assert cli("show", tmp_path / "grid.json").out.splitlines()[0] == "m on t"
+    assert json.loads(cli("show", tmp_path, "--json").out) == seeds
+
+
+@pytest.mark.parametrize("file", ["seeds.json", "grid.json"])
+def test_a_record_that_is_none(cli: Cli, tmp_path: Path, file: str) -> None:
+    (tmp_path / file).write_text('{"task": 1}')
+    assert f"{file} was not written by this version of figeval" in cli("show", tmp_path).complaint
