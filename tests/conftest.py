@@ -22,6 +22,13 @@ settings.register_profile("no deadline", deadline=None)  # the first example pay
 settings.load_profile("no deadline")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests first, the pages of docs before all: of two workers none is left alone with a long one in the end."""
+    slow = [item for item in items if item.get_closest_marker("slow") is not None]
+    quick = [item for item in items if item.get_closest_marker("slow") is None]
+    items[:] = [*reversed(slow), *quick]
+
+
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and no mirror unless the test asks for `real_data`."""

@@ -12,18 +12,21 @@ import click
 @click.option("--to", "form", required=True, help="csv, json, latex, markdown, or a format that a plugin brings.")
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout.")
 def export(runs: tuple[Path, ...], form: str, output: Path | None) -> None:
-    """Turn runs into one table: CSV, LaTeX, Markdown or JSON. No model is needed.
+    """Turn runs into one table: CSV, LaTeX, Markdown or JSON. No model is needed. A folder of several seeds gives their
+    means.
 
     \b
     figeval export results/runs/* --to csv --output all.csv
+    figeval export models/five-seeds --to latex
     figeval export results/runs/minilm results/runs/tfidf --to latex
     """
     from figeval import plugins
-    from figeval.records.folder import cure, find_record, read_record
+    from figeval.records.folder import cure
+    from figeval.records.sweep import run_or_mean
     from figeval.report.exporters import load_exporters
 
     exporter = load_exporters(plugins.host()).get(form)
-    text = exporter([read_record(find_record(run)) for run in runs])
+    text = exporter([run_or_mean(run) for run in runs])
     if output is None:
         click.echo(text, nl=False)
         return

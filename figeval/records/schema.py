@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from figeval.types import Finish, Status
 
-SCHEMA_VERSION = "1.2"  # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity
+# 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds
+SCHEMA_VERSION = "1.3"
 
 CHOSEN_ON_TEST = "none: chosen on test"  # the interval of a maximum over checkpoints: no honest one exists
 
@@ -37,6 +38,7 @@ class ScoreRecord(Stored):
     clusters: int = Field(description="independent groups among them")
     interval: str = Field(description="the method behind the interval, or why there is none")
     higher_is_better: bool = True
+    sd: float | None = Field(default=None, description="of a mean over trainings: their standard deviation")
 
 
 class BaselineRecord(Stored):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from figeval.atomic import replace_text
-from figeval.records.schema import Stored
+from figeval.errors import RecordError
+from figeval.records.folder import find_record, read_record
+from figeval.records.schema import MacroRecord, RunRecord, ScoreRecord, Stored, TaskRecord
 
 SEEDS, GRID = "seeds.json", "grid.json"
 
@@ -63,3 +67,69 @@ class GridRecord(Stored):
 def write(record: SeedsRecord | GridRecord, file: Path) -> None:
     """Replace the file atomically."""
     replace_text(file, record.model_dump_json(indent=1) + "\n")
+
+
+# ---- several runs as one --------------------------------------------------------------------------------------------
+
+
+def run_or_mean(path: Path) -> RunRecord:
+    """The run in a folder, or, where the folder is one of several seeds, one record of their means.
+
+    Raises:
+        RecordError: there is neither, or one of the seeds has no run.
+    """
+    file = path / SEEDS if path.is_dir() else path
+    if file.name != SEEDS or not file.is_file():
+        return read_record(find_record(path))
+    try:
+        record = SeedsRecord.model_validate_json(file.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        raise RecordError(f"{file} was not written by this version of figeval; train again") from error
+    if not record.runs:
+        raise RecordError(f"{file} has no runs; train with --evaluate")
+    return mean_of(record, [read_record(find_record(file.parent / run)) for run in record.runs.values()])
+
+
+def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:
+    """The first of the runs with the means of all of them in place of its scores; what is one training's own is left
+    out (breakdowns, counts, predictions)."""
+    first = runs[0]
+    known = {(score.task, score.metric): score for score in record.scores}
+    return RunRecord(
+        identity=hashlib.sha256(" ".join(run.identity for run in runs).encode()).hexdigest()[:8],
+        status=first.status,
+        started=first.started,
+        command=first.command,
+        config=first.config,
+        model=first.model.model_copy(
+            update={"name": f"{record.model} on {record.task}, {len(runs)} seeds", "fingerprint": ""}
+        ),
+        tasks=[_mean_task(task, known, runs) for task in first.tasks],
+        macro=list(_mean_macros(runs)),
+        provenance=first.provenance,
+        warnings=list(dict.fromkeys(warning for run in runs for warning in run.warnings)),
+    )
+
+
+def _mean_task(task: TaskRecord, known: dict[tuple[str, str], SeedScore], runs: Sequence[RunRecord]) -> TaskRecord:
+    found = [known.get((task.task, score.metric)) for score in task.scores]
+    scores = [_mean_score(score, mean) for score, mean in zip(task.scores, found, strict=True) if mean is not None]
+    same = [one for run in runs for one in run.tasks if one.task == task.task]
+    told = list(dict.fromkeys(warning for one in same for warning in one.warnings))
+    own = {"breakdowns": [], "counts": {}, "predictions": "", "scores": scores, "warnings": told}
+    return task.model_copy(update={**own, "seconds": sum(one.seconds for one in same)})
+
+
+def _mean_score(score: ScoreRecord, mean: SeedScore) -> ScoreRecord:
+    own = {"value": mean.mean, "sd": mean.sd, "low": mean.low, "high": mean.high, "interval": mean.interval}
+    return score.model_copy(update={**own, "stderr": None, "n": mean.n})
+
+
+def _mean_macros(runs: Sequence[RunRecord]) -> Iterator[MacroRecord]:
+    for macro in runs[0].macro:
+        values = [
+            one.value for run in runs for one in run.macro if (one.suite, one.metric) == (macro.suite, macro.metric)
+        ]
+        numbers = [value for value in values if value is not None]
+        whole = len(numbers) == len(runs)
+        yield macro.model_copy(update={"value": sum(numbers) / len(numbers) if whole else None})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord, TaskRecord
@@ -70,14 +70,19 @@ def chosen(score: ScoreRecord | None) -> bool:
     return score is not None and score.interval == CHOSEN_ON_TEST
 
 
-def any_chosen(runs: Sequence[RunRecord]) -> bool:
-    """Whether a table of these runs has such a mark."""
-    return any(chosen(score) for run in runs for task in run.tasks for score in task.scores)
+def any_score(runs: Sequence[RunRecord], has: Callable[[ScoreRecord], object]) -> bool:
+    """Whether a table of these runs has a score with this mark: `chosen`, `deviation`."""
+    return any(has(score) for run in runs for task in run.tasks for score in task.scores)
 
 
 def number(score: ScoreRecord | None) -> str | None:
     """Three digits behind the point, None where there is no value."""
     return None if score is None or score.value is None else f"{score.value:.3f}"
+
+
+def deviation(score: ScoreRecord | None) -> str | None:
+    """The standard deviation over seeds, None where the value is no mean over several."""
+    return None if score is None or score.sd is None else f"{score.sd:.3f}"
 
 
 def bounds(score: ScoreRecord | None) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from figeval.records.schema import RunRecord, ScoreRecord
 
-from ._table import Line, any_chosen, baseline_names, bounds, chosen, headings, lines, notes, number
+from ._table import Line, any_score, baseline_names, bounds, chosen, deviation, headings, lines, notes, number
 
 MISSING = "--"
 MARK = r"$^\dagger$"
@@ -68,10 +68,12 @@ def row(cells: Iterable[str]) -> str:
 
 
 def cell(score: ScoreRecord | None) -> str:
-    r"""`0.183 {\scriptsize [0.058, 0.308]}`."""
-    value, interval = figure(score), bounds(score)
+    r"""`0.183 {\scriptsize [0.058, 0.308]}`, `0.183 $\pm$ 0.020 …` over seeds."""
+    value, spread, interval = figure(score), deviation(score), bounds(score)
     if value is None:
         return MISSING
+    if spread is not None:
+        value = rf"{value} $\pm$ {spread}"
     if chosen(score):
         return value + MARK
     return value if interval is None else rf"{value} {{\scriptsize {minus(interval)}}}"
@@ -94,12 +96,14 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
     sizes = sorted({line.n for line in table})
     counts = "" if not sizes else f"$n = {sizes[0]}$" if len(sizes) == 1 else f"$n = {sizes[0]}$ to ${sizes[-1]}$"
     examples = f" on {counts} examples" if counts else ""
+    means = r"$\pm$ is the standard deviation over seeds, whose intervals are over seeds and examples."
     mark = [f"{MARK}: the model was chosen on this test split, a maximum without an honest interval."]
     return "\n".join(
         [
             f"Scores of {models}{examples}, trivial baselines beside them;",
             r"in brackets the 95\,\% interval, over clusters where examples are not independent.",
-            *(mark if any_chosen(runs) else ()),
+            *([means] if any_score(runs, deviation) else ()),
+            *(mark if any_score(runs, chosen) else ()),
         ]
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from figeval.records.schema import RunRecord, ScoreRecord
 
-from ._table import Line, any_chosen, baseline_names, bounds, chosen, headings, lines, notes, number
+from ._table import Line, any_score, baseline_names, bounds, chosen, deviation, headings, lines, notes, number
 
 MISSING = "–"
 MARK = "†"
@@ -35,7 +35,9 @@ def columns(runs: Sequence[RunRecord], found: Sequence[Line]) -> tuple[list[str]
 def remarks(runs: Sequence[RunRecord]) -> Iterator[str]:
     """What stands under the table."""
     yield "95 % intervals in brackets, over clusters where examples are not independent."
-    if any_chosen(runs):
+    if any_score(runs, deviation):
+        yield "± is the standard deviation over seeds; intervals of such means are over other seeds and other examples."
+    if any_score(runs, chosen):
         yield f"{MARK} the model was chosen on this test split: a maximum, without an honest interval."
     yield from notes(runs)
 
@@ -52,8 +54,10 @@ def row(cells: Iterable[str]) -> str:
 
 
 def cell(score: ScoreRecord | None) -> str:
-    """`0.183 [0.058, 0.308]`, `0.183†` where the model was chosen by it."""
-    text = " ".join(filter(None, (number(score), bounds(score)))) or MISSING
+    """`0.183 [0.058, 0.308]`, `0.183 ± 0.020 [0.058, 0.308]` over seeds, `0.183†` where the model was chosen by it."""
+    spread = deviation(score)
+    parts = (number(score), None if spread is None else f"± {spread}", bounds(score))
+    text = " ".join(part for part in parts if part is not None) or MISSING
     return text + MARK if chosen(score) else text
 
 

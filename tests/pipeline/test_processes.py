@@ -28,6 +28,7 @@ from tests.runs import finished
 
 SLOW = Path(__file__).parent.parent / "slow"
 N = 300
+pytestmark = pytest.mark.slow
 
 MOODY = """
 import os

@@ -113,6 +113,20 @@ def test_markdown() -> None:
     assert export("markdown", *TWO) == MARKDOWN
 
 
+MEAN = run(task(scores=[score(sd=0.02), score("f1", sd=0.03, low=None, high=None)]))
+
+
+def test_a_mean_over_seeds_has_their_standard_deviation() -> None:
+    markdown, latex = export("markdown", MEAN), export("latex", MEAN)
+    assert "| 0.250 ± 0.020 [0.100, 0.500] |" in markdown
+    assert "| 0.250 ± 0.030 |" in markdown
+    assert "- ± is the standard deviation over seeds; intervals of such means" in markdown
+    assert r"0.250 $\pm$ 0.020 {\scriptsize [0.100, 0.500]} \\" in latex
+    assert "\n$\\pm$ is the standard deviation over seeds" in latex
+    assert "pm" not in LATEX
+    assert json.loads(export("json", MEAN))[0]["sd"] == 0.02
+
+
 def test_runs_on_other_examples_never_share_a_line() -> None:
     few = task(n=10, scores=[score(n=10)], warnings=["--limit: the first 10 of 40"])
     other = task(examples_sha256="1" * 64)

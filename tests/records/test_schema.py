@@ -81,7 +81,7 @@ def test_texts_are_stored_only_when_asked_for(mini_run: Path, tmp_path: Path) ->
 
 def test_runs_of_earlier_versions_are_still_read() -> None:
     stored = Path(__file__).parents[1] / "golden" / "records"  # written by earlier versions, with fewer tasks
-    files = [*sorted((SCHEMAS.parent / "measured").glob("*/run.json")), *sorted(stored.glob("run-*.json"))]
+    files = [*sorted((SCHEMAS.parent / "measured").rglob("run.json")), *sorted(stored.glob("run-*.json"))]
     versions = {json.loads(file.read_text(encoding="utf-8"))["schema_version"] for file in files}
     assert "1.0" in versions
     for file in files:

@@ -24,6 +24,7 @@ from tests.trainings import write_tasks
 
 HERE = Path(__file__).resolve().parent.parent.parent
 STEPS, EPOCH = 18, 6  # three epochs of 48 examples
+pytestmark = pytest.mark.slow
 deepspeed = pytest.mark.skipif(
     find_spec("deepspeed") is None, reason="needs deepspeed: pip install 'figeval[deepspeed]'"
 )

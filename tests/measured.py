@@ -1,0 +1,67 @@
+"""Tables of documents beside the stored runs that they quote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from figeval.records.folder import read_record
+from figeval.records.reference import published
+from figeval.records.schema import ScoreRecord, TaskRecord
+from figeval.records.sweep import SeedScore
+
+ROOT = Path(__file__).resolve().parent.parent
+MEASURED = ROOT / "results" / "measured"
+
+
+def table(page: str, heading: str) -> Iterator[list[str]]:
+    """The cells of each row of a table in docs/; `heading` is how its first line begins, such as `task | metric`."""
+    inside = False
+    for line in (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines():
+        begins = line.startswith(f"| {heading} |")
+        inside = begins or (inside and line.startswith("|"))
+        if inside and not begins and not line.startswith("|---"):
+            yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def by_task(rows: Iterator[list[str]]) -> list[tuple[str, list[str]]]:
+    """(task, other cells): a row without one goes on with the task above it."""
+    found, task = [], ""
+    for first, *others in rows:
+        task = first or task
+        found.append((task, others))
+    return found
+
+
+def tasks(name: str) -> dict[str, TaskRecord]:
+    """The tasks of a stored run."""
+    return {task.task: task for task in read_record(MEASURED / name / "run.json").tasks}
+
+
+def scores(task: TaskRecord | None) -> dict[str, ScoreRecord]:
+    return {} if task is None else {score.metric: score for score in task.scores}
+
+
+def short(number: float | None) -> str:
+    """Three digits, as on the page."""
+    return f"{number or 0:.3f}".replace("0.", ".", 1)
+
+
+def shown(score: ScoreRecord | SeedScore | None) -> str:
+    """A score with its interval; a mean over seeds with their standard deviation between."""
+    if isinstance(score, SeedScore):
+        value, spread = score.mean, f" ± {short(score.sd)}"
+    else:
+        value, spread = (score.value if score else None), ""
+    if score is None or value is None:
+        return "–"
+    interval = "" if score.low is None else f" [{short(score.low)}, {short(score.high)}]"
+    return f"{short(value)}{spread}{interval}"
+
+
+def quoted(cell: str, task: str, metric: str) -> Iterator[tuple[str, str, str]]:
+    """(model, its number in a cell of the paper's, the same as we keep it)."""
+    known = {one.model: one.value for one in published(task) if one.metric == metric}
+    for model, value in re.findall(r"(?:^|, )(.+?) (\.\d+)", cell):
+        yield model, value, short(known[model])
