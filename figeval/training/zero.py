@@ -30,8 +30,10 @@ class Zero(Replicated):
         from accelerate import DeepSpeedPlugin, InitProcessGroupKwargs
 
         plugin = DeepSpeedPlugin(hf_ds_config=self.configuration, zero3_init_flag=False)
-        gloo = [InitProcessGroupKwargs(backend="gloo")] if device == "cpu" else []
-        return {"deepspeed_plugin": plugin, "kwargs_handlers": gloo}
+        if device != "cpu":
+            return {"deepspeed_plugin": plugin}
+        do_without_kernel()
+        return {"deepspeed_plugin": plugin, "kwargs_handlers": [InitProcessGroupKwargs(backend="gloo")]}
 
     def opened(self) -> None:
         """A network is made whole and parted afterwards: what trains it looks at its shapes."""
@@ -86,6 +88,15 @@ class Zero(Replicated):
             }
         if self.alone:
             link(optimizer)
+
+
+def do_without_kernel() -> None:
+    """Gloo alone: a kernel for memory that CPU processes share would first be compiled, for a minute or more, and
+    where there is no compiler nothing would be trained."""
+    from deepspeed import ops
+
+    ops.__compatible_ops__["deepspeed_shm_comm"] = False
+
 
 
 def link(optimizer: Any) -> None:

@@ -45,6 +45,7 @@ class Training:
         """In the background."""
         path = os.pathsep.join([str(HERE), str(self.yard)])
         known = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
+        known["TORCH_EXTENSIONS_DIR"] = str(self.yard / "compiled")
         return psutil.Popen(
             [*self.command, *arguments],
             cwd=self.yard,
@@ -195,6 +196,7 @@ def test_it_goes_on_with_other_processes_that_hold_weights_in_other_ways(way: st
     assert scores == {step: pytest.approx(known, abs=1e-6) for step, known in one.noted("scores").items()}
     assert alike(training.weights(), one.weights())
     assert alike(training.state(), one.state()), "weights, moments and counters, whole and by name"
+    assert not (training.yard / "compiled").exists(), "nothing is compiled first"
     if way == "zero3":  # and it was evaluated by one process, which loaded it
         runs = [
             json.loads((one.folder / "runs" / "tiny_retrieval" / "run.json").read_text()) for one in (training, one)
