@@ -98,7 +98,6 @@ def do_without_kernel() -> None:
     ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 
-
 def link(optimizer: Any) -> None:
     """Let weights know where their moments are, in stages 1 and 2.
 

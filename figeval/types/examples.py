@@ -28,6 +28,11 @@ class Example:
         """Every text of the example: what a lexical model may learn its word weights from."""
         return ()
 
+    @property
+    def subject(self) -> str:
+        """The text that is asked about. Examples with the same one are never parted into train and dev."""
+        return self.id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceExample(Example):
@@ -40,6 +45,10 @@ class ChoiceExample(Example):
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102
         return (self.query, *self.options)
+
+    @property
+    def subject(self) -> str:  # noqa: D102
+        return self.query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +71,10 @@ class RankingExample(Example):
     def texts(self) -> tuple[str, ...]:  # noqa: D102
         return (self.query, *self.candidates, *self.background)
 
+    @property
+    def subject(self) -> str:  # noqa: D102
+        return self.query
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairExample(Example):
@@ -74,6 +87,10 @@ class PairExample(Example):
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102
         return (self.left, self.right)
+
+    @property
+    def subject(self) -> str:  # noqa: D102
+        return self.left
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +120,10 @@ class SpanExample(Example):
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102
         return (self.text, self.given, self.known)
+
+    @property
+    def subject(self) -> str:  # noqa: D102
+        return self.text
 
     @property
     def answer(self) -> str | None:
@@ -136,6 +157,10 @@ class GenerationExample(Example):
         given = ((value,) if isinstance(value, str) else value for value in self.inputs.values())
         return (*(text for values in given for text in values), *self.references)
 
+    @property
+    def subject(self) -> str:  # noqa: D102
+        return self.references[0] if self.references else self.id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarityExample(Example):
@@ -151,3 +176,7 @@ class SimilarityExample(Example):
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102
         return (self.text, *self.anchors)
+
+    @property
+    def subject(self) -> str:  # noqa: D102
+        return self.text

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from figeval.errors import TrainError
 from figeval.pipeline.harness import Harness
@@ -54,7 +54,7 @@ def _with_dev(task: TaskSpec, train: list[Example], config: TrainConfig, harness
     if own is not None:
         return Splits(train, list(harness.examples(task, own)), f"the split {own!r}")
     by = config.holdout_by if config.holdout_by != "auto" else how(train, harness.examples(task, "test"))
-    dev, kept = HOLDOUTS[by](train, config.holdout, random.Random(f"{task.name} holdout"))
+    dev, kept = HOLDOUTS[by](train, config.holdout)
     if not dev:
         raise TrainError(f"a holdout of {config.holdout} of {len(train)} examples is none; raise --holdout")
     if by == "cluster":
@@ -72,58 +72,70 @@ def how(train: Sequence[Example], test: Iterable[Example]) -> str:
 
 
 Holdout = tuple[list[Example], list[Example]]  # held out, kept; both in the order of train
+Rows = list[int]
 
 
-def by_row(train: Sequence[Example], share: float, generator: random.Random) -> Holdout:
-    """A share of the examples, whatever they are."""
-    order = list(range(len(train)))
-    generator.shuffle(order)
-    return parted(train, set(order[: round(share * len(train))]))
+def by_row(train: Sequence[Example], share: float) -> Holdout:
+    """A share of the texts, whatever they are."""
+    texts = in_order(gathered(train, range(len(train)), subject))
+    return parted(train, texts[: round(share * len(texts))])
 
 
-def by_cluster(train: Sequence[Example], share: float, generator: random.Random) -> Holdout:
+def by_cluster(train: Sequence[Example], share: float) -> Holdout:
     """Whole clusters, until the share is reached; never all of them."""
-    clusters = [rows for _, rows in sorted(clustered(train).items())]
-    generator.shuffle(clusters)
-    held: set[int] = set()
-    for rows in clusters[1:]:
-        if len(held) >= round(share * len(train)):
+    held: list[Rows] = []
+    for rows in in_order(clusters_of(train))[1:]:
+        if sum(map(len, held)) >= round(share * len(train)):
             break
-        held.update(rows)
+        held.append(rows)
     return parted(train, held)
 
 
-def by_turns(train: Sequence[Example], share: float, generator: random.Random) -> Holdout:
-    """One example of each cluster, then a second one, until the share is reached; never the last one of a cluster."""
-    clusters = [rows for _, rows in sorted(clustered(train).items())]
-    for rows in clusters:
-        generator.shuffle(rows)
-    generator.shuffle(clusters)
-    turns = [(turn, rows[turn]) for rows in clusters for turn in range(len(rows) - 1)]
+def by_turns(train: Sequence[Example], share: float) -> Holdout:
+    """One text of each cluster, then a second one, until the share is reached; never the last one of a cluster."""
+    clusters = [in_order(gathered(train, rows, subject)) for rows in in_order(clusters_of(train))]
+    turns = [(turn, texts[turn]) for texts in clusters for turn in range(len(texts) - 1)]
     turns.sort(key=lambda one: one[0])
-    return parted(train, {row for _, row in turns[: round(share * len(train))]})
+    return parted(train, [rows for _, rows in turns[: round(share * sum(map(len, clusters)))]])
 
 
-HOLDOUTS: dict[str, Callable[[Sequence[Example], float, random.Random], Holdout]] = {
+HOLDOUTS: dict[str, Callable[[Sequence[Example], float], Holdout]] = {
     "row": by_row,
     "cluster": by_cluster,
     "within": by_turns,
 }
 
 
-def clustered(examples: Sequence[Example]) -> dict[str, list[int]]:
+def clusters_of(examples: Sequence[Example]) -> dict[str, Rows]:
     """Cluster → its rows; an example without one is its own."""
-    found: dict[str, list[int]] = defaultdict(list)
-    for row, example in enumerate(examples):
-        found[example.id if example.cluster is None else example.cluster].append(row)
+    return gathered(examples, range(len(examples)), lambda one: one.id if one.cluster is None else one.cluster)
+
+
+def subject(example: Example) -> str:
+    """The letters and digits of what an example is about, however they are written."""
+    return "".join(filter(str.isalnum, example.subject.lower()))
+
+
+def gathered(examples: Sequence[Example], rows: Iterable[int], name: Callable[[Example], str]) -> dict[str, Rows]:
+    """Those of the rows that have the same name."""
+    found: dict[str, Rows] = defaultdict(list)
+    for row in rows:
+        found[name(examples[row])].append(row)
     return found
 
 
-def parted(examples: Sequence[Example], held: set[int]) -> Holdout:
+def in_order(named: Mapping[str, Rows]) -> list[Rows]:
+    """Shuffled by the digests of their names, so that every task on the same texts holds out the same: a joint model
+    that begins with a trained ranker is not chosen on what that one has learnt."""
+    return [rows for _, rows in sorted(named.items(), key=lambda one: sha256(one[0].encode()).digest())]
+
+
+def parted(examples: Sequence[Example], held: Iterable[Rows]) -> Holdout:
     """Examples held out, and the others."""
+    out = {row for rows in held for row in rows}
     return (
-        [example for row, example in enumerate(examples) if row in held],
-        [example for row, example in enumerate(examples) if row not in held],
+        [example for row, example in enumerate(examples) if row in out],
+        [example for row, example in enumerate(examples) if row not in out],
     )
 
 
