@@ -37,6 +37,7 @@ class Progress(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     identity: str
+    data: str = ""  # digest of what is learnt from and chosen on
     step: int = 0  # steps done, and the name of the last checkpoint
     best: int | None = None
     evaluations: list[Evaluation] = []
@@ -66,22 +67,27 @@ class TrainFolder:
         with alone(self.traces / ".lock", refusal):
             yield
 
-    def begin(self, config: TrainConfig) -> Progress:
-        """Where to go on, from the start in a new folder.
+    def begin(self, config: TrainConfig, data: str = "") -> Progress:
+        """Where to go on, from the start in a new folder; `data` is the digest of the examples.
 
         Raises:
-            TrainError: the folder holds another training, or something that is none of ours.
+            TrainError: the folder holds another training, one on other examples, or something that is none of ours.
         """
         if not self.progress_file.exists():
             strange = [file.name for file in self.path.iterdir() if file != self.traces] if self.path.exists() else []
             if strange:
                 raise TrainError(f"{self.path} holds {strange[0]!r} and no training; choose another --output")
             self.write_config(config)
-            return Progress(identity=config.identity())
+            return Progress(identity=config.identity(), data=data)
         progress = self.read()
         if progress.identity != config.identity():
             raise TrainError(
                 f"{self.path} holds another training ({self.traces / 'config.yaml'}); choose another --output"
+            )
+        if progress.data != data:
+            raise TrainError(
+                f"{self.path} was begun on other examples (the data or how dev is held out has changed since); "
+                "choose another --output"
             )
         return progress
 

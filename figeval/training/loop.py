@@ -42,8 +42,9 @@ class Observer(Protocol):
 class Job:
     """All that one training needs.
 
-    `ids` are those of the examples of `train`. `dev` is there where the loss on it is wanted, `score` gives the metrics
-    of a backend; neither, if nothing is chosen. `about` makes figeval.json's `about` of where a checkpoint stands.
+    `ids` are those of the examples of `train`, `data` is a digest of all examples. `dev` is there where the loss on it
+    is wanted, `score` gives the metrics of a backend; neither, if nothing is chosen. `about` makes figeval.json's
+    `about` of where a checkpoint stands.
     """
 
     config: TrainConfig
@@ -54,6 +55,7 @@ class Job:
     folder: TrainFolder
     observer: Observer
     about: Callable[[Progress], JSON]
+    data: str = ""
     dev: Features | None = None
     score: Callable[[Any, Crew], Scores] | None = None
 
@@ -65,7 +67,7 @@ def train(job: Job, crew: Crew) -> Progress:
         TrainError: the loss is no number any more, or the folder is another training's.
     """
     with job.folder.locked() if crew.first else nullcontext():
-        progress = job.folder.begin(job.config) if crew.first else None
+        progress = job.folder.begin(job.config, job.data) if crew.first else None
         progress = cast("Progress", crew.told(progress))
         if not progress.complete:
             Session(job, crew, progress).go()

@@ -43,6 +43,15 @@ def test_only_the_best_and_the_last_stay_and_only_the_last_can_go_on(tmp_path: P
     assert folder.read() == progress
 
 
+def test_it_goes_on_with_the_same_examples_only(tmp_path: Path) -> None:
+    folder = TrainFolder(tmp_path / "out")
+    with folder.locked():
+        folder.commit(folder.begin(config(folder.path), "0123"))
+        assert folder.begin(config(folder.path), "0123").data == "0123"
+        with pytest.raises(TrainError, match=r"out was begun on other examples .*; choose another --output"):
+            folder.begin(config(folder.path), "4567")
+
+
 def test_a_checkpoint_that_nobody_committed_is_written_over(tmp_path: Path) -> None:
     folder = TrainFolder(tmp_path / "out")
     with folder.locked():

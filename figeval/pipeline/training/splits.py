@@ -5,25 +5,32 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 
 from figeval.errors import TrainError
 from figeval.pipeline.harness import Harness
 from figeval.taskdef import TaskSpec
-from figeval.taskdef.survey import first
+from figeval.taskdef.survey import first, survey
 from figeval.training.config import TrainConfig
 from figeval.types import Example, PairExample, RankingExample
 
 DEV = ("dev", "validation")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Splits:
     """Examples to learn from, examples to choose on (maybe none), and where the latter come from, in words."""
 
     train: list[Example]
     dev: list[Example]
     source: str
+
+    @cached_property
+    def digests(self) -> tuple[str, str]:
+        """sha256 of the examples of train and of dev; of no examples it is empty."""
+        train = survey("train", lambda: self.train).sha256
+        return train, survey("dev", lambda: self.dev).sha256 if self.dev else ""
 
 
 def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:

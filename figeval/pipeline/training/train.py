@@ -16,7 +16,6 @@ from figeval.pipeline.training.published import recorded
 from figeval.pipeline.training.splits import Splits, splits_of
 from figeval.records import provenance
 from figeval.taskdef import TaskSpec
-from figeval.taskdef.survey import survey
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Learner, Setup
 from figeval.training.crew import crew_of
@@ -124,6 +123,7 @@ def job_of(training: Training, harness: Harness, folder: TrainFolder, observer: 
         folder=folder,
         observer=observer,
         about=partial(about, training),
+        data=" ".join(splits.digests),
         dev=held_out(splits.dev) if splits.dev and lossy else None,
         score=DevScores(training.task, splits.dev, harness) if scored else None,
     )
@@ -171,8 +171,8 @@ def record_of(training: Training, job: Job, progress: Progress) -> JSON:
         "config": training.config.model_dump(mode="json", exclude={"output", "include_path"}),
         "head": {"name": training.head, **training.learner.describe()},
         "task": training.task.name,
-        "train": {"n": len(splits.train), "sha256": survey("train", lambda: splits.train).sha256},
-        "dev": {"n": len(splits.dev), "source": splits.source},
+        "train": {"n": len(splits.train), "sha256": splits.digests[0]},
+        "dev": {"n": len(splits.dev), "sha256": splits.digests[1], "source": splits.source},
         "truncated": job.train.truncated,
         "select_by": [name for name, _ in job.criterion.metrics],
         "best": progress.best,
