@@ -51,7 +51,7 @@ def short(number: float | None) -> str:
 def shown(score: ScoreRecord | SeedScore | None) -> str:
     """A score with its interval; a mean over seeds with their standard deviation between."""
     if isinstance(score, SeedScore):
-        value, spread = score.mean, f" ± {short(score.sd)}"
+        value, spread = score.mean, "" if score.sd is None else f" ± {short(score.sd)}"
     else:
         value, spread = (score.value if score else None), ""
     if score is None or value is None:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
-    *(f"docs/{name}.md" for name in ("architecture", "epic", "llm", "plugins", "statistics", "training")),
+    *(f"docs/{name}.md" for name in ("architecture", "epic", "finetuned", "llm", "plugins", "statistics", "training")),
 )
 BLOCK = re.compile(
     r"(?P<notes>(?:^<!--[^\n]*-->\n)*)"  # comments right above it
