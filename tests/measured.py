@@ -9,7 +9,6 @@ from pathlib import Path
 from figeval.records.folder import read_record
 from figeval.records.reference import published
 from figeval.records.schema import ScoreRecord, TaskRecord
-from figeval.records.sweep import SeedScore
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "results" / "measured"
@@ -48,16 +47,13 @@ def short(number: float | None) -> str:
     return f"{number or 0:.3f}".replace("0.", ".", 1)
 
 
-def shown(score: ScoreRecord | SeedScore | None) -> str:
+def shown(score: ScoreRecord | None) -> str:
     """A score with its interval; a mean over seeds with their standard deviation between."""
-    if isinstance(score, SeedScore):
-        value, spread = score.mean, "" if score.sd is None else f" ± {short(score.sd)}"
-    else:
-        value, spread = (score.value if score else None), ""
-    if score is None or value is None:
+    if score is None or score.value is None:
         return "–"
+    spread = "" if score.sd is None else f" ± {short(score.sd)}"
     interval = "" if score.low is None else f" [{short(score.low)}, {short(score.high)}]"
-    return f"{short(value)}{spread}{interval}"
+    return f"{short(score.value)}{spread}{interval}"
 
 
 def quoted(cell: str, task: str, metric: str) -> Iterator[tuple[str, str, str]]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from figeval.records.folder import read_record
-from figeval.records.schema import ScoreRecord
-from figeval.records.sweep import SEEDS, SeedScore, SeedsRecord
+from figeval.records.schema import TaskRecord
+from figeval.records.sweep import SEEDS, run_or_mean
 from tests.measured import MEASURED, by_task, quoted, scores, shown, table, tasks
 
 AS_IT_IS = "minilm"
@@ -26,42 +23,25 @@ def test_there_are_tables() -> None:
 @pytest.mark.parametrize(("task", "cells"), LINES)
 def test_a_line_is_what_was_measured_and_printed(task: str, cells: list[str]) -> None:
     metric, trivial, before, run, after, paper = cells
-    assert trivial == floors(task, metric, run)
+    found = trained(run)[task]
+    assert trivial == floors(found, metric)
     assert before == shown(scores(tasks(AS_IT_IS).get(task)).get(metric))
-    assert after == shown(measured(run, task, metric))
+    assert after == shown(scores(found)[metric])
     for model, value, known in quoted(paper, task, metric):
         assert value == known, model
 
 
-def measured(run: str, task: str, metric: str) -> ScoreRecord | SeedScore:
-    """Of all seeds together, or of the one run."""
+def trained(run: str) -> dict[str, TaskRecord]:
+    """The tasks that a trained model was run on: the means of its seeds, or its runs together."""
     folder = MEASURED / f"minilm-{run}"
-    if (folder / SEEDS).is_file():
-        over = SeedsRecord.model_validate_json((folder / SEEDS).read_text(encoding="utf-8"))
-        return next(one for one in over.scores if (one.task, one.metric) == (task, metric))
-    return next(
-        score
-        for record in records(folder)
-        for found in record.tasks
-        if found.task == task
-        for score in found.scores
-        if score.metric == metric
-    )
+    places = [folder] if (folder / SEEDS).is_file() else sorted(folder.rglob("run.json"))
+    return {task.task: task for place in places for task in run_or_mean(place).tasks}
 
 
-def records(folder: Path) -> list[Any]:
-    return [read_record(file) for file in sorted(folder.rglob("run.json"))]
-
-
-def floors(task: str, metric: str, run: str) -> str:
+def floors(task: TaskRecord, metric: str) -> str:
     """The trivial models of the task, by name and number."""
-    for record in records(MEASURED / f"minilm-{run}"):
-        for found in record.tasks:
-            if found.task == task:
-                known = [(one.baseline, one.scores) for one in found.baselines]
-                values = [(name, score) for name, all_of in known for score in all_of if score.metric == metric]
-                return ", ".join(f"{name} {shown(score).partition(' ')[0]}" for name, score in values) or "–"
-    raise AssertionError(task)
+    found = [(one.baseline, score) for one in task.baselines for score in one.scores if score.metric == metric]
+    return ", ".join(f"{name} {shown(score).partition(' ')[0]}" for name, score in found) or "–"
 
 
 @pytest.mark.parametrize("cells", COSTS, ids=[row[0] for row in COSTS])

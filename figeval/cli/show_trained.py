@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,12 @@ import click
 
 def record_in(path: Path) -> Path | None:
     """The record that a path means, itself or in the folder: of the seeds, else of the grid, else of the training."""
-    from figeval.pipeline.training.train import RECORD
     from figeval.records.sweep import GRID, SEEDS
+    from figeval.training.folder import RECORD, TrainFolder
 
     if path.is_file():
         return path if path.name in (SEEDS, GRID, RECORD) else None
-    places = (path / SEEDS, path / GRID, path / "training" / RECORD)
+    places = (path / SEEDS, path / GRID, TrainFolder(path).record_file)
     return next((place for place in places if place.is_file()), None)
 
 
@@ -26,28 +27,24 @@ def show_trained(file: Path, as_json: bool) -> None:
 
     from figeval.errors import RecordError
 
-    text = file.read_text(encoding="utf-8")
     if as_json:
-        click.echo(text.rstrip("\n"))
+        click.echo(file.read_text(encoding="utf-8").rstrip("\n"))
         return
     try:
-        shown()[file.name](text, Console())
-    except (ValueError, KeyError) as error:  # pydantic's error is a ValueError
-        first = str(error).splitlines()[0]
-        raise RecordError(f"{file} was not written by this version of figeval ({first})") from error
+        shown()[file.name](file, Console())
+    except (ValueError, KeyError) as error:  # of a training's record, which has no schema
+        raise RecordError(f"{file} was not written by this version of figeval ({error})") from error
 
 
-def shown() -> Mapping[str, Callable[[str, Any], None]]:
+def shown() -> Mapping[str, Callable[[Path, Any], None]]:
     """What prints each kind."""
-    import json
-
-    from figeval.pipeline.training.train import RECORD
-    from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord
+    from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read
     from figeval.report.sweep import show_grid, show_seeds
     from figeval.report.training import show_training
+    from figeval.training.folder import RECORD
 
     return {
-        SEEDS: lambda text, console: show_seeds(SeedsRecord.model_validate_json(text), console),
-        GRID: lambda text, console: show_grid(GridRecord.model_validate_json(text), console),
-        RECORD: lambda text, console: show_training(json.loads(text), console),
+        SEEDS: lambda file, console: show_seeds(read(SeedsRecord, file), console),
+        GRID: lambda file, console: show_grid(read(GridRecord, file), console),
+        RECORD: lambda file, console: show_training(json.loads(file.read_bytes()), console),
     }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -15,6 +16,7 @@ from figeval.records.folder import find_record, read_record
 from figeval.records.schema import MacroRecord, RunRecord, ScoreRecord, Stored, TaskRecord
 
 SEEDS, GRID = "seeds.json", "grid.json"
+Sweep = TypeVar("Sweep", "SeedsRecord", "GridRecord")
 
 
 class SeedScore(Stored):
@@ -69,6 +71,15 @@ def write(record: SeedsRecord | GridRecord, file: Path) -> None:
     replace_text(file, record.model_dump_json(indent=1) + "\n")
 
 
+def read(kind: type[Sweep], file: Path) -> Sweep:
+    """What stands in the file. Raises `RecordError` where it is no such record."""
+    try:
+        return kind.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        first = str(error).splitlines()[0]
+        raise RecordError(f"{file} was not written by this version of figeval ({first})") from error
+
+
 # ---- several runs as one --------------------------------------------------------------------------------------------
 
 
@@ -81,10 +92,7 @@ def run_or_mean(path: Path) -> RunRecord:
     file = path / SEEDS if path.is_dir() else path
     if file.name != SEEDS or not file.is_file():
         return read_record(find_record(path))
-    try:
-        record = SeedsRecord.model_validate_json(file.read_text(encoding="utf-8"))
-    except ValidationError as error:
-        raise RecordError(f"{file} was not written by this version of figeval; train again") from error
+    record = read(SeedsRecord, file)
     if not record.runs:
         raise RecordError(f"{file} has no runs; train with --evaluate")
     return mean_of(record, [read_record(find_record(file.parent / run)) for run in record.runs.values()])
@@ -132,4 +140,4 @@ def _mean_macros(runs: Sequence[RunRecord]) -> Iterator[MacroRecord]:
         ]
         numbers = [value for value in values if value is not None]
         whole = len(numbers) == len(runs)
-        yield macro.model_copy(update={"value": sum(numbers) / len(numbers) if whole else None})
+        yield macro.model_copy(update={"value": fmean(numbers) if whole else None})

@@ -28,6 +28,7 @@ from figeval.training.selection import Evaluation
 from figeval.types import JSON
 
 DECLARED = "figeval.json"
+RECORD = "record.json"
 STATE = "state"
 
 
@@ -55,6 +56,7 @@ class TrainFolder:
         self.traces = path / "training"
         self.progress_file = self.traces / "progress.json"
         self.history_file = self.traces / "history.jsonl"
+        self.record_file = self.traces / RECORD
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -123,7 +123,7 @@ def test_a_mean_over_seeds_has_their_standard_deviation() -> None:
     assert "- ± is the standard deviation over seeds; intervals of such means" in markdown
     assert r"0.250 $\pm$ 0.020 {\scriptsize [0.100, 0.500]} \\" in latex
     assert "\n$\\pm$ is the standard deviation over seeds" in latex
-    assert "pm" not in LATEX
+    assert not any("standard deviation" in export(form, *TWO) for form in ("markdown", "latex"))
     assert json.loads(export("json", MEAN))[0]["sd"] == 0.02
 
 

@@ -25,8 +25,6 @@ from figeval.training.loop import LOSS, Job, Observer, train
 from figeval.training.selection import Criterion
 from figeval.types import JSON
 
-RECORD = "record.json"
-
 
 @dataclass(frozen=True, slots=True)
 class Training:
@@ -81,13 +79,13 @@ def train_here(config: TrainConfig, harness: Harness, observer: Observer) -> Pro
     if crew.first:
         declare(config.output, progress)
         preset = {"preset": recorded(config, harness.host)}
-        write_json(folder.traces / RECORD, record_of(training, job, progress) | preset)
+        write_json(folder.record_file, record_of(training, job, progress) | preset)
     return progress
 
 
 def finished(config: TrainConfig, folder: TrainFolder) -> Progress | None:
     """The end of a training that is complete and written down; its model and data are not even opened again."""
-    if not (folder.progress_file.exists() and (folder.traces / RECORD).exists()):
+    if not (folder.progress_file.exists() and folder.record_file.exists()):
         return None
     progress = folder.read()
     return progress if progress.complete and progress.identity == config.identity() else None
@@ -103,7 +101,7 @@ def declare(place: Path, progress: Progress) -> None:
 
 def stored_record(place: Path) -> JSON:
     """The record of a finished training in this folder."""
-    found: JSON = json.loads((TrainFolder(place).traces / RECORD).read_text(encoding="utf-8"))
+    found: JSON = json.loads(TrainFolder(place).record_file.read_text(encoding="utf-8"))
     return found
 
 
