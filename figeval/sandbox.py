@@ -5,7 +5,7 @@ Templates and field expressions come from third parties; they may read the value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 from jinja2 import BaseLoader, StrictUndefined, TemplateError, Undefined
@@ -15,11 +15,20 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from figeval.errors import TaskError
 
 
-def environment(loader: BaseLoader | None = None) -> ImmutableSandboxedEnvironment:
+class Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja's sandbox, whose global names nobody changes: a plain dictionary of them does.
+
+    Jinja itself has a chain of dictionaries that it copies, slowly, each time that a template is rendered.
+    """
+
+    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+        """The names that every template knows, overlaid by `d`."""
+        return {**self.globals, **(d or {})}
+
+
+def environment(loader: BaseLoader | None = None) -> Sandbox:
     """A sandboxed environment; a name that is not there is an error, never an empty string."""
-    return ImmutableSandboxedEnvironment(
-        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
-    )
+    return Sandbox(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
 
 
 Expression = Callable[[Mapping[str, Any]], Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
 from functools import cache
 from typing import Any
 
@@ -66,7 +65,7 @@ def pool_of(task: TaskSpec, harness: Harness) -> Callable[[], Sequence[Example]]
 
 def variables(example: Example) -> dict[str, Any]:
     """What a template may say of an example: its fields, and `meta`."""
-    return {field.name: getattr(example, field.name) for field in fields(example)}
+    return {name: getattr(example, name) for name in example.__dataclass_fields__}  # fields() is slow
 
 
 def briefing_of(
