@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from .corpus import Corpus
 from .language import sentences, words
@@ -54,7 +55,7 @@ def by_hyphenation() -> Callable[[str], int]:
     from pyphen import Pyphen
 
     patterns = Pyphen(lang="en_US")
-    return lambda word: len(patterns.positions(word.lower())) + 1
+    return cache(lambda word: len(patterns.positions(word.lower())) + 1)
 
 
 def by_sonority() -> Callable[[str], int]:
@@ -63,6 +64,7 @@ def by_sonority() -> Callable[[str], int]:
 
     tokenizer = SyllableTokenizer()
 
+    @cache
     def count(word: str) -> int:
         letters = re.sub("[^a-z]", "", word.lower())
         return len(tokenizer.tokenize(letters)) if letters else 1

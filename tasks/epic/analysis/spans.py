@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -93,7 +92,10 @@ def repeats_proverb_span(pairs: Iterable[Pair]) -> bool:
 
 def occurrences(text: str, span: str) -> int:
     """How often a span stands in a text; occurrences may overlap."""
-    return len(re.findall(f"(?={re.escape(span)})", text))
+    found, start = 0, text.find(span)
+    while start >= 0:
+        found, start = found + 1, text.find(span, start + 1)
+    return found
 
 
 def overlapping(text: str, pairs: Iterable[Pair]) -> bool:
