@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm import warm_figeval
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
@@ -58,6 +60,7 @@ class Session:
     """The folder of a page, a shell that stays open between its blocks, and the Python of earlier blocks."""
 
     folder: Path
+    figeval: Path  # the folder of a command that is quick to start
     variables: list[str] = field(default_factory=list)
     python: str = ""
 
@@ -88,7 +91,7 @@ class Session:
 
     def run(self, command: list[str], name: str) -> str:
         """What a command prints, blanks squeezed."""
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        path = os.pathsep.join([str(self.figeval), str(Path(sys.executable).parent), os.environ["PATH"]])
         environment = {**os.environ, "PATH": path, "COLUMNS": "160", "HF_HUB_OFFLINE": "1"}
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{name} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -102,10 +105,16 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
         yield command, [line for line in printed if line.strip()]
 
 
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Path]:
+    with warm_figeval() as folder:
+        yield folder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
-def test_the_page_runs(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    session = Session(tmp_path / "page")
+def test_the_page_runs(name: str, warm: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    session = Session(tmp_path / "page", warm)
     session.folder.mkdir()
     for block in blocks((ROOT / name).read_text(encoding="utf-8")):
         if "untested" in block.notes or ("needs" in block.notes and not at_hand(block.notes["needs"], request)):
