@@ -241,6 +241,8 @@ def check_trackers(asked: Sequence[str]) -> None:
 
 def device_of(asked: str | None) -> str:
     """The kind of device to train on. Raises `TrainError` for one that this machine does not have."""
+    if asked == "cpu":
+        return asked  # without torch, whose import takes seconds
     import torch
 
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}

@@ -96,14 +96,15 @@ def test_deep_nesting_is_an_error_and_no_crash(tmp_path: Path, reader: str) -> N
 @pytest.mark.parametrize("reader", ["jsonl", "csv", "tsv"])
 def test_memory_is_flat_in_the_size_of_the_file(tmp_path: Path, reader: str) -> None:
     row = {"jsonl": '{"text": "%s"}\n', "csv": "%s\n", "tsv": "%s\n"}[reader] % ("word " * 40)
-    peaks = []
+    sizes, peaks = [], []
     for times in (2_000, 20_000):
-        (tmp_path / "data").write_text(("" if reader == "jsonl" else "text\n") + row * times)
+        sizes.append((tmp_path / "data").write_text(("" if reader == "jsonl" else "text\n") + row * times))
         tracemalloc.start()
         assert sum(1 for _ in READERS[reader]("data", DataContext(folder=tmp_path, fetch=no_fetch))) == times
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < peaks[0] * 1.15
+    # Of 3.7 MB more not a fiftieth is held at once; other threads of the tests' process are traced, too.
+    assert peaks[1] - peaks[0] < (sizes[1] - sizes[0]) / 50
 
 
 def test_a_first_row_comes_before_a_later_error(tmp_path: Path) -> None:

@@ -43,10 +43,8 @@ def train_apart(config: TrainConfig, observer: Observer) -> None:
         TrainError: what a process said that the user can mend, or that one was killed.
         RuntimeError: a bug in a process, with its traceback.
     """
-    import torch
-
     device = device_of(config.device)
-    check(config, device, torch.cuda.device_count())
+    check(config, device, cards(device))
     folder = TrainFolder(config.output)
     with folder.locked() if config.node_rank == 0 else nullcontext():  # and leave it to the processes
         if finished(config, folder) is not None:
@@ -63,6 +61,15 @@ def train_apart(config: TrainConfig, observer: Observer) -> None:
             for line in process.stdout or ():
                 heard(line, observer, ending)
     ending.judge(process.returncode)
+
+
+def cards(device: str) -> int:
+    """How many GPUs there are to train on."""
+    if device != "cuda":
+        return 0
+    from torch.cuda import device_count
+
+    return int(device_count())
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -56,9 +57,10 @@ def in_lm_eval(model: Any, task: str, folder: Path, **settings: Any) -> tuple[Re
     shots = settings.pop("num_fewshot", None)
     seed = settings.pop("seed", 0)
     settings.setdefault("device", "cpu")
-    whole = simple_evaluate(
-        **by_name, tasks=[made], task_manager=manager, num_fewshot=shots, fewshot_random_seed=seed, **settings
-    )
+    with patch("lm_eval.evaluator.add_env_info"):  # it asks pip what is installed, for a second
+        whole = simple_evaluate(
+            **by_name, tasks=[made], task_manager=manager, num_fewshot=shots, fewshot_random_seed=seed, **settings
+        )
     samples = whole["samples"][PREFIX + task]
     predictions = [made._predicted(made.examples[sample["doc"]["id"]], sample["filtered_resps"]) for sample in samples]
     metrics = [{name: sample[name] for name in sample["metrics"]} for sample in samples]
