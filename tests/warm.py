@@ -42,7 +42,7 @@ SIZE = 8  # bytes of the number before an order
 @contextmanager
 def warm_figeval() -> Iterator[Path]:
     """A folder for PATH, whose `figeval` is quick while this lasts."""
-    with tempfile.TemporaryDirectory(prefix="figeval-") as name:
+    with tempfile.TemporaryDirectory(prefix="figeval-", dir="/tmp") as name:  # the path of a socket must be short
         address, command = Path(name) / "socket", Path(name) / "figeval"
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -SE "{__file__}" ask "{address}" "$@"\n')
         command.chmod(0o755)
