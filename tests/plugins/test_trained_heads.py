@@ -19,6 +19,7 @@ from figeval.config import RunConfig
 from figeval.pipeline import Harness
 from figeval.pipeline import run as run_pipeline
 from figeval.types import JointExample, SpanExample
+from tests.plugins.tiny import in_order
 from tests.runs import Deaf
 
 WIDTH, STEPS, FIRST = 48, 240, 15  # FIRST examples are learnt by heart, and asked for
@@ -40,6 +41,7 @@ def tokenizer_of(texts: Iterable[str]) -> Any:
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=2000, special_tokens=specials))
+    in_order(tokenizer, specials)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )

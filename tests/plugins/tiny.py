@@ -47,43 +47,69 @@ BART = Marks({"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "un
 T5 = Marks({"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}, "", "</s>")
 
 
-def word_pieces(specials: list[str]) -> tuple[Any, Any]:
+# Trainers hash words in an order that changes from process to process. What a test learns must not hang on that.
+
+
+def word_pieces(specials: list[str]) -> Any:
+    """The pieces that byte-pair encoding finds, each at the beginning of a word and within."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return tokenizer, trainers.WordPieceTrainer(vocab_size=120, special_tokens=specials)
+    normalizer = normalizers.BertNormalizer()
+    learnt = Tokenizer(models.BPE())
+    learnt.normalizer, learnt.pre_tokenizer = normalizer, pre_tokenizers.BertPreTokenizer()
+    letters = sorted({letter for line in LINES for letter in normalizer.normalize_str(line) if letter != " "})
+    learnt.train_from_iterator(LINES, trainers.BpeTrainer(vocab_size=90, initial_alphabet=letters))
+    pieces = sorted(learnt.get_vocab())
+    names = [*specials, *pieces, *(f"##{piece}" for piece in pieces)]
+    tokenizer = Tokenizer(models.WordPiece({name: place for place, name in enumerate(names)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, learnt.pre_tokenizer
+    tokenizer.add_special_tokens(specials)
+    return tokenizer
 
 
-def byte_pairs(specials: list[str]) -> tuple[Any, Any]:
+def in_order(tokenizer: Any, specials: list[str]) -> None:
+    """Number the pieces that a trainer has found: special tokens first, the others sorted."""
+    from tokenizers import models
+
+    names = [*specials, *sorted(tokenizer.get_vocab().keys() - set(specials))]
+    tokenizer.model = models.WordPiece({name: place for place, name in enumerate(names)}, unk_token="[UNK]")
+
+
+def byte_pairs(specials: list[str]) -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    return tokenizer, trainers.BpeTrainer(vocab_size=330, special_tokens=specials, initial_alphabet=alphabet)
+    trainer = trainers.BpeTrainer(vocab_size=330, special_tokens=specials, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(LINES, trainer)
+    return tokenizer
 
 
-def unigrams(specials: list[str]) -> tuple[Any, Any]:
+def unigrams(specials: list[str]) -> Any:
+    """Sorted, since the trainer's order is another one each time."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
     unknown = next(name for name in specials if "unk" in name.lower())
-    return tokenizer, trainers.UnigramTrainer(vocab_size=150, special_tokens=specials, unk_token=unknown)
+    trainer = trainers.UnigramTrainer(vocab_size=150, special_tokens=specials, unk_token=unknown)
+    tokenizer.train_from_iterator(LINES, trainer)
+    found = {name: round(score, 6) for name, score in json.loads(tokenizer.to_str())["model"]["vocab"]}
+    order = [*specials, *sorted(found.keys() - set(specials))]
+    tokenizer.model = models.Unigram([(name, found[name]) for name in order], unk_id=order.index(unknown))
+    return tokenizer
 
 
-def make_tokenizer(kind: Callable[[list[str]], tuple[Any, Any]], marks: Marks) -> Any:
+def make_tokenizer(kind: Callable[[list[str]], Any], marks: Marks) -> Any:
     """A fast tokenizer learnt from LINES, with the special tokens around texts and pairs of texts."""
     from tokenizers import processors
     from transformers import PreTrainedTokenizerFast
 
     names = list(dict.fromkeys(marks.names.values()))
-    tokenizer, trainer = kind(names)
-    tokenizer.train_from_iterator(LINES, trainer)
+    tokenizer = kind(names)
     used = [name for name in (marks.opening, marks.closing) if name]
     parts = [[f"{marks.opening}:0"] if marks.opening else [], [f"{marks.closing}:0"] if marks.closing else []]
     ids = [(name, tokenizer.token_to_id(name)) for name in used]
@@ -108,7 +134,7 @@ class Kind:
     """How one architecture is made small."""
 
     name: str  # of the transformers classes: Bert → BertConfig, BertForMaskedLM
-    tokenizer: Callable[[list[str]], tuple[Any, Any]]
+    tokenizer: Callable[[list[str]], Any]
     marks: Marks
     config: dict[str, Any] = field(default_factory=dict)
 

@@ -19,7 +19,7 @@ from figeval.pipeline.training.train import train_here
 from figeval.training.config import TrainConfig
 from figeval.training.folder import Progress
 from figeval.types import ChoiceExample, Example, JointExample, PairExample, RankingExample, ScoredSpan, SpanExample
-from tests.plugins.tiny import save
+from tests.plugins.tiny import in_order, save
 from tests.runs import Deaf
 from tests.training.linear import Heard
 
@@ -72,9 +72,9 @@ def vocabulary(examples: Iterable[Example]) -> Any:
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     texts = (text for example in examples for text in example.texts)
-    tokenizer.train_from_iterator(
-        texts, trainers.WordPieceTrainer(vocab_size=800, special_tokens=[*names.values(), "[MASK]"])
-    )
+    specials = [*names.values(), "[MASK]"]
+    tokenizer.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=800, special_tokens=specials))
+    in_order(tokenizer, specials)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
