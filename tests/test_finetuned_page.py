@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
+from figeval.pipeline.training.train import stored_record
 from figeval.records.schema import TaskRecord
 from figeval.records.sweep import SEEDS, run_or_mean
 from tests.measured import MEASURED, by_task, quoted, scores, shown, table, tasks
@@ -51,7 +50,7 @@ def test_what_a_training_cost(cells: list[str]) -> None:
 
 def cost(name: str) -> list[str]:
     """The line of a training, `seen/seed-0`, in the table of costs."""
-    record = json.loads((MEASURED / f"minilm-{name}" / "training" / "record.json").read_text(encoding="utf-8"))
+    record = stored_record(MEASURED / f"minilm-{name}")
     config, best = record["config"], record["best"]
     first, value = next(iter(next(one for one in record["evaluations"] if one["step"] == best)["scores"].items()))
     return [

@@ -36,7 +36,6 @@ IMPORTED = (
     "figeval.pipeline",
 )
 STREAMS = (0, 1, 2)
-SIZE = 8  # bytes of the number before an order
 
 
 @contextmanager
@@ -63,8 +62,9 @@ def ask(address: str, arguments: list[str]) -> int:
     order = json.dumps({"folder": os.getcwd(), "environment": dict(os.environ), "arguments": arguments}).encode()
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(address)
-        socket.send_fds(server, [len(order).to_bytes(SIZE, "big")], STREAMS)
+        socket.send_fds(server, [b"!"], STREAMS)
         server.sendall(order)
+        server.shutdown(socket.SHUT_WR)
         return int(server.makefile().read() or 1)
 
 
@@ -95,11 +95,11 @@ def serve(address: str) -> dict[str, Any]:
 
 def take(client: socket.socket) -> dict[str, Any]:
     """An order; the streams of who sent it become those of this process."""
-    size, streams, _, _ = socket.recv_fds(client, SIZE, len(STREAMS))
+    _, streams, _, _ = socket.recv_fds(client, 1, len(STREAMS))
     for ours, theirs in zip(STREAMS, streams, strict=True):
         os.dup2(theirs, ours)
         os.close(theirs)
-    order: dict[str, Any] = json.loads(client.makefile("rb").read(int.from_bytes(size, "big")))
+    order: dict[str, Any] = json.load(client.makefile("rb"))
     return order
 
 

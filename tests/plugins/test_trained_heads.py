@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from figeval.config import RunConfig
 from figeval.pipeline import Harness
 from figeval.pipeline import run as run_pipeline
 from figeval.types import JointExample, SpanExample
-from tests.plugins.tiny import in_order
+from tests.plugins.tiny import BERT, make_tokenizer, pieces_of
 from tests.runs import Deaf
 
 WIDTH, STEPS, FIRST = 48, 240, 15  # FIRST examples are learnt by heart, and asked for
@@ -33,23 +34,9 @@ def examples() -> list[JointExample]:
 
 
 def tokenizer_of(texts: Iterable[str]) -> Any:
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=2000, special_tokens=specials))
-    in_order(tokenizer, specials)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    inputs = ["input_ids", "token_type_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_max_length=256, model_input_names=inputs, mask_token="[MASK]", **names
-    )
+    tokenizer = make_tokenizer(partial(pieces_of, texts=texts, size=2000), BERT)
+    tokenizer.model_max_length = 256
+    return tokenizer
 
 
 def config_of(tokenizer: Any) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,18 +61,29 @@ def word_pieces(specials: list[str]) -> Any:
     learnt.train_from_iterator(LINES, trainers.BpeTrainer(vocab_size=90, initial_alphabet=letters))
     pieces = sorted(learnt.get_vocab())
     names = [*specials, *pieces, *(f"##{piece}" for piece in pieces)]
-    tokenizer = Tokenizer(models.WordPiece({name: place for place, name in enumerate(names)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(numbered(names))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, learnt.pre_tokenizer
     tokenizer.add_special_tokens(specials)
     return tokenizer
 
 
-def in_order(tokenizer: Any, specials: list[str]) -> None:
-    """Number the pieces that a trainer has found: special tokens first, the others sorted."""
+def pieces_of(specials: list[str], texts: Iterable[str], size: int) -> Any:
+    """The pieces that a trainer finds in texts, sorted."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=size, special_tokens=specials))
+    tokenizer.model = numbered([*specials, *sorted(tokenizer.get_vocab().keys() - set(specials))])
+    return tokenizer
+
+
+def numbered(names: list[str]) -> Any:
+    """A model of word pieces with these, in this order."""
     from tokenizers import models
 
-    names = [*specials, *sorted(tokenizer.get_vocab().keys() - set(specials))]
-    tokenizer.model = models.WordPiece({name: place for place, name in enumerate(names)}, unk_token="[UNK]")
+    return models.WordPiece({name: place for place, name in enumerate(names)}, unk_token="[UNK]")
 
 
 def byte_pairs(specials: list[str]) -> Any:
@@ -104,7 +115,7 @@ def unigrams(specials: list[str]) -> Any:
 
 
 def make_tokenizer(kind: Callable[[list[str]], Any], marks: Marks) -> Any:
-    """A fast tokenizer learnt from LINES, with the special tokens around texts and pairs of texts."""
+    """A fast tokenizer of a kind, with the special tokens around texts and pairs of texts."""
     from tokenizers import processors
     from transformers import PreTrainedTokenizerFast
 

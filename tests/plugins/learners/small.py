@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from figeval.pipeline.training.train import train_here
 from figeval.training.config import TrainConfig
 from figeval.training.folder import Progress
 from figeval.types import ChoiceExample, Example, JointExample, PairExample, RankingExample, ScoredSpan, SpanExample
-from tests.plugins.tiny import in_order, save
+from tests.plugins.tiny import BERT, make_tokenizer, pieces_of, save
 from tests.runs import Deaf
 from tests.training.linear import Heard
 
@@ -64,22 +65,10 @@ def row_of(example: Example) -> dict[str, Any]:
 
 def vocabulary(examples: Iterable[Example]) -> Any:
     """A tokenizer that knows the words of the examples, of 200 tokens at most."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     texts = (text for example in examples for text in example.texts)
-    specials = [*names.values(), "[MASK]"]
-    tokenizer.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=800, special_tokens=specials))
-    in_order(tokenizer, specials)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    inputs = ["input_ids", "token_type_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=200, model_input_names=inputs, **names)
+    tokenizer = make_tokenizer(partial(pieces_of, texts=texts, size=800), BERT)
+    tokenizer.model_max_length = 200
+    return tokenizer
 
 
 @dataclass(frozen=True)
