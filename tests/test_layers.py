@@ -16,6 +16,7 @@ PLUMBING = {
     "atomic",
     "config",
     "defaults",
+    "ending",
     "errors",
     "hookspecs",
     "locking",

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from figeval.ending import end_quickly
 from figeval.errors import FigevalError, near
 
 # name → (where the command is, its line in --help); imported when it is used
@@ -120,6 +121,7 @@ def analyze() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script. What a user can mend is one line on stderr; a bug shows its traceback."""
+    end_quickly()
     try:
         code = cli.main(args=None if arguments is None else list(arguments), prog_name="figeval", standalone_mode=False)
     except FigevalError as error:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from figeval.backends.models import Model
 from figeval.config import RunConfig
+from figeval.ending import end_quickly
 from figeval.errors import FigevalError
 from figeval.pipeline.answering import Alone, noted, unanswered
 from figeval.pipeline.begin import begin
@@ -92,6 +93,7 @@ def end_with_stdin() -> None:
 
 def main() -> None:
     """Read the order and carry it out. What a user can mend is one line on stderr and exit code 2, as everywhere."""
+    end_quickly()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the first one decides
     order = pickle.load(sys.stdin.buffer)
     threading.Thread(target=end_with_stdin, daemon=True).start()

@@ -5,7 +5,7 @@ tasks that it was trained on. What such a loop has to write, and which token is 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from figeval.types import JointExample, SpanExample
 from tests.plugins.tiny import BERT, make_tokenizer, pieces_of
 from tests.runs import Deaf
 
-WIDTH, STEPS, FIRST = 48, 240, 15  # FIRST examples are learnt by heart, and asked for
+WIDTH, FIRST = 48, 10  # FIRST examples are learnt by heart, and asked for
+LEARNT, STEPS = 0.01, 2000  # from that loss on every answer is right; 100 to 400 steps, by seed and machine
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,28 @@ def targets(encoded: Any, parts: Sequence[SpanExample], side: int) -> tuple[torc
     return torch.tensor(starts), torch.tensor(ends)
 
 
+def learn(parameters: Iterable[torch.Tensor], loss: Callable[[], tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Take steps until the examples are known by heart, however many that takes with the roundings of a machine.
+
+    Args:
+        parameters: What is trained.
+        loss: Gives what each step lessens, and how much of it can be learnt.
+    """
+    weights = list(parameters)
+    optimizer = torch.optim.AdamW(weights, lr=3e-3)
+    rise = torch.optim.lr_scheduler.LinearLR(optimizer, 0.01, total_iters=30)
+    for _ in range(STEPS):
+        whole, learnable = loss()
+        if learnable.item() < LEARNT:
+            return
+        optimizer.zero_grad()
+        whole.backward()
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        rise.step()
+    pytest.fail(f"not learnt in {STEPS} steps: {learnable.item():.3f}")
+
+
 def numbers(model: Path, task: str, folder: Path) -> dict[str, float | None]:
     config = RunConfig(tasks=(task,), model=str(model), output_path=folder, device="cpu", limit=FIRST)
     record, _ = run_pipeline(config, Harness(plugins.host()), Deaf())
@@ -85,16 +108,16 @@ def test_a_question_answering_head_finds_what_it_was_trained_on(examples: list[J
     starts, ends = targets(encoded, parts, side=1)
     inputs = {name: encoded[name] for name in ("input_ids", "token_type_ids", "attention_mask")}
     model = BertForQuestionAnswering(config_of(tokenizer))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        model(**inputs, start_positions=starts, end_positions=ends).loss.backward()
-        optimizer.step()
+
+    def loss() -> tuple[torch.Tensor, torch.Tensor]:
+        spans: torch.Tensor = model(**inputs, start_positions=starts, end_positions=ends).loss
+        return spans, spans
+
+    learn(model.parameters(), loss)
     model.save_pretrained(tmp_path / "head")
     tokenizer.save_pretrained(tmp_path / "head")
     found = numbers(tmp_path / "head", "mini_alignment", tmp_path / "run")
-    assert (found["span_f1"] or 0) > 0.9, found
-    assert (found["exact_match"] or 0) > 0.8, found
+    assert (found["span_f1"], found["exact_match"]) == (1.0, 1.0), found
 
 
 @pytest.mark.slow
@@ -105,7 +128,7 @@ def test_a_joint_model_ranks_and_finds_what_it_was_trained_on(
     """Without an activation, as in the authors' code, the given span makes no difference: that was not to be learnt."""
     folder = trained_joint(examples, tmp_path / "joint", activation)
     at_once = numbers(folder, "mini_joint", tmp_path / "run")
-    assert (at_once["acc"] or 0) > 0.9, at_once
+    assert at_once["acc"] == 1.0, at_once
     predictions = tmp_path / "run" / "predictions" / "mini_joint.jsonl"
     rows = [json.loads(line) for line in predictions.read_text("utf-8").splitlines()]
     alike = [len({tuple(part["pred"]) for part in row["parts"]}) == 1 for row in rows if len(row["parts"]) > 1]
@@ -114,7 +137,7 @@ def test_a_joint_model_ranks_and_finds_what_it_was_trained_on(
         assert (at_once["span_f1"] or 0) < 0.8, at_once
     else:
         assert sum(alike) < len(alike) / 4
-        assert (at_once["span_f1"] or 0) > 0.8, at_once
+        assert at_once["span_f1"] == 1.0, at_once
 
 
 def trained_joint(examples: list[JointExample], folder: Path, activation: str) -> Path:
@@ -134,17 +157,18 @@ def trained_joint(examples: list[JointExample], folder: Path, activation: str) -
     starts, ends = targets(tokens([part.text for part in parts], return_offsets_mapping=True), parts, side=0)
     hidden = narratives["attention_mask"][owners] == 0
     model, branch = BertModel(config_of(tokenizer), add_pooling_layer=False), span_branch(WIDTH)
-    optimizer = torch.optim.AdamW([*model.parameters(), *branch.parameters()], lr=3e-3)
     gold = torch.tensor([min(example.relevant) for example in examples])
-    for _ in range(STEPS):
-        optimizer.zero_grad()
+
+    def loss() -> tuple[torch.Tensor, torch.Tensor]:
         states = model(**narratives).last_hidden_state
         ranked = states[:, 0] @ model(**proverbs).last_hidden_state[:, 0].T
         vectors = model(**given).last_hidden_state[:, 0]
         logits = branch_logits(branch, states[owners], vectors, activation).masked_fill(hidden.unsqueeze(-1), -100.0)
         spans = functional.cross_entropy(logits[..., 0], starts) + functional.cross_entropy(logits[..., 1], ends)
-        (functional.cross_entropy(ranked, gold) + spans).backward()
-        optimizer.step()
+        ranking = functional.cross_entropy(ranked, gold)
+        return ranking + spans, ranking if activation == "none" else ranking + spans
+
+    learn([*model.parameters(), *branch.parameters()], loss)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     save_file(dict(branch.state_dict()), folder / FILE)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 
+from figeval.ending import end_quickly
+
 
 def main() -> None:
     """Like `torchrun ARGUMENTS …`, whose own report is for people."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import parse_args, run
 
+    end_quickly()
     try:
         run(parse_args(sys.argv[1:]))
     except ChildFailedError as error:

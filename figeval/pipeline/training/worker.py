@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from figeval.ending import end_quickly
 from figeval.errors import FigevalError
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.training.train import train_here
@@ -55,6 +56,7 @@ class Wire:
 
 def main() -> None:
     """Train. An error is passed on, and the process ends at once: others would wait for it in vain."""
+    end_quickly()
     wire = Wire(os.dup(sys.stdout.fileno()), int(os.environ["RANK"]))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked for the training decides
