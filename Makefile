@@ -3,11 +3,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
-# pip would compile with one process, for as long as all the rest takes; what is no Python 3 in there is passed over.
-COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile
 LIMIT := 200
 RUNS := results/runs
+
+# pip compiles nothing above, Python keeps what it compiles on first use; without that each command would do it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Benchmark files beside the checkout are used before any download.
 ifneq ($(wildcard ../shared/data),)
@@ -55,7 +56,7 @@ LM_EVAL := 'lm-eval==0.4.10' 'lm-eval<0.5'
 lm-eval-range: $(VENV)/.dev  ## the tests around lm-eval with the oldest and the newest one
 	@for release in $(LM_EVAL); do \
 		folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
-		$(PIP) --no-deps --target "$$folder" "$$release" && \
+		$(PIP) --constraint constraints.txt --no-deps --target "$$folder" "$$release" && \
 		PYTHONPATH="$$folder" $(BIN)/python -m pytest -n 2 tests/plugins/harness tests/plugins/test_causal.py && \
 		rm -rf "$$folder" || exit 1; \
 	done
@@ -63,19 +64,15 @@ lm-eval-range: $(VENV)/.dev  ## the tests around lm-eval with the oldest and the
 schema: $(VENV)/.dev  ## rewrite the published JSON Schema from the models
 	$(BIN)/python -m figeval.records.schema
 
-# torch first and alone: with it in place, no looser range elsewhere replaces a CPU build.
-$(VENV)/.demo: pyproject.toml constraints.txt
+# pip itself first: one of 2023 takes a minute longer to settle on versions. Then torch alone: with it in place, no
+# looser range elsewhere replaces a CPU build.
+$(VENV)/.demo: EXTRA := offline
+$(VENV)/.dev: EXTRA := dev
+$(VENV)/.demo $(VENV)/.dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) torch
-	$(PIP) --editable '.[offline]'
-	@$(COMPILE)
-	@touch $@
-
-$(VENV)/.dev: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) torch
-	$(PIP) --editable '.[dev]'
-	@$(COMPILE)
+	-$(PIP) --upgrade pip
+	$(PIP) --constraint constraints.txt torch
+	$(PIP) --constraint constraints.txt --editable '.[$(EXTRA)]'
 	@touch $@
 
 clean:  ## forget the environment and all caches
