@@ -222,7 +222,9 @@ def crew_of(config: TrainConfig) -> Crew:
         project_dir=str(config.output / "training" / "runs"),
         **holding.options(device),
     )
-    accelerator.init_trackers("figeval", config=flat(config))
+    name = str(config.output)  # or W&B and MLflow make up one
+    named = {"wandb": {"name": name}, "mlflow": {"run_name": name}}
+    accelerator.init_trackers("figeval", config=flat(config), init_kwargs=named)
     holding.opened()
     return Crew(accelerator, holding, compiled=config.compile)
 

@@ -20,7 +20,7 @@ from figeval.config import RunConfig
 from figeval.pipeline import Harness
 from figeval.pipeline import run as run_pipeline
 from figeval.types import JointExample, SpanExample
-from tests.plugins.tiny import BERT, make_tokenizer, pieces_of
+from tests.plugins.tiny import BERT, make_tokenizer, word_pieces
 from tests.runs import Deaf
 
 WIDTH, FIRST = 48, 10  # FIRST examples are learnt by heart, and asked for
@@ -34,8 +34,8 @@ def examples() -> list[JointExample]:
     return list(harness.examples(task))[:FIRST]  # type: ignore[arg-type]
 
 
-def tokenizer_of(texts: Iterable[str]) -> Any:
-    tokenizer = make_tokenizer(partial(pieces_of, texts=texts, size=2000), BERT)
+def tokenizer_of(texts: Sequence[str]) -> Any:
+    tokenizer = make_tokenizer(partial(word_pieces, texts=texts, size=2000), BERT)
     tokenizer.model_max_length = 256
     return tokenizer
 

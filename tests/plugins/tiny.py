@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,43 +47,28 @@ BART = Marks({"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "un
 T5 = Marks({"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}, "", "</s>")
 
 
-# Trainers hash words in an order that changes from process to process. What a test learns must not hang on that.
+# What a test learns must not hang on the order in which a trainer hashes words, which is another one each time.
 
 
-def word_pieces(specials: list[str]) -> Any:
-    """The pieces that byte-pair encoding finds, each at the beginning of a word and within."""
+def word_pieces(specials: list[str], texts: Sequence[str] = LINES, size: int = 90) -> Any:
+    """The pieces that byte-pair encoding finds in texts, `size` at most, each at the beginning of a word and within.
+
+    A trainer of word pieces decides between equals by what it hashed first.
+    """
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
     normalizer = normalizers.BertNormalizer()
     learnt = Tokenizer(models.BPE())
     learnt.normalizer, learnt.pre_tokenizer = normalizer, pre_tokenizers.BertPreTokenizer()
-    letters = sorted({letter for line in LINES for letter in normalizer.normalize_str(line) if letter != " "})
-    learnt.train_from_iterator(LINES, trainers.BpeTrainer(vocab_size=90, initial_alphabet=letters))
+    letters = sorted({letter for text in texts for letter in normalizer.normalize_str(text) if letter != " "})
+    learnt.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=size, initial_alphabet=letters))
     pieces = sorted(learnt.get_vocab())
     names = [*specials, *pieces, *(f"##{piece}" for piece in pieces)]
-    tokenizer = Tokenizer(numbered(names))
+    numbers = {name: place for place, name in enumerate(names)}
+    tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, learnt.pre_tokenizer
     tokenizer.add_special_tokens(specials)
     return tokenizer
-
-
-def pieces_of(specials: list[str], texts: Iterable[str], size: int) -> Any:
-    """The pieces that a trainer finds in texts, sorted."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
-
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=size, special_tokens=specials))
-    tokenizer.model = numbered([*specials, *sorted(tokenizer.get_vocab().keys() - set(specials))])
-    return tokenizer
-
-
-def numbered(names: list[str]) -> Any:
-    """A model of word pieces with these, in this order."""
-    from tokenizers import models
-
-    return models.WordPiece({name: place for place, name in enumerate(names)}, unk_token="[UNK]")
 
 
 def byte_pairs(specials: list[str]) -> Any:

@@ -225,6 +225,21 @@ def test_one_process_that_is_killed_ends_with_the_very_same_weights(yard: Path, 
     assert files[0] == files[1]
 
 
+@deepspeed
+def test_adapters_beside_weights_in_parts(yard: Path) -> None:
+    """LoRA with ZeRO-3, for models that do not fit: the adapters are folded into weights that no process has whole."""
+    pytest.importorskip("peft", reason="needs peft: pip install 'figeval[lora]'")
+    asked = ("--lora", "2", "--max_steps", "3", "--select_on", "none", "--evaluate", "")
+    alone, together = Training(yard, "lora"), Training(yard, "lora-zero3")
+    alone(*asked)
+    together(*asked, "--processes", "2", "--deepspeed", "zero3")
+    assert together.noted("loss") == {step: pytest.approx(loss, rel=1e-5) for step, loss in alone.noted("loss").items()}
+    assert alike(together.weights(), alone.weights())
+    base = dict(load_file(yard / "model" / "model.safetensors"))
+    changed = {name.rpartition("attention.")[2] for name in base if not base[name].equal(together.weights()[name])}
+    assert changed == {"self.query.weight", "self.value.weight"}
+
+
 # ---- what goes wrong in a process -----------------------------------------------------------------------------------
 
 

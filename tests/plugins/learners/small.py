@@ -20,7 +20,7 @@ from figeval.pipeline.training.train import train_here
 from figeval.training.config import TrainConfig
 from figeval.training.folder import Progress
 from figeval.types import ChoiceExample, Example, JointExample, PairExample, RankingExample, ScoredSpan, SpanExample
-from tests.plugins.tiny import BERT, make_tokenizer, pieces_of, save
+from tests.plugins.tiny import BERT, make_tokenizer, save, word_pieces
 from tests.runs import Deaf
 from tests.training.linear import Heard
 
@@ -65,8 +65,8 @@ def row_of(example: Example) -> dict[str, Any]:
 
 def vocabulary(examples: Iterable[Example]) -> Any:
     """A tokenizer that knows the words of the examples, of 200 tokens at most."""
-    texts = (text for example in examples for text in example.texts)
-    tokenizer = make_tokenizer(partial(pieces_of, texts=texts, size=800), BERT)
+    texts = [text for example in examples for text in example.texts]
+    tokenizer = make_tokenizer(partial(word_pieces, texts=texts, size=800), BERT)
     tokenizer.model_max_length = 200
     return tokenizer
 

@@ -266,7 +266,11 @@ def test_how_a_model_came_about_is_in_the_record(workshop: Workshop, tmp_path: P
     [
         ("pairs", "mini_pairs", {}),
         ("choice", "mini_proverbs", {"epochs": 24, "evaluate_every": 8}),
-        ("ranking", "mini_retrieval", {"head": "cross", "select_by": "acc", "epochs": 24, "evaluate_every": 8}),
+        (
+            "ranking",
+            "mini_retrieval",
+            {"head": "cross", "select_by": "acc", "epochs": 80, "evaluate_every": 8, "patience": 4},
+        ),
     ],
 )
 def test_it_learns_and_answers_as_it_did_in_training(
