@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 LIMIT := 200
 RUNS := results/runs
 
@@ -56,7 +56,7 @@ LM_EVAL := 'lm-eval==0.4.10' 'lm-eval<0.5'
 lm-eval-range: $(VENV)/.dev  ## the tests around lm-eval with the oldest and the newest one
 	@for release in $(LM_EVAL); do \
 		folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
-		$(PIP) --constraint constraints.txt --no-deps --target "$$folder" "$$release" && \
+		$(PIP) --no-deps --target "$$folder" "$$release" && \
 		PYTHONPATH="$$folder" $(BIN)/python -m pytest -n 2 tests/plugins/harness tests/plugins/test_causal.py && \
 		rm -rf "$$folder" || exit 1; \
 	done
@@ -71,8 +71,8 @@ $(VENV)/.dev: EXTRA := dev
 $(VENV)/.demo $(VENV)/.dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	-$(PIP) --upgrade pip
-	$(PIP) --constraint constraints.txt torch
-	$(PIP) --constraint constraints.txt --editable '.[$(EXTRA)]'
+	$(PIP) torch
+	$(PIP) --editable '.[$(EXTRA)]'
 	@touch $@
 
 clean:  ## forget the environment and all caches

@@ -234,9 +234,9 @@ def test_adapters_beside_weights_in_parts(yard: Path) -> None:
     alone(*asked)
     together(*asked, "--processes", "2", "--deepspeed", "zero3")
     assert together.noted("loss") == {step: pytest.approx(loss, rel=1e-5) for step, loss in alone.noted("loss").items()}
-    assert alike(together.weights(), alone.weights())
-    base = dict(load_file(yard / "model" / "model.safetensors"))
-    changed = {name.rpartition("attention.")[2] for name in base if not base[name].equal(together.weights()[name])}
+    before, trained = dict(load_file(yard / "model" / "model.safetensors")), together.weights()
+    assert alike(trained, alone.weights())
+    changed = {name.rpartition("attention.")[2] for name in before if not before[name].equal(trained[name])}
     assert changed == {"self.query.weight", "self.value.weight"}
 
 

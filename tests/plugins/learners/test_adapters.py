@@ -162,6 +162,7 @@ def test_only_adapters_are_kept_to_go_on_and_that_ends_where_one_training_does(
     model = workshop("gpt2", "LMHeadModel")
     heard = Heard()
     whole = trained(telling, "whole", model, heard)
+    assert (heard.scores[-1]["loss"] or 0) < (heard.scores[0]["loss"] or 0)
     with pytest.raises(KeyboardInterrupt):
         trained(telling, "cut", model, Heard(cut=5))
     state = load_file(next((telling / "cut/training").glob("step-*/state/state.safetensors")))
