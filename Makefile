@@ -22,13 +22,14 @@ help:  ## this list
 
 demo: $(VENV)/.demo  ## score MiniLM on ePiC proverbs and IMPLI pairs
 	@if $(BIN)/figeval data fetch epic impli; then \
-		$(BIN)/figeval run --tasks epic_mcq,impli --model minilm --limit $(LIMIT) --output_path $(RUNS)/demo; \
+		$(BIN)/figeval run --tasks epic_mcq,impli --model minilm --limit $(LIMIT) --output_path $(RUNS)/demo && \
+		printf '\nNext, all examples of all tasks:\n  %s\n' '$(BIN)/figeval run --tasks epic,impli --model minilm'; \
 	else \
-		printf '\n%s\n%s\n\n' '*** ePiC and IMPLI are neither cached, nor mirrored, nor reachable upstream. ***' \
+		printf '\n%s\n%s\n\n' '*** ePiC and IMPLI could not be fetched, for the reason above. ***' \
 			'*** Falling back to the small embedded sample: these numbers are for nobody'"'"'s paper. ***'; \
-		$(BIN)/figeval run --tasks mini --model minilm --output_path $(RUNS)/demo-mini; \
+		$(BIN)/figeval run --tasks mini --model minilm --output_path $(RUNS)/demo-mini && \
+		printf '\nNext, with a network or FIGEVAL_DATA_MIRROR set:\n  %s\n' '$(BIN)/figeval data fetch epic impli'; \
 	fi
-	@printf '\nNext, all examples of all tasks:\n  %s\n' '$(BIN)/figeval run --tasks epic,impli --model minilm'
 
 test: lint types unit  ## ruff, mypy and pytest
 

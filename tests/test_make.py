@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from figeval.data import cache
+from figeval.data.sources import data_files
+
 ROOT = Path(__file__).resolve().parent.parent
 NOWHERE = "http://127.0.0.1:9"  # a proxy that nobody answers for: no network
 
@@ -47,13 +50,17 @@ def test_make_test_runs_ruff_mypy_and_pytest(tmp_path: Path) -> None:
 
 @needs_minilm
 @pytest.mark.slow
-def test_make_demo_on_real_data(tmp_path: Path, real_data: str) -> None:
+def test_make_demo_on_real_data_leaves_all_that_the_next_command_needs(
+    tmp_path: Path, real_data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = make("demo", tmp_path, "LIMIT=4", f"RUNS={tmp_path}")
     assert done.returncode == 0, done.stderr
     assert "epic_mcq " in done.stdout
     assert "impli: macro mean of 9" in done.stdout
     assert done.stdout.rstrip().endswith("figeval run --tasks epic,impli --model minilm")
     assert (tmp_path / "demo" / "run.json").is_file()
+    monkeypatch.delenv("FIGEVAL_DATA_MIRROR")  # a new shell does not have it, nor a network
+    assert {cache.status(file).state for file in data_files(["epic", "impli"])} == {"cached"}
 
 
 @needs_minilm
@@ -62,4 +69,5 @@ def test_make_demo_without_any_data_says_so_loudly_and_runs_the_sample(tmp_path:
     assert done.returncode == 0, done.stderr
     assert "*** Falling back to the small embedded sample" in done.stdout
     assert "mini_proverbs" in done.stdout
-    assert "Next, all examples of all tasks:" in done.stdout
+    assert "cannot be downloaded" in done.stderr
+    assert done.stdout.rstrip().endswith("figeval data fetch epic impli"), "nothing that would fail comes next"

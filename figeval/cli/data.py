@@ -43,12 +43,15 @@ def list_files(benchmarks: tuple[str, ...], as_json: bool) -> None:
 @benchmarks_argument
 @click.option("--force", is_flag=True, help="Even what the cache already has.")
 def fetch(benchmarks: tuple[str, ...], force: bool) -> None:
-    """Download what is not on this machine yet; without BENCH, everything."""
-    from figeval.data.cache import obtain
+    """Put files into the cache, from the mirrors or from upstream; without BENCH, all files.
+
+    After that neither the network nor FIGEVAL_DATA_MIRROR is needed.
+    """
+    from figeval.data.cache import store
     from figeval.data.sources import data_files
 
     for file in data_files(benchmarks):
-        click.echo(f"{file.name}  {obtain(file, force=force)}")
+        click.echo(f"{file.name}  {store(file, force=force)}")
 
 
 @data.command()
@@ -92,10 +95,12 @@ def statuses(benchmarks: tuple[str, ...]) -> list[Status]:
 
 
 def described(status: Status) -> JSON:
-    """One file for `--json`."""
+    """One file for `--json`; `origin` and `fetched` of a cached file are null where the ledger does not know them."""
+    from figeval.data.ledger import entry_of
     from figeval.data.sources import catalogue
 
     source = status.file.source
+    entry = entry_of(status.file) if status.state == "cached" else None
     return {
         "benchmark": status.file.benchmark,
         "path": source.path,
@@ -105,6 +110,8 @@ def described(status: Status) -> JSON:
         "sha256": source.sha256,
         "url": source.url,
         "licence": catalogue().get(status.file.benchmark).licence,
+        "origin": entry["origin"] if entry else None,
+        "fetched": entry["fetched"] if entry else None,
     }
 
 

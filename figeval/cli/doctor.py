@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from figeval.cli.validate import counted
+
 if TYPE_CHECKING:
     from figeval.types import JSON
 
@@ -32,8 +34,10 @@ def doctor(as_json: bool) -> int:
         click.echo(f"hint: {hint}")
     for problem in found.problems:
         click.echo(f"wrong: {problem}")
-    if not found.problems:
-        click.echo("nothing is wrong")
+    if found.problems or found.hints:
+        click.echo(f"{counted(len(found.problems), 'problem')}, {counted(len(found.hints), 'hint')}")
+    else:
+        click.echo("nothing is missing and nothing is wrong")
     return 1 if found.problems else 0
 
 

@@ -2,8 +2,11 @@
 
 * The cache is `FIGEVAL_HOME` (default: the user's cache folder), files lie at `<home>/data/<benchmark>/<path>`.
 * `FIGEVAL_DATA_MIRROR` names folders and http(s) addresses laid out `<benchmark>/<path>`, separated by commas or, like
-  PATH, by `:` (`;` on Windows; after an address only a comma separates, since addresses contain colons). A file found
-  in a mirror folder is used where it lies and not copied; one from a mirror address goes into the cache.
+  PATH, by `:` (`;` on Windows; after an address only a comma separates, since addresses contain colons). A run uses a
+  file of a mirror folder where it lies; one from an address goes into the cache.
+* `figeval data fetch` puts every file into the cache, so that what was fetched is there when the variable is not. Files
+  of a mirror folder are copied, not linked: whoever edits the mirror in place leaves the cache as it is. The ledger of
+  the cache says where each file came from.
 * A place that does not have the file, or cannot be reached, sends us to the next one. A wrong sum never does: it is an
   error at once, since somebody's copy is broken and should be known to be.
 """
@@ -12,7 +15,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +25,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from figeval.data import download as web
+from figeval.data import ledger
 from figeval.data.sources import DataFile, data_file
 from figeval.errors import DataError
 from figeval.resources import home
@@ -64,15 +70,31 @@ def fetch(benchmark: str, path: str) -> Path:
     return obtain(data_file(benchmark, path))
 
 
-def obtain(file: DataFile, *, force: bool = False) -> Path:
-    """The local path of a file, downloaded if need be; `force` does not trust what the cache has."""
+def obtain(file: DataFile) -> Path:
+    """The local path of a file, downloaded if need be. Raises `DataError` as `fetch` does."""
+    cached = cached_path(file)
+    return checked(cached, file) if cached.is_file() else _search(file, force=False)
+
+
+def store(file: DataFile, *, force: bool = False) -> Path:
+    """The path of a file in the cache, put there if need be; `force` replaces what the cache has.
+
+    Raises:
+        DataError: as `fetch` does, or the cache cannot be written.
+    """
     cached = cached_path(file)
     if cached.is_file() and not force:
         return checked(cached, file)
+    found = _search(file, force)
+    return found if found == cached else _copied(found, file)
+
+
+def _search(file: DataFile, force: bool) -> Path:
+    """The file from the first place that has it: a mirror folder as it lies there, or the cache after a download."""
     missed = []
     for place in [*mirrors(), file.source.url]:
         try:
-            return from_address(place, file, force) if is_address(place) else from_folder(Path(place), file, force)
+            return _from_address(place, file, force) if is_address(place) else _from_folder(Path(place), file)
         except web.Unavailable as error:
             missed.append(str(error))
     raise DataError(
@@ -81,28 +103,49 @@ def obtain(file: DataFile, *, force: bool = False) -> Path:
     )
 
 
-def from_folder(mirror: Path, file: DataFile, force: bool) -> Path:
-    """The file as it lies in a mirror folder. With `force` a cached copy, which would be preferred, goes."""
+def _from_folder(mirror: Path, file: DataFile) -> Path:
     found = mirror.expanduser() / file.name
     if not found.is_file():
         raise web.Unavailable(f"not in {mirror}" if mirror.is_dir() else f"{mirror} is no folder")
-    checked(found, file)
-    if force:
-        cached_path(file).unlink(missing_ok=True)
-    return found
+    return checked(found, file)
 
 
-def from_address(place: str, file: DataFile, force: bool) -> Path:
+def _from_address(place: str, file: DataFile, force: bool) -> Path:
     """The file downloaded into the cache, from upstream or a mirror; one process at a time per benchmark."""
+    target = cached_path(file)
+    with _writing(file):
+        if force or not target.is_file():  # another process may have brought it while this one waited
+            _download(place, file, target)
+            ledger.note(file, place)
+        return checked(target, file)
+
+
+def _copied(found: Path, file: DataFile) -> Path:
+    """The file copied into the cache; what is read as data is always whole and has the right sum."""
+    target = cached_path(file)
+    part = target.with_name(f"{target.name}.part")
+    with _writing(file):
+        try:
+            shutil.copyfile(found, part)
+            if web.digest(part) != file.source.sha256:
+                raise DataError(f"{found} changed while it was copied; run `figeval data fetch {file.benchmark}` again")
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+        ledger.note(file, str(found.absolute()))
+    return target
+
+
+@contextmanager
+def _writing(file: DataFile) -> Iterator[None]:
+    """The one writer of a benchmark's folder in the cache. Raises `DataError` where nothing can be written."""
     from filelock import FileLock
 
     target = cached_path(file)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(home() / "data" / f".{file.benchmark}.lock"):
-            if force or not target.is_file():  # another process may have brought it while this one waited
-                _download(place, file, target)
-            return checked(target, file)
+            yield
     except OSError as error:
         raise DataError(
             f"cannot write {target} ({error.strerror or error}); make room there or set FIGEVAL_HOME to another folder"

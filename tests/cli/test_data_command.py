@@ -70,6 +70,8 @@ def test_ls_json_has_what_a_script_needs(bench: Path) -> None:
         "sha256": hashlib.sha256(BODY).hexdigest(),
         "url": "http://127.0.0.1:9/one.txt",
         "licence": "CC0",
+        "origin": None,
+        "fetched": None,
     }
     assert second["path"] == "sub/two.txt"
 
@@ -86,12 +88,19 @@ def test_path_of_a_missing_file_says_how_to_get_it(bench: Path) -> None:
     assert "`figeval data fetch bench`" in str(result.exception)
 
 
-def test_fetch_names_every_file_and_where_it_is(bench: Path) -> None:
+def test_fetch_copies_every_file_from_the_mirror_and_says_where_it_is(
+    bench: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached = own_home / "data" / "bench"
     result = call("fetch", "bench")
     assert result.output.splitlines() == [
-        f"bench/one.txt  {bench / 'one.txt'}",
-        f"bench/sub/two.txt  {bench / 'sub/two.txt'}",
+        f"bench/one.txt  {cached / 'one.txt'}",
+        f"bench/sub/two.txt  {cached / 'sub/two.txt'}",
     ]
+    monkeypatch.delenv("FIGEVAL_DATA_MIRROR")
+    first, _ = listing("bench")
+    assert (first["state"], first["origin"]) == ("cached", str(bench / "one.txt"))
+    assert call("fetch", "bench").output == result.output
 
 
 def test_fetch_without_network_fails_in_one_line(bench: Path) -> None:

@@ -46,8 +46,18 @@ def test_a_sound_installation(cli: Cli, own_home: Path) -> None:
 def test_text_ends_with_the_diagnosis(cli: Cli) -> None:
     done = cli("doctor")
     assert done.code == 0
-    assert done.out.splitlines()[-1] == "nothing is wrong"
+    hints = [line for line in done.out.splitlines() if line.startswith("hint: ")]
+    assert any("files missing" in hint for hint in hints)
+    assert done.out.splitlines()[-1] == f"0 problems, {len(hints)} hints"
+    assert "nothing is" not in done.out, "something is missing"
     assert done.out.startswith("python ")
+
+
+def test_only_a_machine_with_everything_lacks_nothing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "data_states", lambda: ({}, [], []))
+    monkeypatch.setattr(doctor, "extras", dict)
+    monkeypatch.setattr(doctor, "packages", lambda: ({}, []))
+    assert cli("doctor").out.splitlines()[-1] == "nothing is missing and nothing is wrong"
 
 
 def test_what_the_cache_holds(cli: Cli, own_home: Path) -> None:

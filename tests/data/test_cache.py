@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.data import cache
+from figeval.data import cache, ledger
 from figeval.data import download as web
 from figeval.data.download import Patience
 from figeval.errors import DataError, FigevalError, UnknownName
@@ -102,20 +102,71 @@ def test_a_corrupt_cached_file_is_named_with_the_cure_which_works(site: Site, li
         cache.fetch("bench", "sub/file.txt")
     assert str(cached) in one_line(error)
     assert file.source.sha256 in one_line(error)
-    assert cache.obtain(file, force=True).read_bytes() == BODY
+    assert cache.store(file, force=True).read_bytes() == BODY
     assert cache.fetch("bench", "sub/file.txt") == cached
 
 
-def test_force_prefers_a_good_mirror_to_a_corrupt_cache_for_good(
+def test_fetching_puts_a_file_of_a_mirror_folder_into_the_cache_for_good(
+    site: Site, listed: Listed, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = site.file("sub/file.txt", BODY)
+    listed(file)
+    disk = mirror(tmp_path / "disk", BODY)
+    monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(disk))
+    stored = cache.store(file)
+    monkeypatch.delenv("FIGEVAL_DATA_MIRROR")
+    assert cache.fetch("bench", "sub/file.txt") == stored == own_home / "data" / "bench" / "sub" / "file.txt"
+    (disk / file.name).write_bytes(b"edited in place")
+    assert stored.read_bytes() == BODY
+    assert not list(own_home.rglob("*.part"))
+    entry = ledger.entry_of(file)
+    assert entry is not None
+    assert entry["origin"] == str(disk / "bench" / "sub" / "file.txt")
+    assert entry["sha256"] == file.source.sha256
+    assert site.asked == []
+
+
+def test_what_was_downloaded_is_in_the_ledger_too(site: Site, listed: Listed) -> None:
+    file = site.file("sub/file.txt", BODY)
+    listed(file)
+    cache.fetch("bench", "sub/file.txt")
+    entry = ledger.entry_of(file)
+    assert entry is not None
+    assert entry["origin"] == file.source.url
+
+
+def test_a_damaged_ledger_knows_nothing_and_is_written_anew(site: Site, listed: Listed, own_home: Path) -> None:
+    file = site.file("sub/file.txt", BODY)
+    listed(file)
+    cache.store(file)
+    (own_home / "data" / "bench" / ".fetched.json").write_text("[")
+    assert ledger.entry_of(file) is None
+    cache.store(file, force=True)
+    assert ledger.entry_of(file) is not None
+
+
+def test_force_replaces_a_corrupt_file_from_a_good_mirror_folder(
     site: Site, listed: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = site.file("sub/file.txt", BODY)
     listed(file)
-    cache.fetch("bench", "sub/file.txt").write_bytes(b"broken")
-    disk = mirror(tmp_path / "disk", BODY)
-    monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(disk))
-    cache.obtain(file, force=True)
-    assert cache.fetch("bench", "sub/file.txt") == disk / "bench" / "sub" / "file.txt"
+    cached = cache.fetch("bench", "sub/file.txt")
+    cached.write_bytes(b"broken")
+    monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(mirror(tmp_path / "disk", BODY)))
+    assert cache.store(file, force=True) == cached
+    assert cached.read_bytes() == BODY
+
+
+def test_a_mirror_whose_file_changes_while_it_is_copied_leaves_nothing(
+    site: Site, listed: Listed, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = site.file("sub/file.txt", BODY)
+    listed(file)
+    monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(mirror(tmp_path / "disk", BODY)))
+    monkeypatch.setattr(cache.shutil, "copyfile", lambda _found, part: part.write_bytes(BODY[:-1]))
+    with pytest.raises(DataError, match="changed while it was copied"):
+        cache.store(file)
+    assert not [found for found in own_home.rglob("*.txt*") if found.is_file()]
 
 
 def test_force_without_a_network_loses_nothing(site: Site, listed: Listed) -> None:
@@ -124,7 +175,7 @@ def test_force_without_a_network_loses_nothing(site: Site, listed: Listed) -> No
     cached = cache.fetch("bench", "sub/file.txt")
     site.plan = [answer(404)]
     with pytest.raises(DataError):
-        cache.obtain(file, force=True)
+        cache.store(file, force=True)
     assert cached.read_bytes() == BODY
 
 
