@@ -13,11 +13,19 @@ from pathlib import Path
 TEMPLATES = "figeval.builtin.templates"
 
 
+def expand_user(path: str | Path) -> Path:
+    """The path with `~` and `~user` replaced by home folders; those of unknown users stay as they are, as in a shell.
+
+    `Path.expanduser` raises an error for them instead.
+    """
+    return Path(os.path.expanduser(path))  # noqa: PTH111
+
+
 def home() -> Path:
     """The folder that holds everything figeval keeps between runs: `FIGEVAL_HOME`, else the user's cache folder."""
     given = os.environ.get("FIGEVAL_HOME")
     if given:
-        return Path(given).expanduser()
+        return expand_user(given)
     from platformdirs import user_cache_path
 
     return user_cache_path("figeval")

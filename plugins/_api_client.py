@@ -22,6 +22,7 @@ from http import HTTPStatus
 from typing import Any
 
 from figeval.errors import ModelError
+from figeval.jsonfile import parse_json
 from figeval.types import JSON, Reply
 
 from ._api_dialects import Answer, Dialect, Unreadable, scrubbed
@@ -173,7 +174,7 @@ class Client:
 def parsed(content: bytes) -> JSON:
     """A body as a JSON object; an empty one for everything else, which no dialect takes for an answer."""
     try:
-        body = json.loads(content)
+        body = parse_json(content)
     except ValueError:
         return {}
     return body if isinstance(body, dict) else {}

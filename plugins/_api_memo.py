@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from figeval.jsonfile import parse_json
 from figeval.resources import home
 from figeval.types import Reply
 
@@ -36,7 +37,7 @@ def packed(reply: Reply) -> str:
 
 def unpacked(stored: str) -> Reply:
     """A stored reply."""
-    return Reply(**json.loads(stored))
+    return Reply(**parse_json(stored))
 
 
 def cut(reply: Reply, stops: Sequence[str]) -> Reply:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -12,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from figeval.errors import ModelError
+from figeval.jsonfile import parse_json
 
 from ._settings import positive
 
@@ -125,7 +125,7 @@ def switch(name: str, value: Any) -> bool:
 def json_object(name: str, value: Any) -> dict[str, Any]:
     """A JSON object, as such or as text."""
     try:
-        found = json.loads(value) if isinstance(value, str) else value
+        found = parse_json(value) if isinstance(value, str) else value
     except ValueError:
         found = None
     if not isinstance(found, Mapping):

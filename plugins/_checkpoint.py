@@ -5,13 +5,14 @@ A folder is used as it is; anything else is a hub id.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from figeval.errors import ModelError
+from figeval.jsonfile import read_json
+from figeval.resources import expand_user
 from figeval.types import JSON
 
 from ._files import fingerprint, weight_files
@@ -70,7 +71,7 @@ def locate(model: str, revision: str | None = None) -> Checkpoint:
     Raises:
         ModelError: there is no such model, or it says nowhere what it is.
     """
-    folder = Path(model).expanduser()
+    folder = expand_user(model)
     if model and folder.is_dir():
         checkpoint = _read(model, None, folder, lambda name: folder / name)
         if not checkpoint.is_sentence_transformer and not any(weight_files(folder)):
@@ -127,10 +128,7 @@ def load_json(path: Path | None) -> JSON | None:
     """
     if path is None or not path.is_file():
         return None
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelError(f"{path} is no JSON ({error}); save or download the model again") from error
+    value = read_json(path, ModelError, cure="save or download the model again")
     return value if isinstance(value, dict) else {}
 
 

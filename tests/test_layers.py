@@ -19,11 +19,13 @@ PLUMBING = {
     "ending",
     "errors",
     "hookspecs",
+    "jsonfile",
     "locking",
     "plugins",
     "registry",
     "resources",
     "sandbox",
+    "textfile",
     "types",
     "yamlfile",
 }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
+
+from figeval.jsonfile import parse_json
 
 
 def listed(_context: click.Context, _parameter: click.Parameter, value: Any) -> tuple[str, ...]:
@@ -21,7 +22,7 @@ def settings(_context: click.Context, parameter: click.Parameter, value: Any) ->
         return {}
     if value.lstrip().startswith("{"):
         try:
-            return dict(json.loads(value))
+            return dict(parse_json(value))
         except ValueError as error:
             raise click.BadParameter(f"not a JSON object ({error})", param=parameter) from error
     found = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,8 @@ def show_trained(file: Path, as_json: bool) -> None:
 
 def shown() -> Mapping[str, Callable[[Path, Any], None]]:
     """What prints each kind."""
+    from figeval.errors import RecordError
+    from figeval.jsonfile import read_json
     from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read
     from figeval.report.sweep import show_grid, show_seeds
     from figeval.report.training import show_training
@@ -46,5 +47,5 @@ def shown() -> Mapping[str, Callable[[Path, Any], None]]:
     return {
         SEEDS: lambda file, console: show_seeds(read(SeedsRecord, file), console),
         GRID: lambda file, console: show_grid(read(GridRecord, file), console),
-        RECORD: lambda file, console: show_training(json.loads(file.read_bytes()), console),
+        RECORD: lambda file, console: show_training(read_json(file, RecordError), console),
     }

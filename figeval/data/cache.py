@@ -28,7 +28,7 @@ from figeval.data import download as web
 from figeval.data import ledger
 from figeval.data.sources import DataFile, data_file
 from figeval.errors import DataError
-from figeval.resources import home
+from figeval.resources import expand_user, home
 
 State = Literal["cached", "mirror", "missing", "corrupt"]
 
@@ -104,7 +104,7 @@ def _search(file: DataFile, force: bool) -> Path:
 
 
 def _from_folder(mirror: Path, file: DataFile) -> Path:
-    found = mirror.expanduser() / file.name
+    found = expand_user(mirror) / file.name
     if not found.is_file():
         raise web.Unavailable(f"not in {mirror}" if mirror.is_dir() else f"{mirror} is no folder")
     return checked(found, file)
@@ -195,7 +195,7 @@ def candidates(file: DataFile) -> Iterator[tuple[State, Path]]:
     yield "cached", cached_path(file)
     for mirror in mirrors():
         if not is_address(mirror):
-            yield "mirror", Path(mirror).expanduser() / file.name
+            yield "mirror", expand_user(mirror) / file.name
 
 
 def local_path(file: DataFile) -> Path:

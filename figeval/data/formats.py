@@ -17,9 +17,11 @@ from typing import Any, cast
 
 from figeval.data.rows import DataContext, Row
 from figeval.errors import DataError, near
+from figeval.jsonfile import MAX_BYTES as MAX_JSON_BYTES
+from figeval.jsonfile import InvalidJSON, parse_json
+from figeval.textfile import BYTE_ORDER_MARK, read_text
 
 MAX_ROW_BYTES = 1_000_000
-BYTE_ORDER_MARK = "\ufeff"
 
 
 def open_jsonl(path: str, context: DataContext) -> Iterator[Row]:
@@ -109,28 +111,18 @@ def read_jsonl(file: Traversable) -> Iterator[Row]:
 
 def read_json(file: Traversable) -> Any:
     """The value in a JSON file. Raises `DataError` naming line and column, or the byte that is no UTF-8."""
+    text = read_text(file, DataError, cure="write one object per line and use jsonl:", max_bytes=MAX_JSON_BYTES)
     try:
-        data = file.read_bytes()
-        return _loads(data.decode().removeprefix(BYTE_ORDER_MARK))
-    except OSError as error:
-        raise DataError(f"{file} cannot be read ({error.strerror or error})") from error
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise not_encoded(f"{file}:{line}", data[error.start], error.start, "utf-8") from error
-    except json.JSONDecodeError as error:
-        raise DataError(f"{file}:{error.lineno}: {error.msg} (column {error.colno})") from error
-    except ValueError as error:
-        raise DataError(f"{file}: {error}") from error
+        return _loads(text)
+    except InvalidJSON as error:
+        raise DataError(f"{file}:{error.line}: {error}" if error.line else f"{file}: {error}") from error
 
 
 def _loads(text: str) -> Any:
-    """JSON, refusing what Python reads and nothing after it can use. Raises ValueError."""
-    try:
-        value = json.loads(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+    """JSON, refusing what Python reads and nothing after it can use. Raises `InvalidJSON`."""
+    value = parse_json(text)
     if "\\ud" in text.lower() and re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
-        raise ValueError("half a surrogate pair (\\ud8.. to \\udf..), which is no character")
+        raise InvalidJSON("half a surrogate pair (\\ud8.. to \\udf..), which is no character")
     return value
 
 

@@ -14,7 +14,7 @@ from shutil import disk_usage
 from figeval.data import cache
 from figeval.data.sources import data_files
 from figeval.records import provenance
-from figeval.resources import home
+from figeval.resources import expand_user, home
 from figeval.types import JSON
 
 VARIABLES = ("FIGEVAL_HOME", "FIGEVAL_DATA_MIRROR", "FIGEVAL_PLUGINS", "HF_HOME", "HF_HUB_OFFLINE")
@@ -127,7 +127,7 @@ def unwritable(folder: Path) -> Iterator[str]:
 def no_folders() -> Iterator[str]:
     """Mirrors that are not there."""
     for mirror in cache.mirrors():
-        if not cache.is_address(mirror) and not Path(mirror).expanduser().is_dir():
+        if not cache.is_address(mirror) and not expand_user(mirror).is_dir():
             yield f"the mirror {mirror} is no folder; correct FIGEVAL_DATA_MIRROR"
 
 

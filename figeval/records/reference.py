@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from importlib.resources import files
 
 from pydantic import TypeAdapter
 
+from figeval.errors import RecordError
+from figeval.jsonfile import read_json
 from figeval.records.schema import Stored
 
 RESULTS = "figeval.builtin.results"
@@ -29,5 +30,5 @@ def published(task: str | None = None) -> Iterator[Published]:
     rows = TypeAdapter(list[Published])
     for file in sorted((files(RESULTS) / "reference").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".json"):
-            found = rows.validate_python(json.loads(file.read_text(encoding="utf-8")))
+            found = rows.validate_python(read_json(file, RecordError))
             yield from (row for row in found if task in (None, row.task))

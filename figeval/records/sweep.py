@@ -8,10 +8,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from figeval.atomic import replace_text
 from figeval.errors import RecordError
+from figeval.jsonfile import read_model
 from figeval.records.folder import find_record, read_record
 from figeval.records.schema import MacroRecord, RunRecord, ScoreRecord, Stored, TaskRecord
 
@@ -73,11 +74,7 @@ def write(record: SeedsRecord | GridRecord, file: Path) -> None:
 
 def read(kind: type[Sweep], file: Path) -> Sweep:
     """What stands in the file. Raises `RecordError` where it is no such record."""
-    try:
-        return kind.model_validate_json(file.read_bytes())
-    except ValidationError as error:
-        first = str(error).splitlines()[0]
-        raise RecordError(f"{file} was not written by this version of figeval ({first})") from error
+    return read_model(file, kind, RecordError, cure="it was not written by this version of figeval")
 
 
 # ---- several runs as one --------------------------------------------------------------------------------------------

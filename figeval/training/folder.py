@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from figeval.atomic import replace_text
 from figeval.errors import TrainError
+from figeval.jsonfile import read_model
 from figeval.locking import alone
 from figeval.training.config import TrainConfig
 from figeval.training.selection import Evaluation
@@ -95,10 +96,7 @@ class TrainFolder:
 
     def read(self) -> Progress:
         """Where the training stands. Raises `TrainError` for a file that is no progress of ours."""
-        try:
-            return Progress.model_validate_json(self.progress_file.read_bytes())
-        except (OSError, ValidationError) as error:
-            raise TrainError(f"{self.progress_file} cannot be read; choose another --output") from error
+        return read_model(self.progress_file, Progress, TrainError, cure="choose another --output")
 
     def write_config(self, config: TrainConfig) -> None:
         """The resolved config, as `--config` reads it."""

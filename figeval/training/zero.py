@@ -5,12 +5,12 @@ ZeRO lays all weights of a group end to end and cuts that. `deepspeed.utils` say
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from figeval.errors import TrainError
+from figeval.jsonfile import read_json
 from figeval.training.config import TrainConfig
 from figeval.training.state import STEP, Moments, Replicated
 
@@ -139,11 +139,7 @@ def configuration(config: TrainConfig) -> dict[str, Any]:
 
 def read(file: Path, config: TrainConfig) -> dict[str, Any]:
     """A configuration file of DeepSpeed. Raises `TrainError` if it is none, or decides too much."""
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        what = f"{' and '.join(STAGES)} are known, and JSON files of DeepSpeed"
-        raise TrainError(f"--deepspeed {file} cannot be read ({error}); {what}") from error
+    found = read_json(file, TrainError, cure=f"--deepspeed takes {' or '.join(STAGES)}, or a JSON file of DeepSpeed")
     if not isinstance(found, dict):
         raise TrainError(f"{file} is no configuration of DeepSpeed; it must be an object")
     for name in OURS:

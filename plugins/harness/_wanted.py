@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from figeval.errors import ModelError, near
+from figeval.resources import expand_user
 from figeval.types import JSON
 
 from .._checkpoint import Checkpoint, backend_of, check_chat_template, locate
@@ -120,6 +120,6 @@ class Wanted:
             if option == "pretrained" and checkpoint is not None:
                 found[option] = checkpoint.fingerprint()
             elif option not in PACE:
-                folder = isinstance(value, str) and value and Path(value).expanduser().is_dir()
-                found[option] = fingerprint(Path(value).expanduser()) if folder else value
+                folder = isinstance(value, str) and value and expand_user(value).is_dir()
+                found[option] = fingerprint(expand_user(value)) if folder else value
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import ModelError
+from figeval.jsonfile import read_json
 
 from .._checkpoint import MODULES, Checkpoint, load_json, locate
 from .._declared import with_declared
@@ -109,7 +109,7 @@ class Base:
 
     def _refuse_modules(self) -> None:
         """Raise `ModelError` for layers of sentence-transformers that an encoder with pooling has not."""
-        listed = json.loads((self.checkpoint.folder_here() / MODULES).read_text(encoding="utf-8"))
+        listed = read_json(self.checkpoint.folder_here() / MODULES, ModelError)
         kinds = [str(module["type"]).rpartition(".")[2] for module in listed]
         if strange := [kind for kind in kinds if kind not in KNOWN]:
             raise ModelError(

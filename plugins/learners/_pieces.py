@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from figeval.errors import TrainError
+from figeval.jsonfile import InvalidJSON, parse_json
+from figeval.resources import expand_user
+from figeval.textfile import read_text
 from figeval.types import Example
 
 from .._tokens import IDS
 from ._language import Piece
 
 SPECIAL = "special_tokens_mask"
+MAX_BYTES = 1 << 32  # 4 GiB: all texts are held in memory
 
 
 def texts_of(examples: Iterable[Example]) -> dict[str, str]:
@@ -31,10 +34,7 @@ def texts_in(file: Path) -> dict[str, str]:
     Raises:
         TrainError: it cannot be read, or a line of it holds no text.
     """
-    try:
-        lines = file.expanduser().read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TrainError(f"texts={file} cannot be read ({error}); give a .txt or .jsonl file in UTF-8") from error
+    lines = read_text(expand_user(file), TrainError, max_bytes=MAX_BYTES).splitlines()
     read = _field if file.suffix == ".jsonl" else _line
     found: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
@@ -49,8 +49,8 @@ def _line(line: str, _where: str) -> str:
 
 def _field(line: str, where: str) -> str:
     try:
-        value = json.loads(line)
-    except ValueError as error:
+        value = parse_json(line)
+    except InvalidJSON as error:
         raise TrainError(f"{where} is no JSON ({error})") from error
     text = value.get("text") if isinstance(value, dict) else None
     if not isinstance(text, str):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from figeval.errors import TrainError
+from figeval.resources import expand_user
 from figeval.types import JSON, Example
 
 from .._neural import Setup as Loading
@@ -97,7 +98,7 @@ class PostTraining(ABC):
     def describe(self) -> JSON:
         """Where texts come from, and the noise."""
         file = self.options.texts
-        digest = {} if file is None else {"sha256": sha256(Path(file).expanduser().read_bytes()).hexdigest()}
+        digest = {} if file is None else {"sha256": sha256(expand_user(file).read_bytes()).hexdigest()}
         shown = {"texts": file or "the task's", **digest, "share": self.options.share}
         return {**shown, "noise": type(self.noise).__name__.lower(), "max_length": self.base.limit}
 

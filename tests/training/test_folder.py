@@ -126,5 +126,5 @@ def test_a_damaged_progress_file_is_told(tmp_path: Path) -> None:
     folder = TrainFolder(tmp_path / "out")
     folder.traces.mkdir(parents=True)
     folder.progress_file.write_text("{")
-    with pytest.raises(TrainError, match="cannot be read"):
+    with pytest.raises(TrainError, match=r"not valid JSON.*choose another --output"):
         folder.begin(config(folder.path))

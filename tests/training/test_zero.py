@@ -70,7 +70,7 @@ def test_a_file_that_decides_too_much_or_nothing(tmp_path: Path, values: dict[st
 
 
 def test_no_such_file_and_no_such_stage(tmp_path: Path) -> None:
-    with pytest.raises(TrainError, match="zero2 and zero3 are known"):
+    with pytest.raises(TrainError, match="--deepspeed takes zero2 or zero3, or"):
         configuration(config(deepspeed="zero9"))
     (tmp_path / "list.json").write_text("[1]")
     with pytest.raises(TrainError, match="is no configuration of DeepSpeed"):

@@ -7,7 +7,6 @@ DIR/training/processes.log ◀─stderr── all that libraries print
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from figeval.errors import TrainError
+from figeval.jsonfile import parse_json
 from figeval.pipeline.processes import GRACE
 from figeval.pipeline.processes import surroundings as shared
 from figeval.pipeline.training.train import finished
@@ -127,7 +127,7 @@ class Ending:
 def heard(line: bytes, observer: Observer, ending: Ending) -> None:
     """Pass a line of the wire on to whom it concerns; what something else has printed is none of ours."""
     with suppress(ValueError):
-        said: dict[str, list[Any]] = json.loads(line)
+        said: dict[str, list[Any]] = parse_json(line)
         for what, values in said.items():
             getattr(observer if hasattr(observer, what) else ending, what)(*values)
 

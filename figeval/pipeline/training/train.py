@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from figeval.errors import TrainError
+from figeval.jsonfile import read_json
 from figeval.metrics.catalogue import Metric
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.training.dev import DevScores
@@ -94,14 +95,14 @@ def finished(config: TrainConfig, folder: TrainFolder) -> Progress | None:
 def declare(place: Path, progress: Progress) -> None:
     """Say in figeval.json among how many evaluations the checkpoint was chosen: it was written before the last one."""
     file = place / DECLARED
-    declared = json.loads(file.read_text(encoding="utf-8"))
+    declared = read_json(file, TrainError)
     declared["about"]["evaluations"] = len(progress.evaluations)
     write_json(file, declared)  # replaced, so that of the checkpoint, to which it was a link, stays
 
 
 def stored_record(place: Path) -> JSON:
     """The record of a finished training in this folder."""
-    found: JSON = json.loads(TrainFolder(place).record_file.read_text(encoding="utf-8"))
+    found: JSON = read_json(TrainFolder(place).record_file, TrainError)
     return found
 
 

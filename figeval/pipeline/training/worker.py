@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from figeval.ending import end_quickly
-from figeval.errors import FigevalError
+from figeval.errors import FigevalError, TrainError
+from figeval.jsonfile import read_model
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.training.train import train_here
 from figeval.pipeline.worker import end_with_stdin
@@ -62,7 +63,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked for the training decides
     threading.Thread(target=end_with_stdin, daemon=True).start()
     try:
-        config = TrainConfig.model_validate_json(Path(sys.argv[1]).read_bytes())
+        config = read_model(Path(sys.argv[1]), TrainConfig, TrainError)
         train_here(config, Harness(include=config.include_path), wire)
     except FigevalError as error:
         wire.say("mend", str(error))

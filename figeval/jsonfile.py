@@ -1,0 +1,114 @@
+"""JSON of outside origin: rows, records, configs and replies of servers.
+
+Size and nesting are limited before anything is parsed, so neither the parser nor code that walks its result runs out of
+stack. `parse_json` reads a text, `read_json` a file, `read_model` a file that a pydantic model describes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources.abc import Traversable
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from figeval.errors import FigevalError
+from figeval.textfile import BYTE_ORDER_MARK, read_text
+
+M = TypeVar("M", bound=BaseModel)
+MAX_BYTES = 1 << 28  # 256 MiB: the largest files are data sets that are one list
+DEFAULT_CURE = "mend or replace the file"
+MAX_DEPTH = 100  # levels of brackets and braces
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+class InvalidJSON(ValueError):
+    """A text is not JSON, or is beyond the limits; the message is one line. `line` counts from 1, if it is known."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def parse_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Any:
+    """The value of a JSON text; bytes are read as UTF-8.
+
+    `NaN`, `Infinity` and numbers beyond the range of a float are read as Python reads them.
+
+    Raises:
+        InvalidJSON: the text is larger than `max_bytes`, nested deeper than `max_depth`, not UTF-8, not JSON, or holds
+            an integer of more digits than Python converts (4,300).
+    """
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if len(data) > max_bytes:
+        raise InvalidJSON(f"larger than {max_bytes:,} bytes")
+    if _deeper(data, max_depth):
+        raise InvalidJSON(f"nested too deeply (more than {max_depth} levels)")
+    try:
+        return json.loads((text if isinstance(text, str) else text.decode()).removeprefix(BYTE_ORDER_MARK))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidJSON(f"byte {data[error.start]:#04x} at offset {error.start:,} is not utf-8", line) from error
+    except json.JSONDecodeError as error:
+        raise InvalidJSON(f"{error.msg} (column {error.colno})", error.lineno) from error
+    except RecursionError as error:  # the caller stands deep in the stack already
+        raise InvalidJSON("nested too deeply") from error
+    except ValueError as error:  # Python refuses to convert very long integers, which takes quadratic time
+        raise InvalidJSON("an integer has too many digits") from error
+
+
+def read_json(
+    file: Traversable, failure: type[FigevalError], *, cure: str = DEFAULT_CURE, max_bytes: int = MAX_BYTES
+) -> Any:
+    """The value in a JSON file.
+
+    Args:
+        file: a path, or a resource inside a package.
+        failure: the error to raise.
+        cure: what the user can do about a damaged file; stands at the end of the message.
+        max_bytes: the largest file that is read.
+
+    Raises:
+        FigevalError: as `failure`, in one line that names file and line.
+    """
+    text = read_text(file, failure, cure=cure, max_bytes=max_bytes)
+    try:
+        return parse_json(text, max_bytes=max_bytes)
+    except InvalidJSON as error:
+        place = f"{file}:{error.line}" if error.line else str(file)
+        raise failure(f"{place}: not valid JSON: {error}; {cure}") from error
+
+
+def read_model(file: Traversable, model: type[M], failure: type[FigevalError], *, cure: str = DEFAULT_CURE) -> M:
+    """The content of a JSON file as a pydantic model; arguments and errors are those of `read_json`."""
+    content = read_json(file, failure, cure=cure)
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(map(str, problem["loc"]))
+        raise failure(f"{file}: {place and f'{place}: '}{problem['msg']}; {cure}") from error
+
+
+def _deeper(data: bytes, limit: int) -> bool:
+    """Whether brackets and braces outside of strings are nested deeper than `limit`; linear in the size, at C speed."""
+    if data.count(b"[") + data.count(b"{") <= limit:
+        return False
+    left = _STRING.sub(b"", data).translate(_BRACKETS, _NOT_BRACKETS)
+    for _ in range(limit):  # each pass removes the innermost level
+        shorter = left.replace(b"[]", b"")
+        if len(shorter) == len(left):
+            break
+        left = shorter
+    if b"[]" in left:
+        return True
+    depth = 0
+    for bracket in left:  # unbalanced, so this is no JSON; but the parser descends until it notices
+        depth += 1 if bracket == ord("[") else -1
+        if depth < 0 or depth > limit:
+            break
+    return depth > limit
