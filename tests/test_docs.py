@@ -5,7 +5,7 @@
   in what it prints, `…` standing for anything;
 * a `python` block that is no file is run after the page's earlier ones;
 * `<!-- needs: real data -->` skips a block where the benchmarks are not at hand, `<!-- needs: NLTK's data -->` also
-  where those are not, `<!-- untested: WHY -->` always.
+  where those are not, `<!-- needs: smollm2 -->` where that model is not installed, `<!-- untested: WHY -->` always.
 """
 
 from __future__ import annotations
@@ -128,6 +128,7 @@ def test_the_page_runs(name: str, warm: Path, tmp_path: Path, request: pytest.Fi
 def at_hand(what: str, request: pytest.FixtureRequest) -> bool:
     """Whether a block has what it needs."""
     needs: dict[str, Callable[[], object]] = {
+        "smollm2": lambda: request.getfixturevalue("smollm2"),
         "real data": lambda: request.getfixturevalue("real_data"),
         "NLTK's data": lambda: request.getfixturevalue("real_data") if "NLTK_DATA" in os.environ else pytest.skip(),
     }

