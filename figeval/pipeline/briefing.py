@@ -14,6 +14,7 @@ from figeval.prompt import PromptTemplate, Shots, load_template
 from figeval.protocols.routes import READS, Briefing, Route
 from figeval.protocols.shown import LETTERS
 from figeval.taskdef import TaskSpec
+from figeval.taskdef.survey import Survey
 from figeval.types import Example
 
 PARAGRAPH = ("\n\n",)  # where a model that merely goes on with a text has given its answer
@@ -54,7 +55,7 @@ def shots_of(task: TaskSpec, harness: Harness, config: RunConfig) -> Shots:
         return Shots((), 0, config.seed)
     if "train" not in task.data:
         raise TaskError(f"{task.name} has no train split to take examples from; leave out --num_fewshot")
-    pool = list(harness.examples(task, "train"))
+    pool = [example.for_prompt() for example in harness.examples(task, "train")]
     return Shots(pool, config.num_fewshot, config.seed, shared=config.shots == "shared")
 
 
@@ -65,7 +66,8 @@ def pool_of(task: TaskSpec, harness: Harness) -> Callable[[], Sequence[Example]]
 
 def variables(example: Example) -> dict[str, Any]:
     """What a template may say of an example: its fields, and `meta`."""
-    return {name: getattr(example, name) for name in example.__dataclass_fields__}  # fields() is slow
+    names = example.__dataclass_fields__  # fields() is slow
+    return {name: getattr(example, name) for name in names if name != "prompted"}
 
 
 def briefing_of(
@@ -90,6 +92,16 @@ def briefing_of(
         stop=() if converses else PARAGRAPH,
         max_new_tokens=config.max_new_tokens or max(task.max_new_tokens or SHORT, LONG if converses else 0),
     )
+
+
+def prompting(task: TaskSpec, briefing: Briefing, available: Survey) -> dict[str, Any]:
+    """Return what the record says of a route that renders prompts: words for labels, and the fields that prompts show
+    in other words than other models read, with a digest of what is shown.
+    """
+    found: dict[str, Any] = {"verbalizer": {label: list(briefing.words(label)) for label in task.labels}}
+    if task.prompt_fields:
+        found["prompt_fields"] = {"names": sorted(task.prompt_fields), "sha256": available.prompted_sha256}
+    return found
 
 
 def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., str]:

@@ -11,7 +11,7 @@ from figeval.backends.models import Model, open_model
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, ModelError, TaskError, near
 from figeval.metrics.catalogue import Metric, applicable
-from figeval.pipeline.briefing import briefing_of, pool_of, shots_of, template_of
+from figeval.pipeline.briefing import briefing_of, pool_of, prompting, shots_of, template_of
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.variants import Variant, check_prompts, chosen, variants
 from figeval.prompt import PromptTemplate, Shots
@@ -84,7 +84,7 @@ class Plan:
         if "distribution" in self.route.name:
             found["temperature"] = config.temperature
         if self.route.blocks:
-            found["verbalizer"] = {label: list(briefing.words(label)) for label in briefing.labels}
+            found |= prompting(self.task, self.briefing, self.available)
         if self.route.parts:
             found["routes"] = {part.protocol: part.name for part in self.route.parts}
         if "generate" in self.route.needs:
@@ -212,12 +212,11 @@ class Planner:
 
     def plans(self, task: TaskSpec, route: Route) -> Iterator[Plan]:
         """One for each variant of the task; the task itself first."""
-        shots = shots_of(task, self.harness, self.config)
         available: Survey | None = None
         for variant in variants(task, self.config, self.harness):
             if available is None or variant.kind == "probe":  # another prompt asks about the same examples
                 available = survey(variant.full_name, variant.examples)
-            yield self._plan(variant, route, shots, available)
+            yield self._plan(variant, route, shots_of(variant.task, self.harness, self.config), available)
 
     def _plan(self, variant: Variant, route: Route, shots: Shots, available: Survey) -> Plan:
         task = variant.task

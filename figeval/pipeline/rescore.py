@@ -123,7 +123,7 @@ class _Reader:
         known = {example.id: example for example in examples if example.id in wanted}
         for row in stored:
             example = known[row["id"]]
-            prediction = replace(self._prediction(row, example), truncated=row["truncated"])
+            prediction = replace(self._prediction(row, example.for_prompt()), truncated=row["truncated"])
             features = self.measures.features(example, prediction)
             yield prediction_row(example, prediction, features, samples="texts" in row)
 

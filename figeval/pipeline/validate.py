@@ -100,8 +100,8 @@ class Way:
 def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[Way]:
     """Every route that shows a prompt, with every prompt of the task."""
     ways = list(worded(task, "", harness, verdict))
-    for name, template in task.prompts.items():
-        ways += worded(task.model_copy(update={"template": template}), name, harness, verdict)
+    for name in task.prompts:
+        ways += worded(task.worded(name), name, harness, verdict)
     return ways
 
 

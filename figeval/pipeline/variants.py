@@ -38,8 +38,8 @@ def variants(task: TaskSpec, config: RunConfig, harness: Harness) -> Iterator[Va
     examples = partial(harness.examples, task)
     yield Variant(task=task, examples=examples)
     for name in prompts_of(task, config.prompts):
-        worded = task.model_copy(update={"template": task.prompts[name]})
-        yield Variant(task=worded, examples=examples, kind="prompt", name=name)
+        worded = task.worded(name)
+        yield Variant(task=worded, examples=partial(harness.examples, worded), kind="prompt", name=name)
     for name, probe in PROBES.items() if config.probes and task.protocol in PROBED else ():
         changed = probe(examples, config.seed, task.name)
         yield Variant(task=task, examples=changed, kind="probe", name=name)

@@ -60,9 +60,16 @@ class Route:
         return self.labels is None or len(labels) <= self.labels
 
     def start(self, example: Example, briefing: Briefing) -> Dialogue:
-        """Begin the dialogue about one example. Raises `CapabilityError` while its parts are not known."""
+        """Begin the dialogue about one example, as prompts show it on a route that renders one. A route that puts
+        others together leaves that to them.
+
+        Raises:
+            CapabilityError: the parts of the route are not known.
+        """
         if len(self.parts) < len(self.of):
             raise CapabilityError(f"{self.name} puts a {' and a '.join(self.of)} route together: name a --model")
+        if self.blocks and not self.of:
+            example = example.for_prompt()
         return loaded(self.target)(example, briefing, *self.parts)
 
 

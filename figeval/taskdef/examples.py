@@ -7,6 +7,7 @@ from typing import Any
 
 from figeval.errors import DataError, near
 from figeval.sandbox import Expression, expression
+from figeval.taskdef.prompted import with_prompted
 from figeval.taskdef.spec import FieldSource, TaskSpec
 from figeval.types import (
     ChoiceExample,
@@ -41,6 +42,9 @@ def build_examples(task: TaskSpec, rows: Iterable[Values], split: str = "test") 
 def row_builder(task: TaskSpec, split: str) -> Callable[[int, Values], Example]:
     """A function of row number and row that makes the example; it raises as `build_examples` does."""
     fields = {name: _compile(source, f"{task.origin}, field {name!r}") for name, source in task.fields.items()}
+    shown = {
+        name: _compile(source, f"{task.origin}, prompt field {name!r}") for name, source in task.prompt_fields.items()
+    }
     group = expression(task.group, f"{task.origin}, group") if task.group else None
     make = BUILDERS[task.protocol]
     source = task.data[split]
@@ -52,7 +56,9 @@ def row_builder(task: TaskSpec, split: str) -> Callable[[int, Values], Example]:
         if group is not None:
             pair = _evaluate(group, row, f"{where}, group")
             common["group"] = None if pair is None else str(pair)
-        return make(task, values, common, where)
+        example = make(task, values, common, where)
+        changed = {name: _evaluate(field, row, f"{where}, prompt field {name!r}") for name, field in shown.items()}
+        return with_prompted(example, changed, where) if changed else example
 
     return build
 

@@ -23,18 +23,38 @@ QUERY: dict[type, str] = {  # its field
     PairExample: "left",
     SpanExample: "given",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What an example asks about: the text, and as prompts show it."""
+
+    text: str = ""
+    prompted: str = ""
+
+
+def query_of(example: Example) -> Query:
+    """Return the query of an example."""
+    name = QUERY[type(example)]
+    return Query(getattr(example, name), getattr(example.for_prompt(), name))
+
+
 PROBED = frozenset({"choice", "ranking", "pairs", "spans"})  # the protocols of these
 
 
-def asked_with(example: Example, query: str) -> Example:
-    """The example with another query."""
-    changes: dict[str, Any] = {QUERY[type(example)]: query}
+def asked_with(example: Example, query: Query) -> Example:
+    """Return the example with another query."""
+    name = QUERY[type(example)]
+    changes: dict[str, Any] = {name: query.text}
+    if example.prompted is not None:
+        shown: dict[str, Any] = {name: query.prompted}
+        changes["prompted"] = replace(example.prompted, **shown)
     return replace(example, **changes)
 
 
 def no_query(examples: Source, _seed: int, _task: str) -> Source:
     """The query is left out."""
-    return lambda: (asked_with(example, "") for example in examples())
+    return lambda: (asked_with(example, Query()) for example in examples())
 
 
 def shuffled_query(examples: Source, seed: int, task: str) -> Source:
@@ -58,14 +78,14 @@ class Exchange:
         return (asked_with(example, query) for example, query in zip(self.examples(), self.queries, strict=True))
 
     @cached_property
-    def queries(self) -> list[str]:
+    def queries(self) -> list[Query]:
         """The queries, each in the place of the example that gets it.
 
         Raises:
             TaskError: one cluster has more than half of the examples.
         """
         found = list(self.examples())
-        own = [getattr(example, QUERY[type(example)]) for example in found]
+        own = list(map(query_of, found))
         clusters = [f"row {place}" if one.cluster is None else one.cluster for place, one in enumerate(found)]
         try:
             return [own[place] for place in derangement(clusters, self.seed)]

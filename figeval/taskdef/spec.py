@@ -38,6 +38,26 @@ def _words(value: Any) -> Any:
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
+# Fields that a prompt may show in other words than those that other models read.
+PROMPT_FIELDS = frozenset(
+    {"query", "options", "candidates", "background", "left", "right", "text", "given", "known", "parts", "inputs"}
+    | {"anchors"}
+)
+
+
+class Wording(BaseModel):
+    """One of a task's further prompts. A plain string in a task file is its template."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    template: str | None = None  # the task's own unless given
+    prompt_fields: bool = True  # False: show the same texts that models without prompts read
+
+    @model_validator(mode="before")
+    @classmethod
+    def _template_alone(cls, value: Any) -> Any:
+        return {"template": value} if isinstance(value, str) else value
+
 
 class Named(BaseModel):
     """What tasks and suites share. Unknown keys are refused."""
@@ -63,8 +83,9 @@ class TaskSpec(Named):
     language: str = "en"
     data: Mapping[str, str] = Field(default_factory=dict)  # split → "scheme:path"; `test` is what is scored
     fields: Mapping[str, FieldSource] = Field(default_factory=dict)
+    prompt_fields: Mapping[str, FieldSource] = Field(default_factory=dict)  # what prompts show in a field's place
     template: str | None = None
-    prompts: Mapping[str, str] = Field(default_factory=dict)  # name → another template, for --prompts
+    prompts: Mapping[str, Wording] = Field(default_factory=dict)  # name → another way to ask, for --prompts
     labels: Words = ()  # pairs: in order; the first is the positive one
     verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
     threshold: float = 0.5  # pairs by similarity: at or above is the first label
@@ -105,7 +126,7 @@ class TaskSpec(Named):
 
     @field_validator("prompts")
     @classmethod
-    def _named_prompts(cls, prompts: Mapping[str, str]) -> Mapping[str, str]:
+    def _named_prompts(cls, prompts: Mapping[str, Wording]) -> Mapping[str, Wording]:
         for name in prompts:
             if not NAME.fullmatch(name) or name in RESERVED:
                 raise ValueError(f"{name!r} cannot name a prompt: a name is letters, digits, _ and not {RESERVED}")
@@ -120,6 +141,14 @@ class TaskSpec(Named):
             raise ValueError(f"a {self.protocol} task needs the fields {sorted(missing)}")
         if unknown := given - required - optional:
             raise ValueError(f"a {self.protocol} task has no fields {sorted(unknown)}")
+        if unknown := set(self.prompt_fields) - (PROMPT_FIELDS & given):
+            raise ValueError(f"prompt_fields: {sorted(unknown)} are not among the texts of fields {sorted(given)}")
+
+    def worded(self, name: str) -> TaskSpec:
+        """Return the task as its further prompt `name` asks it."""
+        wording = self.prompts[name]
+        changes: dict[str, Any] = {"template": wording.template or self.template}
+        return self.model_copy(update=changes if wording.prompt_fields else {**changes, "prompt_fields": {}})
 
     def split(self, *names: str) -> str | None:
         """The first of these splits that the task has."""

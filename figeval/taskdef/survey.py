@@ -6,7 +6,7 @@ import hashlib
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
@@ -19,8 +19,9 @@ class Survey:
     """What the first pass found."""
 
     n: int
-    sha256: str  # over ids, texts and labels in order
+    sha256: str  # over ids, texts and labels in order; not over the texts that prompts alone show
     meta_keys: tuple[str, ...]
+    prompted_sha256: str = ""  # over the examples as prompts show them, where that is otherwise
 
 
 def survey(task: str, examples: Callable[[], Iterable[Example]]) -> Survey:
@@ -29,18 +30,22 @@ def survey(task: str, examples: Callable[[], Iterable[Example]]) -> Survey:
     Raises:
         DataError: two examples share an id, or there are none.
     """
-    digest = hashlib.sha256()
+    digest, shown = hashlib.sha256(), hashlib.sha256()
+    differs = False
     seen = array("Q")
     canonical = _Canonical()
     meta_keys: dict[str, None] = {}
     for example in examples():
         digest.update(canonical(example))
+        if example.prompted is not None:
+            differs = True
+            shown.update(canonical(example.prompted))
         seen.append(_short(example.id))
         meta_keys.update(dict.fromkeys(example.meta))
     if not seen:
         raise DataError(f"{task}: there are no examples")
     _refuse_duplicates(task, seen, examples)
-    return Survey(len(seen), digest.hexdigest(), tuple(meta_keys))
+    return Survey(len(seen), digest.hexdigest(), tuple(meta_keys), shown.hexdigest() if differs else "")
 
 
 def _short(text: str) -> int:
@@ -66,7 +71,7 @@ class _Canonical:
         self._tuples: dict[int, tuple[Any, str]] = {}
 
     def __call__(self, example: Example) -> bytes:
-        told = ((field, getattr(example, field.name)) for field in fields(example))
+        told = ((field, getattr(example, field.name)) for field in fields(example) if field.name != "prompted")
         values = {field.name: self._value(value) for field, value in told if value or "later" not in field.metadata}
         return json.dumps(values, sort_keys=True, ensure_ascii=True, default=_plain).encode()
 
@@ -86,8 +91,10 @@ class _Canonical:
 
 
 def _plain(value: Any) -> Any:
-    """Spans and mappings as JSON knows them."""
-    return dict(value) if isinstance(value, Mapping) else asdict(value)
+    """Spans, parts and mappings as JSON knows them."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return {field.name: getattr(value, field.name) for field in fields(value) if field.name != "prompted"}
 
 
 def first(examples: Iterable[Example], limit: int | None) -> Iterator[Example]:

@@ -16,12 +16,19 @@ class Example:
 
     `meta` holds the columns for breakdowns (`--by idiom`); examples that share `cluster` are not independent and
     get clustered standard errors; examples that share `group` are minimal pairs (strict accuracy wants all right).
+    `prompted` is the same example with the texts that prompts show where these differ from what other models read
+    (`prompt_fields` of a task file), e.g. as written instead of lower-cased. It is never scored against.
     """
 
     id: str
     meta: Meta = field(default_factory=dict)
     cluster: str | None = None
     group: str | None = None
+    prompted: Example | None = field(default=None, repr=False)
+
+    def for_prompt(self) -> Example:
+        """Return the example as prompts show it: `prompted` where there is one, else the example itself."""
+        return self if self.prompted is None else self.prompted
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -104,7 +104,8 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
     @cached_property
     def docs(self) -> list[dict[str, Any]]:
         """The examples as lm-eval writes them into its samples."""
-        return [{name: _plain(value) for name, value in variables(one).items()} for one in self.examples.values()]
+        shown = [variables(one.for_prompt()) for one in self.examples.values()]
+        return [{name: _plain(value) for name, value in one.items()} for one in shown]
 
     def has_training_docs(self) -> bool:
         """Solved examples are drawn by figeval, never by lm-eval."""
