@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -84,23 +85,23 @@ def prescribed(classes: Classes, labels: Sequence[str]) -> dict[str, tuple[int, 
     return behind
 
 
-def _best(logits: Any) -> float:
-    return float(logits.max())
+Probability = float | tuple[float, ...]  # of a label, or of each of its classes
+
+DECISIONS: dict[str, Callable[[list[float]], Probability]] = {
+    "argmax": lambda classes: tuple(classes) if len(classes) > 1 else classes[0],
+    "sum": math.fsum,
+}
+"""What a label gets of the probabilities of its classes; the label of the best of what is left is the answer."""
 
 
-def _total(logits: Any) -> float:
+def label_scores(logits: Any, behind: Classes, decide: Callable[[list[float]], Probability]) -> dict[str, Probability]:
+    """Label → probability or probabilities, all of them summing to 1, from the logits (classes,) of one pair.
+
+    Classes that stand for none of the labels do not count. NaN stays NaN.
+    """
     import numpy as np
 
-    return float(np.logaddexp.reduce(logits))
-
-
-DECISIONS: dict[str, Callable[[Any], float]] = {"argmax": _best, "sum": _total}
-
-
-def label_scores(logits: Any, behind: Classes, decide: Callable[[Any], float]) -> dict[str, float]:
-    """Label → probability, summing to 1, from the logits (classes,) of one pair; NaN stays NaN."""
-    import numpy as np
-
-    scores = np.array([decide(logits[list(numbers)]) for numbers in behind.values()])
-    weights = np.exp(scores - scores.max())
-    return dict(zip(behind, (weights / weights.sum()).tolist(), strict=True))
+    asked = logits[[number for numbers in behind.values() for number in numbers]]
+    weights = np.exp(asked - asked.max())
+    shares = iter((weights / weights.sum()).tolist())
+    return {label: decide([next(shares) for _ in numbers]) for label, numbers in behind.items()}

@@ -17,7 +17,7 @@ from figeval.types import JSON, PairLabel, TextPair
 from ._batching import run_batches
 from ._checkpoint import locate, require
 from ._declared import with_declared
-from ._labels import DECISIONS, classes_of, label_scores, parse_labels, prescribed
+from ._labels import DECISIONS, Probability, classes_of, label_scores, parse_labels, prescribed
 from ._loading import input_limit, load_model, load_tokenizer
 from ._neural import Neural, Setup, measures, prepare
 from ._settings import Configured, Settings, one_of
@@ -39,8 +39,8 @@ class PairSettings(Settings):
     """`labels` says what classes mean where the config does not: `entailment:2;non-entailment:0+1`.
 
     `decision` is how several classes make one label. "argmax": the label of the most probable class, as a three-way
-    NLI model is usually scored on two labels; the label's score is its best class. "sum": probabilities are added
-    up, so two labels are parted at one half.
+    NLI model is usually scored on two labels and as words are compared, too; the label's score is its best class.
+    "sum": probabilities are added up, so two labels are parted at one half.
     """
 
     labels: str | None = None
@@ -112,8 +112,8 @@ class PairLabeller(PairModel):
         super().__init__(setup)
         self.classes = classes
 
-    def label_pairs(self, requests: Sequence[PairLabel]) -> Outputs[dict[str, float]]:
-        """Probabilities of the requested labels, summing to 1; the best label is the one that `decision` names.
+    def label_pairs(self, requests: Sequence[PairLabel]) -> Outputs[dict[str, Probability]]:
+        """Probabilities of the requested labels' classes, summing to 1; with decision=sum one for each label.
 
         Raises:
             ModelError: the classes do not tell the requested labels apart.

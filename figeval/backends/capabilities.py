@@ -5,7 +5,7 @@
 |---|---|---|
 | `embed` | `Text` | vector, shape (d,); all of one call as an array (n, d) |
 | `score_pairs` | `TextPair` | float, higher is closer |
-| `label_pairs` | `PairLabel` | {label: probability}, summing to 1 |
+| `label_pairs` | `PairLabel` | {label: probability}, summing to 1; a tuple where several classes mean the label |
 | `loglikelihood` | `Continuation` | float, Σ log P(token), natural logarithm |
 | `fill` | `Cloze` | tuple of floats, log P(word in the gap), parallel to `words` |
 | `generate` | `Prompt` | `Reply`, or a plain str |

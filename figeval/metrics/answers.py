@@ -36,8 +36,9 @@ def best(scores: Sequence[float]) -> list[int]:
     return [index for index, score in enumerate(scores) if score == top]
 
 
-def given(prediction: Prediction) -> frozenset[Value]:
-    """The answers among which the model did not decide: one, or several with the same best score.
+def given(prediction: Prediction) -> Sequence[Value]:
+    """The answers among which the model did not decide: one, or several with the same best score, to be drawn from
+    fairly. A label is in it once for each of its classes that ties.
 
     Labels where the prediction names them (pairs), option indexes otherwise.
 
@@ -45,8 +46,10 @@ def given(prediction: Prediction) -> frozenset[Value]:
         ValueError: the prediction claims a tie without the scores that show it.
     """
     if prediction.tied <= 1 and prediction.value is not None:
-        return frozenset({prediction.value})
+        return (prediction.value,)
+    if prediction.among:
+        return prediction.among
     if not prediction.scores:
         raise ValueError(f"prediction {prediction.example_id!r} has neither one answer nor scores that tie")
     names: Sequence[Value] = prediction.labels or range(len(prediction.scores))
-    return frozenset(names[index] for index in best(prediction.scores))
+    return tuple(names[index] for index in best(prediction.scores))

@@ -29,7 +29,7 @@ def share_of_gold(gold: int | str | None, prediction: Prediction) -> float | Non
     valid = [given(answer) for answer in answers(prediction) if answered(answer)]
     if gold is None or not valid:
         return None
-    return fmean((gold in tied) / len(tied) for tied in valid)
+    return fmean(tied.count(gold) / len(tied) for tied in valid)
 
 
 @accuracy.register
@@ -89,7 +89,7 @@ def confusion(labels: tuple[str, ...], example: PairExample, prediction: Predict
     if unknown:
         raise ValueError(f"{sorted(map(str, unknown))} of example {example.id!r} not among the labels {labels}")
     gold = [float(label == example.label) for label in labels]
-    predicted = [(label in tied) / len(tied) for label in labels]
+    predicted = [tied.count(label) / len(tied) for label in labels]
     return (*(g * p for g, p in zip(gold, predicted, strict=True)), *predicted, *gold)
 
 

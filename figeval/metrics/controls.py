@@ -35,7 +35,7 @@ def consistency(_example: ChoiceExample, prediction: Prediction) -> float | None
     """Share of the pairs of orders with the same answer, whatever its place (observed agreement, Fleiss 1971); None
     with fewer than two answers. A tie agrees with the probability that two fair draws would.
     """
-    valid = [given(answer) for answer in answers(prediction) if answered(answer)]
+    valid = [frozenset(given(answer)) for answer in answers(prediction) if answered(answer)]
     if len(valid) < 2:
         return None
     return fmean(len(one & other) / (len(one) * len(other)) for one, other in combinations(valid, 2))

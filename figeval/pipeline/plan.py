@@ -89,13 +89,17 @@ class Plan:
             found["routes"] = {part.protocol: part.name for part in self.route.parts}
         if "generate" in self.route.needs:
             found |= {"stop": list(briefing.stop), "max_new_tokens": briefing.max_new_tokens}
-        if briefing.chat is not None:
-            found["chat_template"] = True
         if self.signatures:
             found["signatures"] = dict(self.signatures)
         if config.num_fewshot and config.shots != "per_example":
             found["shots"] = config.shots
-        given = {"system_instruction": config.system_instruction, "orders": config.orders}
+        scored = bool(briefing.labels) and bool(self.route.needs & {"fill", "loglikelihood"})
+        given = {
+            "decision": scored and "argmax",  # over the labels' words; earlier, a label's words were added up
+            "chat_template": briefing.chat is not None,
+            "system_instruction": config.system_instruction,
+            "orders": config.orders,
+        }
         return found | {key: value for key, value in given.items() if value}
 
 

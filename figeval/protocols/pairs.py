@@ -1,9 +1,15 @@
-"""Pairs: which label holds between two texts."""
+"""Pairs: which label holds between two texts.
+
+Several classes may stand for one label: a three-way NLI head on two labels, or the words "No" and "Maybe" for
+non-entailment. Every route that has a score per class decides alike: the label is that of the most probable class, as
+three-way models are scored on two labels (McCoy et al. 2019, HANS). Adding the classes of a label up would be
+another rule, by which .40/.30/.30 is no entailment.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from figeval.errors import CapabilityError, TaskError
@@ -15,38 +21,56 @@ from figeval.types import Cloze, Continuation, PairExample, PairLabel, Predictio
 GAP = "\ue000"  # a private-use character: stands for the label word while the cloze block is rendered
 
 
-def _by_scores(example: PairExample, briefing: Briefing, scores: Iterable[float]) -> Prediction:
-    """The label with the best score."""
-    decided = decide(example.id, scores)
-    value = briefing.labels[decided.value] if isinstance(decided.value, int) else None
-    return replace(decided, value=value, labels=briefing.labels)
+def _decided(example: PairExample, briefing: Briefing, classes: Mapping[str, Sequence[float]]) -> Prediction:
+    """The label of the most probable class; `classes` are the probabilities of each label's classes.
+
+    `scores` are the probabilities of the labels' best classes, and so decide as the classes do. Where classes of
+    several labels tie, `among` has a label for each of them: of three equal classes two may be one label's.
+    """
+    names = [label for label in briefing.labels for _ in classes[label]]
+    decided = decide(example.id, [value for label in briefing.labels for value in classes[label]])
+    scores = tuple(max(classes[label]) for label in briefing.labels)
+    if not isinstance(decided.value, int):
+        return replace(decided, scores=scores, labels=briefing.labels)
+    best = decided.scores[decided.value]
+    among = tuple(name for name, score in zip(names, decided.scores, strict=True) if score == best)
+    tied = len(set(among))
+    return replace(
+        decided,
+        value=names[decided.value],
+        scores=scores,
+        labels=briefing.labels,
+        tied=tied,
+        among=among if tied > 1 else (),
+    )
 
 
 def by_head(example: PairExample, briefing: Briefing) -> Dialogue:
-    """Label probabilities of a trained head (NLI)."""
-    (probabilities,) = yield [PairLabel(example.left, example.right, briefing.labels)]
-    return _by_scores(example, briefing, [probabilities[label] for label in briefing.labels])
+    """Class probabilities of a trained head (NLI)."""
+    (answer,) = yield [PairLabel(example.left, example.right, briefing.labels)]
+    found = {label: answer[label] for label in briefing.labels}
+    return _decided(
+        example, briefing, {label: p if isinstance(p, tuple) else (float(p),) for label, p in found.items()}
+    )
 
 
 def by_cloze(example: PairExample, briefing: Briefing) -> Dialogue:
-    """Log P(label word in the gap), reading both sides; several words of a label are added up (Schick and Schütze
-    2021, section 3.1).
-    """
+    """The label whose word is most probable in the gap, reading both sides."""
     rendered = briefing.render("cloze", example, gap=GAP)
     before, gap, after = rendered.partition(GAP)
     if not gap or GAP in after:
         raise TaskError("the cloze block of the template must contain {{ gap }} exactly once")
     words = [word for label in briefing.labels for word in briefing.words(label)]
     (logprobs,) = yield [Cloze(before, after, tuple(words))]
-    return _by_scores(example, briefing, _per_label(briefing, dict(zip(words, logprobs, strict=True))))
+    return _decided(example, briefing, _shares(briefing, logprobs))
 
 
 def by_verbalizer(example: PairExample, briefing: Briefing) -> Dialogue:
-    """Log P(label word | context) of a left-to-right model; several words of a label are added up."""
+    """The label whose word a left-to-right model finds most probable behind the context."""
     context = briefing.render("context", example)
     words = [word for label in briefing.labels for word in briefing.words(label)]
     logprobs = yield [Continuation(context, briefing.begun(f" {word}")) for word in words]
-    return _by_scores(example, briefing, _per_label(briefing, dict(zip(words, logprobs, strict=True))))
+    return _decided(example, briefing, _shares(briefing, logprobs))
 
 
 def by_label_word(example: PairExample, briefing: Briefing) -> Dialogue:
@@ -55,15 +79,16 @@ def by_label_word(example: PairExample, briefing: Briefing) -> Dialogue:
     return read_word(example, briefing, reply)
 
 
-def _per_label(briefing: Briefing, logprobs: dict[str, float]) -> list[float]:
-    return [_logsumexp([logprobs[word] for word in briefing.words(label)]) for label in briefing.labels]
+def _shares(briefing: Briefing, logprobs: Sequence[float]) -> dict[str, tuple[float, ...]]:
+    """P(word | it is one of the words), from the log-probabilities of all labels' words in their order.
 
-
-def _logsumexp(values: list[float]) -> float:
-    top = max(values)
-    if math.isinf(top) or any(math.isnan(value) for value in values):
-        return math.nan if any(math.isnan(value) for value in values) else top
-    return top + math.log(sum(math.exp(value - top) for value in values))
+    Equal log-probabilities stay equal. Words that are all impossible are equally probable, NaN anywhere is NaN.
+    """
+    top = math.nan if any(map(math.isnan, logprobs)) else max(logprobs)
+    weights = [1.0 if value == top else math.exp(value - top) for value in logprobs]
+    total = math.fsum(weights)
+    shares = iter([weight / total for weight in weights])
+    return {label: tuple(next(shares) for _ in briefing.words(label)) for label in briefing.labels}
 
 
 def by_threshold(example: PairExample, briefing: Briefing) -> Dialogue:

@@ -44,8 +44,10 @@ class Prediction:
     `value` is an option index, a candidate index, a label, a span or a written text, None when there is no answer.
     `scores` run parallel to the options, to candidates + background, to `labels` (pairs), to the anchors or to the
     dimensions of a vector (similarity), and are float64; log-likelihoods, cosines or probabilities, as the route says.
+    The score of a label is the probability of its best class: P(entailment) itself where one class stands for that.
     `status` tells "could not be parsed" and "was NaN" from "wrong"; `tied` counts the options that share the
-    best score; `truncated` says that the model did not see the whole input.
+    best score; `truncated` says that the model did not see the whole input. Where classes of several labels tie for
+    the best (pairs), `among` has the label of each of these classes, so a label may be in it more than once.
     `priors` are scores without the query; `raw`, `finish` and `error` tell of an answer in words. Of options shown in
     several orders `answers` has a prediction each, with its `order`: `order[p]` is the option at place p. `parts` are
     the spans of a joint example; those that were not asked for are missing at the end. Where spans tie for the best,
@@ -60,6 +62,7 @@ class Prediction:
     status: Status = "ok"
     raw: str | None = None
     tied: int = 1
+    among: tuple[str, ...] = ()
     truncated: bool = False
     priors: tuple[float, ...] = ()
     finish: Finish | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -10,9 +11,10 @@ from figeval import plugins
 from figeval.backends.converse import Conversation
 from figeval.errors import CapabilityError, TaskError
 from figeval.hookspecs import hookimpl
+from figeval.metrics.classes import accuracy, confusion
 from figeval.protocols import choice, pairs
 from figeval.protocols.routes import Briefing, Route, choose, decide, load_routes
-from figeval.types import ChoiceExample, PairExample, RankingExample
+from figeval.types import ChoiceExample, PairExample, Prediction, RankingExample
 from tests.fakes import Closeness, Gaps, Labels, Likelihood, Vectors
 
 LABELS = ("entailment", "non-entailment")
@@ -94,14 +96,62 @@ def test_pairs_by_head():
     assert (prediction.value, prediction.scores, prediction.labels) == ("entailment", (0.7, 0.3), LABELS)
 
 
-def test_pairs_by_cloze_adds_up_the_words_of_a_label():
-    words = {"Yes": math.log(0.3), "No": math.log(0.2), "Maybe": math.log(0.2)}
-    backend = Gaps(function=lambda word, before, after: words[word])
+def test_pairs_by_cloze():
+    backend = Gaps(function=lambda word, before, after: -1.0)
+    answer(pairs.by_cloze, PAIR, backend, briefing(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)}))
+    assert (backend.asked[0].before, backend.asked[0].after, backend.asked[0].words) == (
+        "before",
+        "after",
+        ("Yes", "No"),
+    )
+
+
+def three_way(yes: float, no: float, maybe: float) -> dict[str, Prediction]:
+    """What each route makes of the same three probabilities."""
     brief = briefing(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
-    prediction = answer(pairs.by_cloze, PAIR, backend, brief)
-    assert prediction.value == "non-entailment"
-    assert prediction.scores == pytest.approx((math.log(0.3), math.log(0.4)))
-    assert (backend.asked[0].before, backend.asked[0].after) == ("before", "after")
+    logs = {word: math.log(p) if p else -math.inf for word, p in (("Yes", yes), ("No", no), ("Maybe", maybe))}
+    head = Labels(function=lambda left, right: {"non-entailment": (no, maybe), "entailment": (yes,)})
+    return {
+        "by_head": answer(pairs.by_head, PAIR, head, brief),
+        "by_cloze": answer(pairs.by_cloze, PAIR, Gaps(function=lambda word, *_: logs[word] - 7), brief),
+        "by_verbalizer": answer(
+            pairs.by_verbalizer, PAIR, Likelihood(function=lambda _, word: logs[word.strip()] - 7), brief
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "value", "expected"),
+    [
+        ((0.4, 0.3, 0.3), "entailment", (1.0, 0.0)),  # though the two others add up to more
+        ((0.3, 0.4, 0.3), "non-entailment", (0.0, 1.0)),
+        ((0.2, 0.4, 0.4), "non-entailment", (0.0, 1.0)),  # a tie within one label is none
+        ((0.4, 0.4, 0.2), "entailment", (1 / 2, 1 / 2)),
+        ((1 / 3, 1 / 3, 1 / 3), "entailment", (1 / 3, 2 / 3)),  # of three classes that tie two are one label's
+        ((0.5, 0.5, 0.0), "entailment", (1 / 2, 1 / 2)),
+    ],
+)
+def test_every_route_takes_the_most_probable_of_three_classes_and_then_its_label(probabilities, value, expected):
+    for name, prediction in three_way(*probabilities).items():
+        assert (prediction.value, prediction.labels) == (value, LABELS), name
+        assert prediction.scores == pytest.approx((probabilities[0], max(probabilities[1:]))), name
+        assert prediction.tied == (2 if 0 < expected[0] < 1 else 1), name
+        found = [accuracy(replace(PAIR, label=label), prediction) for label in LABELS]
+        assert found == pytest.approx(expected), name
+        sums = [confusion(LABELS, replace(PAIR, label=label), prediction) for label in LABELS]
+        assert [row[2:4] for row in sums] == [pytest.approx(expected)] * 2, name
+
+
+def test_words_that_are_all_impossible_tie_and_nan_is_no_answer():
+    brief = briefing(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
+    nothing = answer(pairs.by_verbalizer, PAIR, Likelihood(function=lambda *_: -math.inf), brief)
+    assert (nothing.status, nothing.tied, nothing.among) == (
+        "ok",
+        2,
+        ("entailment", "non-entailment", "non-entailment"),
+    )
+    broken = Likelihood(function=lambda _, word: math.nan if word == " No" else -1.0)
+    assert answer(pairs.by_verbalizer, PAIR, broken, brief).status == "nan"
 
 
 def test_a_cloze_without_a_gap_is_a_mistake_of_the_template():
