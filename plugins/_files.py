@@ -7,6 +7,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 NEEDED = ("*.json", "*.txt", "*.model", "*.jinja", "*.tiktoken", "*.py")
+SEEN = "seen.txt"  # what it was trained on, which no answer depends on
 WEIGHTS = ("*.safetensors", "*.bin")  # the second only where there is none of the first
 # Documentation, weights of other frameworks, traces of training.
 IGNORED = (
@@ -30,10 +31,12 @@ def fingerprint(folder: Path) -> str:
     """`sha256:` of names and bytes of weights, configuration and tokenizer; streamed.
 
     A change that does not matter costs a computation; one that was missed would serve another model's scores. So all
-    counts that is not documentation.
+    counts that is not documentation, or a list of examples that may be added later.
     """
     digest = hashlib.sha256()
     for path in model_files(folder):
+        if path == folder / SEEN:
+            continue
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())

@@ -68,6 +68,10 @@ class Neural(ABC, Generic[S, N]):
         """Digest of weights, configuration and tokenizer."""
         return self._fingerprint
 
+    def source(self) -> str:
+        """The folder with its files, fetched from the hub first where need be."""
+        return str(self.setup.checkpoint.folder_here())
+
     def describe(self) -> JSON:
         """What the record says; the class, size and limit of the model are known once it is loaded. A model that
         figeval trained says how that came about.

@@ -19,8 +19,10 @@ Optional methods: `fit(examples)` is called once per task before its first reque
 header of the answer, and is there only while a chat template is switched on; an attribute `converses` says whether
 prompts are answered as conversations where that cannot be guessed (see `Model.converses`). `estimate(prompts)` returns
 a line that is shown before the first of them is asked; an attribute `at_once` says how many examples the model can
-well be asked about together, however slow it is. An attribute `similarity = "dot"` says that the vectors of `embed`
-are to be compared by their dot product, as they were in training; it counts as a capability, `dot`.
+well be asked about together, however slow it is. `source()` returns the folder with the weights where the name of the
+model does not say it; `parts`, of a model made of several, maps their roles to them (`Model`). An attribute
+`similarity = "dot"` says that the vectors of `embed` are to be compared by their dot product, as they were in training;
+it counts as a capability, `dot`.
 """
 
 from __future__ import annotations

@@ -58,6 +58,7 @@ class Model:
     backend_name: str
     backend: Any
     options: Mapping[str, Any] = field(default_factory=dict)
+    wanted: str = ""  # behind the colon, or the folder or hub id that stood alone; empty where the backend is the model
 
     @property
     def offers(self) -> frozenset[str]:
@@ -94,6 +95,16 @@ class Model:
         """What the backend says of itself."""
         return dict(self.backend.describe()) if hasattr(self.backend, "describe") else {}
 
+    @property
+    def parts(self) -> Sequence[Model]:
+        """The models that it is made of; of most models none."""
+        return tuple(getattr(self.backend, "parts", {}).values())
+
+    @property
+    def source(self) -> str:
+        """Where its weights come from: a folder, or a hub id; empty for a model without any."""
+        return str(self.backend.source()) if hasattr(self.backend, "source") else self.wanted
+
     def close(self) -> None:
         """Free its memory."""
         if hasattr(self.backend, "close"):
@@ -129,4 +140,4 @@ def open_model(
         if (common or {}).get(flag) is not None and flag not in known:
             raise ModelError(f"--{flag} bounds what models behind an API may spend; leave it out for {name!r}")
     shared = {key: value for key, value in (common or {}).items() if key in known and value is not None}
-    return Model(model, name, factory(wanted, **{**shared, **options}), options)
+    return Model(model, name, factory(wanted, **{**shared, **options}), options, wanted)

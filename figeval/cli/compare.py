@@ -10,7 +10,6 @@ import click
 
 if TYPE_CHECKING:
     from figeval.pipeline.compare import RunComparison, TaskComparison
-    from figeval.records.schema import RunRecord
     from figeval.types import JSON
 
 HEAD = ("task", "A", "B", "A − B", "95 % interval", "p", "p (Holm)", "n", "clusters", "test")
@@ -82,22 +81,14 @@ def notes(result: RunComparison) -> Iterator[str]:
     yield f"Holm's correction over {result.family} test{'s' * (result.family != 1)}"
     for one in result.tasks:
         left = {"only in A": one.unmatched_a, "only in B": one.unmatched_b, "without a valid answer": one.unanswered}
+        left |= {"that a model was trained or chosen on": one.seen}
         parts = [f"{count} {what}" for what, count in left.items() if count]
         if parts:
             yield f"{one.task}: left out {', '.join(parts)}"
         if one.comparison.note:
             yield f"{one.task}: {one.comparison.note}"
-    for name, run in (("A", result.a), ("B", result.b)):
-        yield from (f"{task}: {name} was chosen on these examples, and no test repairs that" for task in chosen(run))
     for task, why in result.left_out.items():
         yield f"{task} not compared: {why}"
-
-
-def chosen(run: RunRecord) -> list[str]:
-    """The tasks whose examples the model was chosen on."""
-    from figeval.records.schema import CHOSEN_ON_TEST
-
-    return [task.task for task in run.tasks if any(score.interval == CHOSEN_ON_TEST for score in task.scores)]
 
 
 def described(result: RunComparison) -> JSON:
@@ -109,8 +100,6 @@ def described(result: RunComparison) -> JSON:
         fields = asdict(one)
         tasks.append({"task": fields.pop("task"), **fields.pop("comparison"), **fields})
     runs = {"a": result.a, "b": result.b}
-    about = {
-        key: {"run": run.identity, "model": run.model.name, "chosen_on_test": chosen(run)} for key, run in runs.items()
-    }
+    about = {key: {"run": run.identity, "model": run.model.name} for key, run in runs.items()}
     left_out = dict(result.left_out)
     return {"metric": result.metric, **about, "family": result.family, "tasks": tasks, "left_out": left_out}

@@ -13,11 +13,13 @@ from figeval.pipeline.plan import Plan
 from figeval.pipeline.scoring import Measures
 from figeval.records import provenance
 from figeval.records.folder import RunFolder
-from figeval.records.schema import ModelRecord, RunRecord, TaskRecord
+from figeval.records.schema import LineageRecord, ModelRecord, RunRecord, TaskRecord
 from figeval.taskdef import TaskSpec
 
 
-def begin(folder: RunFolder, config: RunConfig, model: Model, plans: list[Plan]) -> RunRecord:
+def begin(
+    folder: RunFolder, config: RunConfig, model: Model, plans: list[Plan], lineage: LineageRecord | None = None
+) -> RunRecord:
     """The record to go on with: a new one, or the stored one of the same run.
 
     Raises:
@@ -35,12 +37,13 @@ def begin(folder: RunFolder, config: RunConfig, model: Model, plans: list[Plan])
             options=dict(model.options),
             capabilities=sorted(model.offers),
             fingerprint=model.fingerprint(),
+            lineage=lineage,
         ),
         provenance=provenance.collect(),
     )
     stored = folder.read()
     if stored is None:
-        fresh.tasks = [_task_record(plan, config) for plan in plans]
+        fresh.tasks = [_task_record(plan) for plan in plans]
         folder.write(fresh)
         return fresh
     if config.fresh:
@@ -48,7 +51,7 @@ def begin(folder: RunFolder, config: RunConfig, model: Model, plans: list[Plan])
     _check_same(folder.path, stored, fresh)
     fresh.started = stored.started
     known = {task.task: task for task in stored.tasks}
-    fresh.tasks = [_resumed(folder.path, known.get(plan.name), _task_record(plan, config)) for plan in plans]
+    fresh.tasks = [_resumed(folder.path, known.get(plan.name), _task_record(plan)) for plan in plans]
     return fresh
 
 
@@ -60,7 +63,7 @@ def _check_same(path: Path, stored: RunRecord, fresh: RunRecord) -> None:
         raise RecordError(f"{path}: the weights of {fresh.model.name} changed since; choose another --output_path")
 
 
-def _task_record(plan: Plan, config: RunConfig) -> TaskRecord:
+def _task_record(plan: Plan) -> TaskRecord:
     return TaskRecord(
         task=plan.name,
         kind=plan.variant.kind,
@@ -78,16 +81,13 @@ def _task_record(plan: Plan, config: RunConfig) -> TaskRecord:
         extractor=plan.extractor,
         settings=plan.settings,
         predictions=f"predictions/{plan.name}.jsonl",
-        warnings=_warnings(plan, config),
+        warnings=_warnings(plan),
     )
 
 
-def _warnings(plan: Plan, config: RunConfig) -> list[str]:
+def _warnings(plan: Plan) -> list[str]:
     """What a reader of the number has to know."""
     found = []
-    model = config.model.rstrip("/").rpartition("/")[2].rpartition(":")[2]
-    if model in plan.task.built_with:
-        found.append(f"the wrong options were picked with the help of {model}, which is punished by construction")
     own = plan.task.template
     if own is not None and plan.template is not None and plan.template.name != own:
         blocks = " and ".join(repr(block) for block in sorted(plan.route.blocks))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from figeval.errors import RecordError, near
 from figeval.metrics.compare import Comparison, holm, paired
-from figeval.pipeline.stored import Values, stored_metrics, stored_values
+from figeval.pipeline.stored import Values, seen_ids, stored_metrics, stored_values
 from figeval.records.folder import RunFolder, find_record, read_record
-from figeval.records.schema import RunRecord, TaskRecord
+from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
+
+ALL_SEEN = "a model was trained or chosen on these examples, and no test repairs that"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +20,8 @@ class TaskComparison:
     """Run A minus run B on one task.
 
     `unmatched_a` and `unmatched_b` count examples that the other run has no row for, `unanswered` those to which at
-    least one run gave no valid answer: none of them enters the comparison. `p_holm` is p corrected over all tests.
+    least one run gave no valid answer, `seen` those that one of the models was trained on or chosen on: none of them
+    enters the comparison. `p_holm` is p corrected over all tests.
     """
 
     task: str
@@ -26,6 +29,7 @@ class TaskComparison:
     unmatched_a: int = 0
     unmatched_b: int = 0
     unanswered: int = 0
+    seen: int = 0
     p_holm: float | None = None
 
 
@@ -69,13 +73,31 @@ def compare_runs(path_a: Path, path_b: Path, metric: str = "acc", seed: int = 0)
         if not values_a or not values_b:
             left_out[task.task] = f"it has no {metric} of each example"
             continue
+        seen = seen_ids(folder_a, task.task) | seen_ids(folder_b, task.task)
+        unseen_a, unseen_b = (_without(values, seen) for values in (values_a, values_b))
+        if all_seen(task, tasks_b[task.task]) or (seen and not unseen_a.keys() & unseen_b.keys()):
+            left_out[task.task] = ALL_SEEN
+            continue
         del left_out[task.task]
-        compared.append(compare_values(task.task, values_a, values_b, seed))
+        found = compare_values(task.task, unseen_a, unseen_b, seed)
+        compared.append(replace(found, seen=sum(name in seen for name in values_a if name in values_b)))
+    if not compared and ALL_SEEN in left_out.values():
+        tasks = ", ".join(name for name, why in left_out.items() if why == ALL_SEEN)
+        raise RecordError(f"{tasks}: {ALL_SEEN}")
     if not compared:
         known = {name for task in a.tasks for name, is_mean in stored_metrics(folder_a, task.task).items() if is_mean}
         raise RecordError(_nothing_in_common(a, b, metric, sorted(known)))
     corrected, family = correct(compared)
     return RunComparison(metric=metric, a=a, b=b, tasks=corrected, family=family, left_out=left_out)
+
+
+def _without(values: Values, seen: Collection[str]) -> Values:
+    return {name: value for name, value in values.items() if name not in seen}
+
+
+def all_seen(*tasks: TaskRecord) -> bool:
+    """Whether one of these models was chosen on the task's test split and which examples that were is not known."""
+    return any(score.interval == CHOSEN_ON_TEST for task in tasks for score in task.scores)
 
 
 def _refuse_other_examples(a: TaskRecord, b: TaskRecord) -> None:

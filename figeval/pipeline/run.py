@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -15,14 +16,16 @@ from figeval.pipeline.answering import Alone, Answering, failed, noted
 from figeval.pipeline.begin import begin, warnings_of_run
 from figeval.pipeline.estimate import announce
 from figeval.pipeline.harness import Harness
+from figeval.pipeline.overlap import mark, rest_of
 from figeval.pipeline.plan import Plan, prepare
 from figeval.pipeline.processes import several, take_in
 from figeval.pipeline.scoring import Baselines, Measures, Respondent, sum_up
 from figeval.pipeline.summary import summed_up
-from figeval.pipeline.trained import own_up
+from figeval.pipeline.trained import described, line_of, own_up, warn_of_helpers
 from figeval.records import provenance
 from figeval.records.folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
+from figeval.training.seen import Lineage
 from figeval.types import JSON
 
 RUNS = Path("results/runs")
@@ -46,14 +49,16 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
     model, plans, left_out = prepare(config, harness)
     folder = RunFolder(config.output_path or _default_folder(config))
     with folder.locked():
-        record = begin(folder, config, model, plans)
+        line = line_of(model)
+        record = begin(folder, config, model, plans, described(line))
+        warn_of_helpers(record, plans, line, harness)
         record.warnings = list(warnings_of_run(plans, left_out, config))
         harness.host.each("run_started", lambda _: {"run": record.model_dump()})
         take_in(folder, plans)
         announce(model, plans, folder)
         alone = Alone(Respondent(model), folder, config.log_samples)
         with nullcontext(alone) if config.processes == 1 else several(config, folder, plans, alone) as answering:
-            session = _Session(config, harness, observer, folder, answering, record)
+            session = _Session(config, harness, observer, folder, answering, record, line)
             for plan in plans:
                 session.do(plan)
             _end(record, config, harness)
@@ -73,25 +78,22 @@ def _default_folder(config: RunConfig) -> Path:
     return RUNS / f"{provenance.now().replace('-', '').replace(':', '')}-{ending}"
 
 
+@dataclass(frozen=True)
 class _Session:
     """What the tasks of a run share."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        harness: Harness,
-        observer: Observer,
-        folder: RunFolder,
-        answering: Answering,
-        record: RunRecord,
-    ) -> None:
-        self.config = config
-        self.harness = harness
-        self.observer = observer
-        self.folder = folder
-        self.answering = answering
-        self.record = record
-        self.baselines = Baselines(harness, config.seed)
+    config: RunConfig
+    harness: Harness
+    observer: Observer
+    folder: RunFolder
+    answering: Answering
+    record: RunRecord
+    line: Lineage
+
+    @cached_property
+    def baselines(self) -> Baselines:
+        """Trivial models, opened when first needed."""
+        return Baselines(self.harness, self.config.seed)
 
     def do(self, plan: Plan) -> None:
         """One task, from where it was left; a failure is written down and does not stop the others."""
@@ -129,16 +131,21 @@ class _Session:
     def _score(self, plan: Plan, task: TaskRecord, measures: Measures) -> None:
         """Sum up the stored rows, and compute baselines once."""
         self.observer.scoring("scores")
+        mark(self.folder, plan, self.line)
         stored, strict = partial(self.folder.rows, plan.name), plan.task.group is not None
         if measures.collective:
             self.folder.replace(plan.name, measures.related(list(stored()), task.settings))
         keys = [key for key in self.config.by if key in plan.available.meta_keys]
         sum_up(task, stored, measures, strict=strict, by=keys, seed=self.config.seed)
         task.warnings.extend(failures(stored()))
-        if self.config.baselines and not task.baselines:
+        rest = rest_of(stored()) if task.overlap is not None and task.overlap.scores else None
+        known = task.baselines if rest is None or task.overlap is None else task.overlap.baselines
+        if self.config.baselines and not known:
             self.observer.scoring("baselines")
             began = time.monotonic()
-            task.baselines = self.baselines.of(plan)
+            task.baselines, others = self.baselines.of(plan, rest)
+            if task.overlap is not None:
+                task.overlap.baselines = others
             task.baseline_seconds = round(time.monotonic() - began, 3)
 
 

@@ -16,10 +16,18 @@ from figeval.metrics.catalogue import Metric, applicable
 from figeval.metrics.statistic import Collective, Family, Statistic
 from figeval.metrics.tally import StrictTally, Tally
 from figeval.pipeline.harness import Harness
+from figeval.pipeline.overlap import Rest, overlap, strongest, withheld
 from figeval.pipeline.plan import Plan
 from figeval.protocols.routes import Route, choose
 from figeval.records.rows import prediction_row
-from figeval.records.schema import BaselineRecord, BreakdownRecord, GroupRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import (
+    BaselineRecord,
+    BreakdownRecord,
+    GroupRecord,
+    Role,
+    ScoreRecord,
+    TaskRecord,
+)
 from figeval.types import JSON, Example, Prediction, Score
 
 
@@ -83,6 +91,8 @@ class Scorecard:
         self.strict = StrictTally("acc", measures.statistics["acc"]) if wanted else None
         self.counts: Counter[str] = Counter()
         self.answers = 0
+        self.seen: dict[str, Counter[Role]] = defaultdict(Counter)  # metric → its examples that the model has seen
+        self.seen_groups: dict[str, Role] = {}
 
     def add(self, row: JSON) -> None:
         """Count one row in."""
@@ -92,19 +102,28 @@ class Scorecard:
         self.counts["ties"] += sum(answer.get("tied", 1) > 1 for answer in answers)
         self.counts["truncated_inputs"] += row["truncated"]
         self.counts["spans_unanswered"] += sum(part["status"] != "ok" for part in row.get("parts", ()))
+        role: Role | None = row.get("seen")
         for name, stored in row["metrics"].items():
             if name in self.tallies:
                 self.tallies[name].add(row["cluster"], _features(stored))
+                if role is not None:
+                    self.seen[name][role] += 1
         if self.strict is not None and row["group"] is not None:
             accuracy = row["metrics"].get("acc")
             self.strict.add(row["group"], row["cluster"], None if accuracy is None else _features(accuracy))
+            if role is not None:
+                self.seen_groups[row["group"]] = strongest((role, self.seen_groups.get(row["group"]))) or role
 
     def scores(self, seed: int) -> list[ScoreRecord]:
-        """The scores so far."""
+        """The scores so far; without an interval where the model has seen examples behind one."""
         scores = [tally.score(seed) for tally in self.tallies.values()]
         if self.strict is not None:
-            scores.append(self.strict.score(seed))
-        return [ScoreRecord(**asdict(self._exact(score))) for score in scores]
+            strict = self.strict.score(seed)
+            scores.append(strict)
+            self.seen[strict.metric] = Counter(self.seen_groups.values())
+        return [
+            withheld(ScoreRecord(**asdict(self._exact(score))), self.seen.get(score.metric, {})) for score in scores
+        ]
 
     def _exact(self, score: Score) -> Score:
         """A model that ties on every example and gets the same everywhere is chance in closed form: the value is an
@@ -167,11 +186,16 @@ class Baselines:
         self.seed = seed
         self._opened: dict[str, Respondent] = {}
 
-    def of(self, plan: Plan) -> list[BaselineRecord]:
-        """The task's baselines on the task's examples."""
-        return [BaselineRecord(baseline=name, scores=self._scores(name, plan)) for name in plan.baselines]
+    def of(self, plan: Plan, rest: Rest | None = None) -> tuple[list[BaselineRecord], list[BaselineRecord]]:
+        """The task's baselines on all of its examples, and on the rest of them where a part was seen by the model."""
+        whole, others = [], []
+        for name in plan.baselines:
+            scores, unseen = self._scores(name, plan, rest)
+            whole.append(BaselineRecord(baseline=name, scores=scores))
+            others.append(BaselineRecord(baseline=name, scores=unseen))
+        return whole, others if rest is not None else []
 
-    def _scores(self, name: str, plan: Plan) -> list[ScoreRecord]:
+    def _scores(self, name: str, plan: Plan, rest: Rest | None) -> tuple[list[ScoreRecord], list[ScoreRecord]]:
         if name not in self._opened:
             self._opened[name] = Respondent(open_model(self.harness.backends, name, {}, {"seed": self.seed}))
         respondent = self._opened[name]
@@ -179,13 +203,20 @@ class Baselines:
         metrics = applicable(self.harness.metrics, plan.task.metrics, plan.task.protocol, route.name)
         measures = Measures(metrics, plan.task.labels)
         respondent.learn(plan)
-        card = measures.scorecard(strict=plan.task.group is not None)
+        cards = [measures.scorecard(strict=plan.task.group is not None) for _ in range(2)]
         rows: Iterable[JSON] = Interview(plan, respondent, route, measures).rows(plan.examples())
         if measures.collective:
-            rows = measures.related(list(rows), replace(plan, route=route).settings)
-        for row in rows:
-            card.add(row)
-        return card.scores(self.seed)
+            settings, rows = replace(plan, route=route).settings, list(rows)
+            others = measures.related(list(rest.of(rows)), settings) if rest is not None else []
+            for card, related in zip(cards, (measures.related(rows, settings), others), strict=True):
+                for row in related:
+                    card.add(row)
+        else:
+            for row in rows:
+                cards[0].add(row)
+                for unseen in rest.of([row]) if rest is not None else ():
+                    cards[1].add(unseen)
+        return cards[0].scores(self.seed), cards[1].scores(self.seed)
 
 
 def sum_up(
@@ -197,13 +228,29 @@ def sum_up(
     by: Iterable[str],
     seed: int,
 ) -> None:
-    """Put scores, counts and breakdowns into the record of a task; `rows` may be read several times."""
+    """Put scores, counts, breakdowns and the overlap with what the model has seen into the record of a task.
+
+    `rows` may be read several times.
+    """
     card = measures.scorecard(strict=strict)
+    seen: Counter[Role] = Counter()
     for row in rows():
         card.add(row)
+        seen.update([row["seen"]] if row.get("seen") else ())
     task.scores = card.scores(seed)
     task.counts = {key: count for key, count in sorted(card.counts.items()) if count}
     task.breakdowns = [breakdown(key, rows(), measures, seed) for key in by]
+    task.overlap = overlap(task, rows, seen, partial(scores_of, measures=measures, strict=strict, seed=seed))
+
+
+def scores_of(
+    rows: Iterable[JSON], settings: Mapping[str, Any], *, measures: Measures, strict: bool, seed: int
+) -> list[ScoreRecord]:
+    """The scores of these rows alone, also by the metrics that depend on the other rows."""
+    card = measures.scorecard(strict=strict)
+    for row in measures.related(list(rows), settings) if measures.collective else rows:
+        card.add(row)
+    return card.scores(seed)
 
 
 def breakdown(key: str, rows: Iterable[JSON], measures: Measures, seed: int) -> BreakdownRecord:

@@ -26,8 +26,9 @@ def stored_metrics(folder: RunFolder, task: str) -> dict[str, bool]:
     return found
 
 
-def stored_values(folder: RunFolder, task: str, metric: str) -> Values:
-    """The metric's value of every example, None where the model gave no valid answer.
+def stored_values(folder: RunFolder, task: str, metric: str, unseen_only: bool = False) -> Values:
+    """The metric's value of every example, None where the model gave no valid answer; `unseen_only` leaves out those
+    that the model was trained on or chosen on.
 
     Empty if no example has the metric, or if it is no mean over examples (macro-F1).
     """
@@ -36,8 +37,15 @@ def stored_values(folder: RunFolder, task: str, metric: str) -> Values:
         value = row["metrics"].get(metric)
         if isinstance(value, list):
             return {}
+        if unseen_only and row.get("seen"):
+            continue
         values[row["id"]] = (value, row["cluster"])
     return values if any(value is not None for value, _ in values.values()) else {}
+
+
+def seen_ids(folder: RunFolder, task: str) -> set[str]:
+    """The examples of a task that the model was trained on or chosen on."""
+    return {row["id"] for row in folder.rows(task) if row.get("seen")}
 
 
 def with_breakdown(path: Path, key: str, metrics: Registry[Metric]) -> RunRecord:

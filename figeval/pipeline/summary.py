@@ -7,7 +7,8 @@ from statistics import fmean
 from typing import Any
 
 from figeval.pipeline.harness import Harness
-from figeval.records.schema import MacroRecord, RunRecord, SpreadRecord, TaskRecord
+from figeval.pipeline.overlap import strongest
+from figeval.records.schema import MacroRecord, Role, RunRecord, SpreadRecord, TaskRecord
 
 
 def summed_up(record: RunRecord, suites: Iterable[str], harness: Harness) -> None:
@@ -33,17 +34,21 @@ def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRe
     for metric in shared:
         values = [column[metric] for column in columns]
         mean = None if None in values else sum(values) / len(values)
-        means.append(MacroRecord(suite=suite, metric=metric, value=mean, tasks=len(values)))
+        seen = strongest(score.seen for task in tasks for score in task.scores if score.metric == metric)
+        means.append(MacroRecord(suite=suite, metric=metric, value=mean, tasks=len(values), seen=seen))
     return means
 
 
 def spreads(tasks: Iterable[TaskRecord]) -> Iterator[SpreadRecord]:
     """Per task and metric the lowest, highest and mean value over its prompts, where it was asked with several."""
     prompts: dict[tuple[str, str], dict[str, float]] = {}
+    seen: dict[tuple[str, str], Role | None] = {}
     for task in tasks:
         for score in task.scores if task.kind != "probe" else ():
             if score.value is not None:
-                prompts.setdefault((task.of or task.task, score.metric), {})[task.variant or "default"] = score.value
+                key = (task.of or task.task, score.metric)
+                prompts.setdefault(key, {})[task.variant or "default"] = score.value
+                seen[key] = strongest((score.seen, seen.get(key)))
     for (name, metric), values in prompts.items():
         if len(values) > 1:
             low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
@@ -57,4 +62,5 @@ def spreads(tasks: Iterable[TaskRecord]) -> Iterator[SpreadRecord]:
                 highest=values[high],
                 highest_prompt=high,
                 range=values[high] - values[low],
+                seen=seen[name, metric],
             )

@@ -1,30 +1,132 @@
 """What a report has to say of a model because of how it was trained.
 
-A checkpoint that was chosen on test has there the highest score of many: no interval around a maximum is honest
-(docs/statistics.md). What chose it stands in its figeval.json, and so in the description of the model.
+A model that was trained on examples knows their answers. A checkpoint that was chosen on examples has there the highest
+score of many: no interval around a maximum is honest (docs/statistics.md). Both hold for every model that was trained
+from such a one, and for a pipeline with such a part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from operator import or_
+from pathlib import Path
 from typing import Any
 
+from figeval.backends.models import Model, open_model
+from figeval.errors import FigevalError
 from figeval.pipeline.harness import Harness
-from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord, TaskRecord
+from figeval.pipeline.plan import Plan
+from figeval.records.schema import (
+    CHOSEN_ON_TEST,
+    AncestorRecord,
+    LineageRecord,
+    OverlapRecord,
+    RunRecord,
+    ScoreRecord,
+    TaskRecord,
+)
+from figeval.training.seen import Ancestor, Lineage, lineage_of
 
 TEST = "test"
 
 
+# ---- where a model comes from ---------------------------------------------------------------------------------------
+
+
+def line_of(model: Model) -> Lineage:
+    """A model and all that it was trained from; of a model made of parts the lines of all of them.
+
+    Raises:
+        TrainError: the digests in its folder are damaged.
+    """
+    if model.parts:
+        return reduce(or_, map(line_of, model.parts))
+    folder = Path(model.source).expanduser() if model.source else None
+    return lineage_of(model.wanted or model.backend_name, folder if folder is not None and folder.is_dir() else None)
+
+
+def described(line: Lineage) -> LineageRecord | None:
+    """What the record says of it; None where figeval trained none of these models."""
+    if not any(one.about for one in line.ancestors):
+        return None
+    return LineageRecord(
+        ancestors=[AncestorRecord(model=one.model, about=one.about) for one in line.ancestors],
+        trained=len(line.trained),
+        chosen=len(line.chosen),
+        unknown=list(line.unknown),
+    )
+
+
+def warn_of_helpers(record: RunRecord, plans: Iterable[Plan], line: Lineage, harness: Harness) -> None:
+    """Say of every task whose wrong options this model has picked, or one that it was trained from, that it is at a
+    disadvantage there.
+    """
+    tasks = {task.task: task for task in record.tasks}
+    for plan in plans:
+        helper = helper_of(plan.task.built_with, line, harness)
+        if helper is not None:
+            descent = ", an ancestor of this model" if line.ancestors[0].about else ""
+            text = (
+                f"the wrong options were picked with the help of {helper}{descent}, which is punished by construction"
+            )
+            tasks[plan.name].warnings.insert(0, text)
+
+
+def helper_of(built_with: Iterable[str], line: Lineage, harness: Harness) -> str | None:
+    """The model among those that a task was built with from which this one descends, or which it is."""
+    origins = [one for one in line.ancestors if not one.about]
+    names = list(built_with) if origins else []
+    called = (name for name in names if any(_called(one, name) for one in origins))
+    return next(called, None) or next((name for name in names if _weighs(name, origins, harness)), None)
+
+
+def _called(origin: Ancestor, name: str) -> bool:
+    """Whether this is the model of that name, as registered or on the hub; a folder may have any name."""
+    place = Path(origin.model).expanduser()
+    return not place.is_absolute() and not place.is_dir() and origin.model.rpartition("/")[2] == name
+
+
+def _weighs(name: str, origins: Iterable[Ancestor], harness: Harness) -> bool:
+    """Whether one of these has the weights of the registered model of that name."""
+    weighed = [one for one in origins if one.folder is not None or one.weights]
+    if not weighed or name not in harness.backends.registry:
+        return False
+    try:
+        own = line_of(open_model(harness.backends, name, {})).ancestors[0].identified().weights
+    except FigevalError:  # it is not installed here
+        return False
+    return bool(own) and any(one.identified().weights == own for one in weighed)
+
+
+# ---- what is said of it ---------------------------------------------------------------------------------------------
+
+
 def own_up(record: RunRecord, harness: Harness) -> None:
-    """Take intervals away from scores on examples that the model was chosen on, and say why. Doing it twice is once."""
-    about = record.model.description.get("about") or {}
-    if about.get("selected_on") != TEST:
-        return
-    note(record.warnings, f"{record.model.name} was {sentence(about)}")
+    """Say which scores rest on examples that the model has seen, and take intervals away where only the name of the
+    split is known on which it was chosen. Doing it twice is once.
+    """
+    line = record.model.lineage
+    for one in maxima(record):
+        note(record.warnings, f"{one.model} was {sentence(one.about)}")
+    if line is not None and line.unknown:
+        note(record.warnings, unknown(line.unknown))
     for task in record.tasks:
-        if task.scores and concerned(task, str(about.get("task")), harness):
-            without_intervals(task)
-            note(task.warnings, sentence(about))
+        if not task.scores:
+            continue
+        for one in maxima(record):
+            if concerned(task, str(one.about.get("task")), harness):
+                note(task.warnings, sentence(one.about))
+                if line is None or one.model in line.unknown:
+                    without_intervals(task)
+        count(task, line)
+
+
+def maxima(record: RunRecord) -> Iterator[AncestorRecord]:
+    """The models in the line that were chosen on test; before 1.4 a record knows the model itself alone."""
+    line = record.model.lineage
+    own = [AncestorRecord(model=record.model.name, about=record.model.description.get("about") or {})]
+    yield from (one for one in (own if line is None else line.ancestors) if one.about.get("selected_on") == TEST)
 
 
 def sentence(about: dict[str, Any]) -> str:
@@ -32,6 +134,28 @@ def sentence(about: dict[str, Any]) -> str:
     evaluations = about.get("evaluations")
     most = f"a maximum over {evaluations} evaluations" if evaluations else "a maximum over evaluations"
     return f"chosen on the test split of {about.get('task')}: its score there is {most}"
+
+
+def unknown(models: Iterable[str]) -> str:
+    """A sentence about models whose examples are not known."""
+    return (
+        f"what {' and '.join(models)} was trained on is not known, so these tasks may hold some of it; where an older "
+        "figeval trained it, its `figeval train` command, given again, adds that to its folder"
+    )
+
+
+def count(task: TaskRecord, line: LineageRecord | None) -> None:
+    """Say how many examples of a task were seen."""
+    if line is not None and not line.unknown and task.overlap is None:
+        task.overlap = OverlapRecord(trained=0, chosen=0, rest=task.n)
+    found = task.overlap
+    if found is None:
+        return
+    least = "at least " if line is not None and line.unknown else ""
+    if found.trained:
+        note(task.warnings, f"{least}{found.trained} of {task.n} examples were trained on")
+    if found.chosen:
+        note(task.warnings, f"the model was chosen on {least}{found.chosen} of {task.n} examples")
 
 
 def concerned(task: TaskRecord, chosen_on: str, harness: Harness) -> bool:
@@ -56,7 +180,7 @@ def drop(scores: Iterable[ScoreRecord]) -> None:
     """Take the intervals away."""
     for score in scores:
         score.low = score.high = score.stderr = None
-        score.interval = CHOSEN_ON_TEST
+        score.interval, score.seen = CHOSEN_ON_TEST, "chosen"
 
 
 def note(warnings: list[str], text: str) -> None:

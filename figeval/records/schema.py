@@ -10,14 +10,19 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from figeval.types import Finish, Status
 
-# 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds
-SCHEMA_VERSION = "1.3"
+# 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
+# 1.4: examples that the model was trained on or chosen on
+SCHEMA_VERSION = "1.4"
 
-CHOSEN_ON_TEST = "none: chosen on test"  # the interval of a maximum over checkpoints: no honest one exists
+Role = Literal["trained", "chosen"]
+CHOSEN_ON_TEST = "none: chosen on test"  # the interval of a maximum over checkpoints, where its examples are not known
+SEEN = (
+    "how the model has seen examples behind this number: it was trained on some of them, or chosen on some; null: none"
+)
 
 
 class Stored(BaseModel):
@@ -39,6 +44,14 @@ class ScoreRecord(Stored):
     interval: str = Field(description="the method behind the interval, or why there is none")
     higher_is_better: bool = True
     sd: float | None = Field(default=None, description="of a mean over trainings: their standard deviation")
+    seen: Role | None = Field(default=None, description=SEEN)
+
+    @model_validator(mode="after")
+    def _marked(self) -> ScoreRecord:
+        """Records before 1.4 say it in `interval` alone."""
+        if self.interval == CHOSEN_ON_TEST and self.seen is None:
+            self.seen = "chosen"
+        return self
 
 
 class BaselineRecord(Stored):
@@ -62,6 +75,20 @@ class BreakdownRecord(Stored):
     groups: list[GroupRecord]
 
 
+class OverlapRecord(Stored):
+    """How many examples of a task the model has seen, by itself or as one of those that it was trained from.
+
+    An example is recognised by the text that is asked about, whatever its case and punctuation.
+    """
+
+    trained: int = Field(description="examples that it was trained on")
+    chosen: int = Field(description="further examples that it was chosen on")
+    rest: int = Field(description="examples that it has not seen")
+    rest_sha256: str = Field(default="", description="over their ids in order")
+    scores: list[ScoreRecord] = Field(default=[], description="on the rest alone; empty where all or none were seen")
+    baselines: list[BaselineRecord] = Field(default=[], description="trivial models on the rest")
+
+
 class TaskRecord(Stored):
     """One task: how it was put to the model and what came of it."""
 
@@ -78,6 +105,9 @@ class TaskRecord(Stored):
     scores: list[ScoreRecord] = []
     baselines: list[BaselineRecord] = []
     breakdowns: list[BreakdownRecord] = []
+    overlap: OverlapRecord | None = Field(
+        default=None, description="with what the model was trained and chosen on; null where that is not known"
+    )
     counts: dict[str, int] = Field(default={}, description="answers by status, beside ties and truncated inputs")
     warnings: list[str] = []
     error: str | None = Field(default=None, description="traceback of a failed task")
@@ -92,6 +122,22 @@ class TaskRecord(Stored):
     peak_memory_mb: float = Field(default=0.0, description="resident memory of the process at its highest, MiB")
 
 
+class AncestorRecord(Stored):
+    """The model itself, or one that it was trained from."""
+
+    model: str
+    about: dict[str, Any] = Field(default={}, description="what its figeval.json says of how it was trained")
+
+
+class LineageRecord(Stored):
+    """A model that figeval trained, and what it was trained from; of a pipeline, of all its parts."""
+
+    ancestors: list[AncestorRecord] = Field(description="the model itself first, then nearest first")
+    trained: int = Field(description="different questions and texts that they were trained on")
+    chosen: int = Field(description="different questions and texts that they were chosen on")
+    unknown: list[str] = Field(default=[], description="those of them whose examples are not known")
+
+
 class ModelRecord(Stored):
     """The model and how it was loaded."""
 
@@ -101,6 +147,7 @@ class ModelRecord(Stored):
     capabilities: list[str] = []
     fingerprint: str = Field(default="", description="changes with the weights")
     description: dict[str, Any] = Field(default={}, description="device, dtype, maximum length … as the backend says")
+    lineage: LineageRecord | None = Field(default=None, description="null for a model that figeval did not train")
 
 
 class MacroRecord(Stored):
@@ -110,6 +157,7 @@ class MacroRecord(Stored):
     metric: str
     value: float | None
     tasks: int
+    seen: Role | None = Field(default=None, description=SEEN)
 
 
 class SpreadRecord(Stored):
@@ -124,6 +172,7 @@ class SpreadRecord(Stored):
     highest: float
     highest_prompt: str
     range: float = Field(description="highest minus lowest")
+    seen: Role | None = Field(default=None, description=SEEN)
 
 
 class RunRecord(Stored):
@@ -193,6 +242,7 @@ class PredictionRow(Stored):
     tied: int = Field(description="answers that share the best score")
     truncated: bool = Field(description="the model did not see the whole input")
     metrics: dict[str, float | list[float]] = Field(description="per metric its value, or the counts it is made of")
+    seen: Role | None = Field(default=None, description="the model was trained on this example, or chosen on it")
     cluster: str | None = Field(description="examples that share it are not independent")
     group: str | None = Field(description="examples that share it are a minimal pair")
     meta: dict[str, str]

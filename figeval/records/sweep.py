@@ -6,15 +6,15 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from figeval.atomic import replace_text
 from figeval.errors import RecordError
 from figeval.jsonfile import read_model
 from figeval.records.folder import find_record, read_record
-from figeval.records.schema import MacroRecord, RunRecord, ScoreRecord, Stored, TaskRecord
+from figeval.records.schema import CHOSEN_ON_TEST, SEEN, MacroRecord, Role, RunRecord, ScoreRecord, Stored, TaskRecord
 
 SEEDS, GRID = "seeds.json", "grid.json"
 Sweep = TypeVar("Sweep", "SeedsRecord", "GridRecord")
@@ -32,6 +32,15 @@ class SeedScore(Stored):
     low: float | None = Field(description="lower end of the 95 % interval over other seeds and other examples")
     high: float | None
     interval: str = Field(description="the method behind the interval, or why there is none")
+    seen: Role | None = Field(default=None, description=SEEN)
+    unseen_only: bool = Field(default=False, description="only over the examples that no seed's model has seen")
+
+    @model_validator(mode="after")
+    def _marked(self) -> SeedScore:
+        """Records before 1.4 say it in `interval` alone."""
+        if self.interval == CHOSEN_ON_TEST and self.seen is None:
+            self.seen = "chosen"
+        return self
 
 
 class SeedsRecord(Stored):
@@ -99,7 +108,7 @@ def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:
     """The first of the runs with the means of all of them in place of its scores; what is one training's own is left
     out (breakdowns, counts, predictions)."""
     first = runs[0]
-    known = {(score.task, score.metric): score for score in record.scores}
+    known = {(score.task, score.metric, score.unseen_only): score for score in record.scores}
     return RunRecord(
         identity=hashlib.sha256(" ".join(run.identity for run in runs).encode()).hexdigest()[:8],
         status=first.status,
@@ -116,18 +125,28 @@ def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:
     )
 
 
-def _mean_task(task: TaskRecord, known: dict[tuple[str, str], SeedScore], runs: Sequence[RunRecord]) -> TaskRecord:
-    found = [known.get((task.task, score.metric)) for score in task.scores]
-    scores = [_mean_score(score, mean) for score, mean in zip(task.scores, found, strict=True) if mean is not None]
+Means: TypeAlias = dict[tuple[str, str, bool], SeedScore]
+
+
+def _mean_task(task: TaskRecord, known: Means, runs: Sequence[RunRecord]) -> TaskRecord:
     same = [one for run in runs for one in run.tasks if one.task == task.task]
     told = list(dict.fromkeys(warning for one in same for warning in one.warnings))
-    own = {"breakdowns": [], "counts": {}, "predictions": "", "scores": scores, "warnings": told}
+    own: dict[str, Any] = {"breakdowns": [], "counts": {}, "predictions": "", "warnings": told}
+    own["scores"] = _means(task, task.scores, known, unseen_only=False)
+    if task.overlap is not None:
+        scores = _means(task, task.overlap.scores, known, unseen_only=True)
+        own["overlap"] = task.overlap.model_copy(update={"scores": scores})
     return task.model_copy(update={**own, "seconds": sum(one.seconds for one in same)})
+
+
+def _means(task: TaskRecord, scores: Sequence[ScoreRecord], known: Means, *, unseen_only: bool) -> list[ScoreRecord]:
+    found = [(score, known.get((task.task, score.metric, unseen_only))) for score in scores]
+    return [_mean_score(score, mean) for score, mean in found if mean is not None]
 
 
 def _mean_score(score: ScoreRecord, mean: SeedScore) -> ScoreRecord:
     own = {"value": mean.mean, "sd": mean.sd, "low": mean.low, "high": mean.high, "interval": mean.interval}
-    return score.model_copy(update={**own, "stderr": None, "n": mean.n})
+    return score.model_copy(update={**own, "stderr": None, "n": mean.n, "seen": mean.seen})
 
 
 def _mean_macros(runs: Sequence[RunRecord]) -> Iterator[MacroRecord]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from figeval.records.schema import CHOSEN_ON_TEST
 from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
 from figeval.report.grid import Grid, say
-from figeval.report.table import MARK, NOTHING, interval, number
+from figeval.report.table import MARKS, NOTHING, SEEN, UNSEEN, interval, marked, number
 
 OVER_SEEDS = ("task", "metric", "mean", "sd", "95 % interval", "seeds", "n", "lowest", "highest")
 
@@ -36,7 +35,11 @@ def show_seeds(record: SeedsRecord, console: Any) -> None:
     """Mean, spread and interval of every score."""
     title = f"{record.model} on {record.task}, {len(record.seeds)} seeds"
     rows = [cells(score) for score in record.scores]
+    seen = {score.seen for score in record.scores}
     Grid(OVER_SEEDS, rows, title, frozenset(OVER_SEEDS[2:]), ("lowest", "highest", "n")).print(console)
+    for role, text in SEEN.items():
+        if role in seen:
+            say(console, f"  {MARKS[role]} {text}")
     for warning in record.warnings:
         say(console, f"  {warning}")
 
@@ -44,9 +47,9 @@ def show_seeds(record: SeedsRecord, console: Any) -> None:
 def cells(score: SeedScore) -> tuple[str, ...]:
     """One line of the table."""
     known = [value for value in score.values.values() if value is not None]
-    mark = MARK if score.interval == CHOSEN_ON_TEST else ""
+    task = UNSEEN if score.unseen_only else score.task
     return (
-        *(score.task, score.metric, f"{number(score.mean)}{mark}", number(score.sd), interval(score)),
+        *(task, score.metric, marked(score), number(score.sd), interval(score)),
         *(str(len(score.values)), str(score.n)),
         *(number(edge(known)) if known else NOTHING for edge in (min, max)),
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from figeval.records.schema import CHOSEN_ON_TEST, BreakdownRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import BaselineRecord, BreakdownRecord, Role, RunRecord, ScoreRecord
 from figeval.records.sweep import SeedScore
 from figeval.report.grid import AND, Grid, say
 
@@ -14,7 +14,12 @@ OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest
 RIGHT = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
 NOTHING = "–"
-MARK = "†"  # behind a score on the examples that the model was chosen on
+MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # behind a score on examples that were seen
+SEEN: dict[Role, str] = {  # what the marks mean; the note of the task says on how many examples
+    "trained": "the model was trained on examples behind this score, which says nothing of new ones",
+    "chosen": "the model was chosen by examples behind this score, and no interval around a maximum is honest",
+}
+UNSEEN = "  on the unseen"  # heads a line with the score on the other examples
 COUNTED = {
     "ties": "ties, scored by expectation",
     "truncated_inputs": "inputs cut to the model's length",
@@ -40,15 +45,16 @@ def interval(score: ScoreRecord | SeedScore) -> str:
     return NOTHING if score.low is None or score.high is None else f"{score.low:.3f} to {score.high:.3f}"
 
 
-def marked(score: ScoreRecord) -> str:
-    """The value, with a mark where the model was chosen by it."""
-    return number(score.value) + (MARK if score.interval == CHOSEN_ON_TEST else "")
+def marked(score: ScoreRecord | SeedScore) -> str:
+    """The value, with a mark where the model has seen examples behind it."""
+    value = score.value if isinstance(score, ScoreRecord) else score.mean
+    return number(value) + MARKS[score.seen]
 
 
-def baselines(task: TaskRecord, metric: str) -> str:
+def baselines(records: Sequence[BaselineRecord], metric: str) -> str:
     """`chance 0.200 · overlap 0.312` for one metric."""
     found = []
-    for baseline in task.baselines:
+    for baseline in records:
         value = next((score.value for score in baseline.scores if score.metric == metric), None)
         if value is not None:
             found.append(f"{baseline.baseline} {value:.3f}")
@@ -62,25 +68,27 @@ def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
         if not task.scores or task.status == "failed":
             state = "failed" if task.status == "failed" else "not yet"
             yield (name, task.route, state, NOTHING, NOTHING, NOTHING, NOTHING, "")
+        rest = {score.metric: score for score in task.overlap.scores} if task.overlap is not None else {}
         for index, score in enumerate(task.scores):
-            yield (
-                name if index == 0 else "",
-                task.route if index == 0 else "",
-                score.metric,
-                marked(score),
-                interval(score),
-                str(score.n),
-                str(score.clusters),
-                baselines(task, score.metric),
-            )
+            first = (name, task.route) if index == 0 else ("", "")
+            yield (*first, *cells(score, task.baselines))
+            if task.overlap is not None and score.metric in rest:
+                yield (UNSEEN, "", *cells(rest[score.metric], task.overlap.baselines))
     for macro in record.macro:
-        yield (f"{macro.suite}: macro mean of {macro.tasks}", "", macro.metric, number(macro.value), "", "", "", "")
+        value = number(macro.value) + MARKS[macro.seen]
+        yield (f"{macro.suite}: macro mean of {macro.tasks}", "", macro.metric, value, "", "", "", "")
+
+
+def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord]) -> tuple[str, ...]:
+    """The cells of one score, from its metric on."""
+    counts = (str(score.n), str(score.clusters))
+    return (score.metric, marked(score), interval(score), *counts, baselines(trivial, score.metric))
 
 
 def notes(record: RunRecord) -> Iterator[str]:
     """What stands under the table: answers that were none, ties, inputs cut short, warnings."""
-    if any(score.interval == CHOSEN_ON_TEST for task in record.tasks for score in task.scores):
-        yield f"{MARK} the model was chosen by this score, and no interval around a maximum is honest"
+    seen = {score.seen for task in record.tasks for score in task.scores}
+    yield from (f"{MARKS[role]} {text}" for role, text in SEEN.items() if role in seen)
     for task in record.tasks:
         odd = [f"{count} {COUNTED.get(kind, kind)}" for kind, count in task.counts.items() if kind != "ok" and count]
         if odd:
@@ -101,7 +109,8 @@ def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:
     """The cells of the second table, OVER_PROMPTS' columns."""
     for one in record.spreads:
         worst, best = f"{number(one.lowest)} {one.lowest_prompt}", f"{number(one.highest)} {one.highest_prompt}"
-        yield (one.task, one.metric, str(one.prompts), number(one.mean), number(one.range), worst, best)
+        mean = number(one.mean) + MARKS[one.seen]
+        yield (one.task, one.metric, str(one.prompts), mean, number(one.range), worst, best)
 
 
 def show(record: RunRecord, console: Any) -> None:

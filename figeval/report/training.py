@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from figeval.report.grid import Grid, say
-from figeval.report.table import MARK, number
+from figeval.report.table import MARKS, number
 from figeval.types import JSON
 
 
@@ -123,4 +123,4 @@ def chosen(step: int, record: JSON) -> str:
     """The mark of the checkpoint that came out."""
     if step != record["best"]:
         return ""
-    return f"best {MARK}" if record["config"]["select_on"] == "test" else "best"
+    return f"best {MARKS['chosen']}" if record["config"]["select_on"] == "test" else "best"

@@ -64,7 +64,8 @@ class Learner(Protocol):
     """A head on a model, and how it learns. Made by a factory that was registered for a protocol.
 
     `select_by` is "loss" where a score on dev is dear or there is none, else None: the task's metrics. A learner whose
-    features do not come from the examples has `held_out(examples)`, the features of dev.
+    features do not come from the examples has `held_out(examples)`, the features of dev. One that reads plain texts has
+    `texts(examples)`, all that it reads: whoever asks about one of them later asks about something that was seen.
     """
 
     select_by: str | None

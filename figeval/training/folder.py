@@ -1,6 +1,7 @@
 """The folder of a training: the model on top, all traces of how it came about below `training/`.
 
 DIR/config.json, model.safetensors, figeval.json …   the chosen checkpoint; there once the training is complete
+DIR/seen.txt                  digests of the examples that it was trained on and chosen on (`seen`)
 DIR/training/config.yaml      the resolved config
 DIR/training/progress.json    where the training stands; replaced atomically, everything else is named by it
 DIR/training/history.jsonl    loss, rate and speed of every step, scores of every evaluation

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from figeval.errors import TrainError
@@ -44,7 +45,7 @@ class Job:
 
     `ids` are those of the examples of `train`, `data` is a digest of all examples. `dev` is there where the loss on it
     is wanted, `score` gives the metrics of a backend; neither, if nothing is chosen. `about` makes figeval.json's
-    `about` of where a checkpoint stands.
+    `about` of where a checkpoint stands, `remember` writes into a checkpoint which examples the model has seen.
     """
 
     config: TrainConfig
@@ -55,6 +56,7 @@ class Job:
     folder: TrainFolder
     observer: Observer
     about: Callable[[Progress], JSON]
+    remember: Callable[[Path], None] | None = None
     data: str = ""
     dev: Features | None = None
     score: Callable[[Any, Crew], Scores] | None = None
@@ -229,11 +231,18 @@ class Session:
             module = self.crew.bare(self.network)
             job.folder.write_checkpoint(
                 progress.step,
-                lambda place: {**job.learner.save(module, weights, place), "about": job.about(progress)},
+                lambda place: self._saved(module, weights, place),
                 lambda place: self.crew.write(tensors, place),
             )
             job.folder.commit(progress)
         self.crew.wait()
+
+    def _saved(self, module: Any, weights: Mapping[str, Any], place: Path) -> JSON:
+        """The model in a folder, with what it has seen; what figeval.json says of it."""
+        declared = self.job.learner.save(module, weights, place)
+        if self.job.remember is not None:
+            self.job.remember(place)
+        return {**declared, "about": self.job.about(self.progress)}
 
     def _end(self, why: str) -> None:
         """The chosen model, on top of the folder."""

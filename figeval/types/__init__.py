@@ -20,6 +20,7 @@ from figeval.types.examples import (
     SimilarityExample,
     Span,
     SpanExample,
+    letters,
 )
 from figeval.types.predictions import Finish, Prediction, Reply, Score, ScoredSpan, Status, Value
 from figeval.types.requests import (
@@ -68,5 +69,6 @@ __all__ = [
     "Text",
     "TextPair",
     "Value",
+    "letters",
     "plain_text",
 ]

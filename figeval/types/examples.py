@@ -10,6 +10,11 @@ Meta: TypeAlias = Mapping[str, str]
 LATER = {"later": True}  # a field that came later: empty, it does not change the fingerprint of a task's examples
 
 
+def letters(text: str) -> str:
+    """The letters and digits of a text in lower case: the same for texts that differ in punctuation, case or blanks."""
+    return "".join(filter(str.isalnum, text.lower()))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
     """What every protocol's example carries.
@@ -39,6 +44,13 @@ class Example:
     def subject(self) -> str:
         """The text that is asked about. Examples with the same one are never parted into train and dev."""
         return self.id
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The texts that are asked about, taken together. Two examples with the same ones, up to spelling (`letters`),
+        are the same question: a model that was trained on one of them has seen the other. Options do not count.
+        """
+        return (self.subject,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +110,10 @@ class PairExample(Example):
     @property
     def subject(self) -> str:  # noqa: D102
         return self.left
+
+    @property
+    def asked(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.left, self.right)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
 
-OF_SCORE = ("metric", "value", "sd", "low", "high", "stderr", "n", "clusters", "interval", "higher_is_better")
+OF_SCORE = ("metric", "value", "sd", "low", "high", "stderr", "n", "clusters", "interval", "higher_is_better", "seen")
 COLUMNS = (
     *("run", "started", "kind", "model", "backend", "task", "version", "protocol", "route", "status"),
     *OF_SCORE,
@@ -17,7 +17,8 @@ COLUMNS = (
 
 def rows(runs: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
     """Every number of every run with its circumstances; `kind` is model, baseline or macro mean, and prompt or probe
-    where the model was asked in another way.
+    where the model was asked in another way. Where it has seen some of the examples, which `seen` says, the scores on
+    the others follow, with "unseen" before their kind.
 
     A task without scores keeps a row that says so in `status`.
     """
@@ -26,21 +27,24 @@ def rows(runs: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
         for task in run.tasks:
             yield from _of_task(about, task)
         for macro in run.macro:
-            numbers = {"metric": macro.metric, "value": macro.value}
+            numbers = {"metric": macro.metric, "value": macro.value, "seen": macro.seen}
             yield _row(about, {"kind": "macro mean", "task": macro.suite, "status": run.status}, numbers)
 
 
 def _of_task(about: dict[str, Any], task: TaskRecord) -> Iterator[dict[str, Any]]:
     shared = {key: getattr(task, key) for key in ("task", "version", "protocol", "status", "examples_sha256")}
-    asked = {**shared, "kind": "model" if task.kind == "task" else task.kind, "route": task.route}
-    for score in task.scores:
-        yield _row(about, asked, _numbers(score))
+    kind = "model" if task.kind == "task" else task.kind
+    scored = [("", task.scores, task.baselines)]
+    if task.overlap is not None:
+        scored.append(("unseen ", task.overlap.scores, task.overlap.baselines))
     if not task.scores:
-        yield _row(about, asked)
-    for baseline in task.baselines:
-        trivial = {**shared, "kind": "baseline", "model": baseline.baseline, "backend": baseline.baseline}
-        for score in baseline.scores:
-            yield _row(about, trivial, _numbers(score))
+        yield _row(about, shared, {"kind": kind, "route": task.route})
+    for examples, scores, baselines in scored:
+        for score in scores:
+            yield _row(about, shared, {"kind": f"{examples}{kind}", "route": task.route}, _numbers(score))
+        for one in baselines:
+            trivial = {"kind": f"{examples}baseline", "model": one.baseline, "backend": one.baseline}
+            yield from (_row(about, shared, trivial, _numbers(score)) for score in one.scores)
 
 
 def _numbers(score: ScoreRecord) -> dict[str, Any]:

@@ -6,7 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import BaselineRecord, Role, RunRecord, ScoreRecord, TaskRecord
+
+SEEN: dict[Role, str] = {  # what a mark behind a score means
+    "trained": "the model was trained on some of these examples: no estimate for new ones, without an interval.",
+    "chosen": "the model was chosen on some of these examples: a maximum, without an honest interval.",
+}
 
 
 @dataclass(slots=True)
@@ -24,22 +29,30 @@ def lines(runs: Sequence[RunRecord]) -> list[Line]:
     """The lines of the table, in order of appearance.
 
     Runs share a line only if they answered the same examples: with another --limit or other data there is a second
-    line for the task.
+    line for the task. Where a model has seen some of the examples, another line has its scores on the others.
     """
-    found: dict[tuple[str, str, int, str], Line] = {}
+    found: dict[tuple[str, str, int, str, str], Line] = {}
     for place, run in enumerate(runs):
         for task in run.tasks:
-            for score in task.scores:
-                key = (task.task, task.examples_sha256, task.n, score.metric)
-                line = found.setdefault(key, Line(task.task, score.metric, score.n))
-                line.scores[place] = score
-                line.baselines |= _baselines(task, score.metric)
+            for name, rest, scores, baselines in _scored(task):
+                for score in scores:
+                    key = (name, task.examples_sha256, task.n, rest, score.metric)
+                    line = found.setdefault(key, Line(name, score.metric, score.n))
+                    line.scores[place] = score
+                    line.baselines |= _baselines(baselines, score.metric)
     order = {task: place for place, task in enumerate(dict.fromkeys(line.task for line in found.values()))}
     return sorted(found.values(), key=lambda line: order[line.task])
 
 
-def _baselines(task: TaskRecord, metric: str) -> dict[str, ScoreRecord]:
-    return {one.baseline: score for one in task.baselines for score in one.scores if score.metric == metric}
+def _scored(task: TaskRecord) -> Iterator[tuple[str, str, Sequence[ScoreRecord], Sequence[BaselineRecord]]]:
+    """(name of its lines, which examples of the task, scores, baselines) of all examples, and of the unseen ones."""
+    yield task.task, "", task.scores, task.baselines
+    if task.overlap is not None:
+        yield f"{task.task} (unseen)", task.overlap.rest_sha256, task.overlap.scores, task.overlap.baselines
+
+
+def _baselines(records: Sequence[BaselineRecord], metric: str) -> dict[str, ScoreRecord]:
+    return {one.baseline: score for one in records for score in one.scores if score.metric == metric}
 
 
 def baseline_names(table: Sequence[Line]) -> list[str]:
@@ -65,13 +78,14 @@ def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
             yield from (f"{name} on {task.task}: {warning}" for warning in task.warnings)
 
 
-def chosen(score: ScoreRecord | None) -> bool:
-    """Whether the model was chosen by this score, which gets a mark then."""
-    return score is not None and score.interval == CHOSEN_ON_TEST
+def roles(runs: Sequence[RunRecord]) -> list[Role]:
+    """The marks that a table of these runs has."""
+    found = {score.seen for run in runs for task in run.tasks for score in task.scores}
+    return [role for role in SEEN if role in found]
 
 
 def any_score(runs: Sequence[RunRecord], has: Callable[[ScoreRecord], object]) -> bool:
-    """Whether a table of these runs has a score with this mark: `chosen`, `deviation`."""
+    """Whether a table of these runs has such a score: with a `deviation`, with a mark."""
     return any(has(score) for run in runs for task in run.tasks for score in task.scores)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from figeval.records.schema import RunRecord, ScoreRecord
+from figeval.records.schema import Role, RunRecord, ScoreRecord
 
-from ._table import Line, any_score, baseline_names, bounds, chosen, deviation, headings, lines, notes, number
+from ._table import SEEN, Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
 
 MISSING = "--"
-MARK = r"$^\dagger$"
+MARKS: dict[Role | None, str] = {"trained": r"$^\ddagger$", "chosen": r"$^\dagger$", None: ""}
 SPECIAL = {
     **{letter: rf"\{letter}" for letter in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -74,8 +74,7 @@ def cell(score: ScoreRecord | None) -> str:
         return MISSING
     if spread is not None:
         value = rf"{value} $\pm$ {spread}"
-    if chosen(score):
-        return value + MARK
+    value += MARKS[score.seen if score is not None else None]
     return value if interval is None else rf"{value} {{\scriptsize {minus(interval)}}}"
 
 
@@ -97,13 +96,13 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
     counts = "" if not sizes else f"$n = {sizes[0]}$" if len(sizes) == 1 else f"$n = {sizes[0]}$ to ${sizes[-1]}$"
     examples = f" on {counts} examples" if counts else ""
     means = r"$\pm$ is the standard deviation over seeds, whose intervals are over seeds and examples."
-    mark = [f"{MARK}: the model was chosen on this test split, a maximum without an honest interval."]
+    marks = [f"{MARKS[role]}: {SEEN[role]}" for role in roles(runs)]
     return "\n".join(
         [
             f"Scores of {models}{examples}, trivial baselines beside them;",
             r"in brackets the 95\,\% interval, over clusters where examples are not independent.",
             *([means] if any_score(runs, deviation) else ()),
-            *(mark if any_score(runs, chosen) else ()),
+            *marks,
         ]
     )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from figeval.records.schema import RunRecord, ScoreRecord
+from figeval.records.schema import Role, RunRecord, ScoreRecord
 
-from ._table import Line, any_score, baseline_names, bounds, chosen, deviation, headings, lines, notes, number
+from ._table import SEEN, Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
 
 MISSING = "–"
-MARK = "†"
+MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}
 
 
 def export(runs: Sequence[RunRecord]) -> str:
@@ -37,8 +37,7 @@ def remarks(runs: Sequence[RunRecord]) -> Iterator[str]:
     yield "95 % intervals in brackets, over clusters where examples are not independent."
     if any_score(runs, deviation):
         yield "± is the standard deviation over seeds; intervals of such means are over other seeds and other examples."
-    if any_score(runs, chosen):
-        yield f"{MARK} the model was chosen on this test split: a maximum, without an honest interval."
+    yield from (f"{MARKS[role]} {SEEN[role]}" for role in roles(runs))
     yield from notes(runs)
 
 
@@ -54,11 +53,13 @@ def row(cells: Iterable[str]) -> str:
 
 
 def cell(score: ScoreRecord | None) -> str:
-    """`0.183 [0.058, 0.308]`, `0.183 ± 0.020 [0.058, 0.308]` over seeds, `0.183†` where the model was chosen by it."""
+    """`0.183 [0.058, 0.308]`, `0.183 ± 0.020 [0.058, 0.308]` over seeds; `0.183†` where the model was chosen by it, and
+    `0.183‡` where it was trained on it.
+    """
     spread = deviation(score)
     parts = (number(score), None if spread is None else f"± {spread}", bounds(score))
     text = " ".join(part for part in parts if part is not None) or MISSING
-    return text + MARK if chosen(score) else text
+    return text + MARKS[score.seen if score is not None else None]
 
 
 def plain(text: str) -> str:

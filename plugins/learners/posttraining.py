@@ -80,7 +80,11 @@ class PostTraining(ABC):
 
     def features(self, examples: Sequence[Example]) -> DrawnFeatures:
         """The texts to learn from, tokenised and in pieces: of a file, or of the examples."""
-        return self._drawn(texts_in(Path(self.options.texts)) if self.options.texts else texts_of(examples))
+        return self._drawn(self.texts(examples))
+
+    def texts(self, examples: Sequence[Example]) -> dict[str, str]:
+        """The texts to learn from, and where each comes from."""
+        return texts_in(Path(self.options.texts)) if self.options.texts else texts_of(examples)
 
     def held_out(self, examples: Sequence[Example]) -> DrawnFeatures:
         """The texts of held-out examples, wherever the others come from."""

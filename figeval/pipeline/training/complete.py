@@ -8,7 +8,7 @@ from figeval.config import RunConfig
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.run import run
 from figeval.pipeline.training.apart import train_apart
-from figeval.pipeline.training.train import train_here
+from figeval.pipeline.training.train import catch_up, train_here
 from figeval.records.schema import RunRecord
 from figeval.training.config import TrainConfig
 from figeval.training.launch import apart
@@ -27,7 +27,10 @@ def complete(config: TrainConfig, observer: Any) -> RunRecord | None:
         train_apart(config, observer)
     else:
         train_here(config, harness, observer)
-    return evaluated(config, harness) if config.node_rank == 0 else None
+    if config.node_rank > 0:
+        return None
+    catch_up(config, harness)
+    return evaluated(config, harness)
 
 
 def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:

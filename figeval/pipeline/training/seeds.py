@@ -3,45 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from figeval.metrics.intervals import Interval
 from figeval.metrics.seeds import interval_over_seeds, over_seeds
+from figeval.pipeline.overlap import strongest
 from figeval.pipeline.stored import Values, stored_values
 from figeval.records.folder import RunFolder
-from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord
+from figeval.records.schema import RunRecord, ScoreRecord
 from figeval.records.sweep import SeedScore
 
 Runs = Mapping[int, RunRecord]
 
 
 def scores_of(runs: Runs, folders: Mapping[str, Path]) -> list[SeedScore]:
-    """A line per task and metric; `folders` has the run of each seed."""
-    return [_score(task, found, folders) for task, found in _by_metric(runs)]
+    """A line per task and metric, and one for the unseen examples below it where the models have seen some of them;
+    `folders` has the run of each seed.
+    """
+    return [_score(line, folders) for line in _lines(runs)]
 
 
-def _by_metric(runs: Runs) -> Iterator[tuple[str, dict[str, ScoreRecord]]]:
-    """(task, its score of each seed), in the order of the first run."""
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The scores of a task by one metric, by seed; of all examples, or of those that no model has seen."""
+
+    task: str
+    found: Mapping[str, ScoreRecord]
+    unseen_only: bool
+
+
+def _lines(runs: Runs) -> Iterator[_Line]:
+    """In the order of the first run."""
     first = next(iter(runs.values()), None)
     for task in first.tasks if first is not None else ():
         for score in task.scores:
-            found = {str(seed): _of(run, task.task, score.metric) for seed, run in runs.items()}
-            yield task.task, {seed: one for seed, one in found.items() if one is not None}
+            for unseen_only in (False, True):
+                found = {str(seed): _of(run, task.task, score.metric, unseen_only) for seed, run in runs.items()}
+                known = {seed: one for seed, one in found.items() if one is not None}
+                if known:
+                    yield _Line(task.task, known, unseen_only)
 
 
-def _of(run: RunRecord, task: str, metric: str) -> ScoreRecord | None:
-    scores = (score for one in run.tasks if one.task == task for score in one.scores)
+def _of(run: RunRecord, task: str, metric: str, unseen_only: bool) -> ScoreRecord | None:
+    tasks = [one for one in run.tasks if one.task == task]
+    scores = (
+        score
+        for one in tasks
+        for score in (one.scores if not unseen_only else one.overlap.scores if one.overlap is not None else ())
+    )
     return next((score for score in scores if score.metric == metric), None)
 
 
-def _score(task: str, found: Mapping[str, ScoreRecord], folders: Mapping[str, Path]) -> SeedScore:
+def _score(line: _Line, folders: Mapping[str, Path]) -> SeedScore:
+    found = line.found
     values = {seed: score.value for seed, score in found.items()}
     known = [value for value in values.values() if value is not None]
     whole = over_seeds(known) if known and len(known) == len(folders) else None
     first = next(iter(found.values()))
-    interval = _interval(task, found, folders)
+    interval = _interval(line, folders)
     return SeedScore(
-        task=task,
+        task=line.task,
         metric=first.metric,
         n=first.n,
         values=values,
@@ -50,15 +72,19 @@ def _score(task: str, found: Mapping[str, ScoreRecord], folders: Mapping[str, Pa
         low=interval.low,
         high=interval.high,
         interval=interval.method,
+        seen=strongest(score.seen for score in found.values()),
+        unseen_only=line.unseen_only,
     )
 
 
-def _interval(task: str, found: Mapping[str, ScoreRecord], folders: Mapping[str, Path]) -> Interval:
+def _interval(line: _Line, folders: Mapping[str, Path]) -> Interval:
     """Of a mean over examples that all seeds have answered alike; there is none of anything else."""
+    found = line.found
     first = next(iter(found.values()))
-    if any(score.interval == CHOSEN_ON_TEST for score in found.values()):
-        return Interval(CHOSEN_ON_TEST)
-    tables = [stored_values(RunFolder(folders[seed]), task, first.metric) for seed in found]
+    seen = next((score for score in found.values() if score.seen is not None), None)
+    if seen is not None:
+        return Interval(seen.interval)
+    tables = [stored_values(RunFolder(folders[seed]), line.task, first.metric, line.unseen_only) for seed in found]
     if not all(tables):
         return Interval("none: no mean over examples")
     answered = [{example for example, (value, _) in table.items() if value is not None} for table in tables]

@@ -13,7 +13,7 @@ from figeval.pipeline.harness import Harness
 from figeval.taskdef import TaskSpec
 from figeval.taskdef.survey import first, survey
 from figeval.training.config import TrainConfig
-from figeval.types import Example, PairExample, RankingExample
+from figeval.types import Example, PairExample, RankingExample, letters
 
 DEV = ("dev", "validation")
 
@@ -119,8 +119,8 @@ def clusters_of(examples: Sequence[Example]) -> dict[str, Rows]:
 
 
 def subject(example: Example) -> str:
-    """The letters and digits of what an example is about, however they are written."""
-    return "".join(filter(str.isalnum, example.subject.lower()))
+    """What an example is about, however it is written."""
+    return letters(example.subject)
 
 
 def gathered(examples: Sequence[Example], rows: Iterable[int], name: Callable[[Example], str]) -> dict[str, Rows]:

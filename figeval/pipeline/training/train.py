@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from figeval.errors import TrainError
+from figeval.errors import FigevalError, TrainError
 from figeval.jsonfile import read_json
 from figeval.metrics.catalogue import Metric
 from figeval.pipeline.harness import Harness
@@ -23,6 +23,7 @@ from figeval.training.crew import crew_of
 from figeval.training.folder import DECLARED, Progress, TrainFolder, write_json
 from figeval.training.learners import load_learners
 from figeval.training.loop import LOSS, Job, Observer, train
+from figeval.training.seen import FILE, Digests, Lineage, lineage_of, passages, questions, write
 from figeval.training.selection import Criterion
 from figeval.types import JSON
 
@@ -122,10 +123,47 @@ def job_of(training: Training, harness: Harness, folder: TrainFolder, observer: 
         folder=folder,
         observer=observer,
         about=partial(about, training),
+        remember=remembering(training, harness),
         data=" ".join(splits.digests),
         dev=held_out(splits.dev) if splits.dev and lossy else None,
         score=DevScores(training.task, splits.dev, harness) if scored else None,
     )
+
+
+def remembering(training: Training, harness: Harness) -> Callable[[Path], None]:
+    """What writes into the folder of a checkpoint which examples the model has seen; they are gathered only once."""
+    lineage = cache(lambda: seen_by(training, harness))
+    return lambda place: write(place, lineage())
+
+
+def seen_by(training: Training, harness: Harness) -> Lineage:
+    """The examples of a training, and those that its model had seen before."""
+    model, splits = training.config.model, training.splits
+    folder = Path(model).expanduser()
+    is_folder = model not in harness.backends.registry and folder.is_dir()
+    line = lineage_of(model, folder if is_folder else None)
+    texts = getattr(training.learner, "texts", None)
+    if texts is None:
+        return line | Lineage((), Digests(questions(splits.train)), Digests(questions(splits.dev)))
+    held_out = (text for example in splits.dev for text in example.texts)
+    return line | Lineage((), Digests(passages(texts(splits.train))), Digests(passages(held_out)))
+
+
+def catch_up(config: TrainConfig, harness: Harness) -> None:
+    """Add the examples that a complete model has seen to its folder, where an older figeval trained it.
+
+    Nothing is added where they cannot be told any more: the data have changed since, or the model that it was trained
+    from is gone. What such a model has seen remains unknown, and every run says so.
+    """
+    folder = TrainFolder(config.output)
+    if (folder.path / FILE).is_file() or finished(config, folder) is None:
+        return
+    try:
+        training = settle(config, harness, "cpu")
+        if " ".join(training.splits.digests) == folder.read().data:
+            write(folder.path, seen_by(training, harness))
+    except FigevalError:
+        return
 
 
 def criterion(training: Training, harness: Harness) -> Criterion:

@@ -1,0 +1,95 @@
+"""Examples of a run that the model has seen: marked on their rows, counted, and left out of a score of their own.
+
+A score that rests on seen examples is no estimate for new ones, so it has no interval. Beside it stands the score on
+the rest, computed by the same code from the other rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from figeval.pipeline.plan import Plan
+from figeval.records.folder import RunFolder
+from figeval.records.schema import OverlapRecord, Role, ScoreRecord, TaskRecord
+from figeval.training.seen import Lineage
+from figeval.types import JSON
+
+ROLES: tuple[Role, ...] = ("trained", "chosen")  # the one to be told first is first
+Scores: TypeAlias = Callable[[Iterable[JSON], Mapping[str, Any]], list[ScoreRecord]]
+
+
+def mark(folder: RunFolder, plan: Plan, lineage: Lineage) -> None:
+    """Write on every stored row of a task how the model has seen its example, where that does not stand there yet."""
+    if not lineage.seen:
+        return
+    roles = {example.id: role for example in plan.examples() if (role := lineage.role(example)) is not None}
+    if any(row.get("seen") != roles.get(row["id"]) for row in folder.rows(plan.name)):
+        folder.replace(plan.name, (_marked(row, roles.get(row["id"])) for row in folder.rows(plan.name)))
+
+
+def _marked(row: JSON, role: Role | None) -> JSON:
+    found = {key: value for key, value in row.items() if key != "seen"}
+    return found if role is None else {**found, "seen": role}
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The examples of a task that the model has not seen. A minimal pair of which it has seen a member is no pair."""
+
+    seen: Collection[str]
+    groups: Collection[str]
+
+    def of(self, rows: Iterable[JSON]) -> Iterator[JSON]:
+        """Those of the rows that belong to it."""
+        for row in rows:
+            if row["id"] not in self.seen:
+                yield {**row, "group": None} if row["group"] in self.groups else row
+
+
+def rest_of(rows: Iterable[JSON]) -> Rest:
+    """What remains of a task, by the marks on its rows."""
+    seen = [(row["id"], row["group"]) for row in rows if row.get("seen")]
+    return Rest(frozenset(name for name, _ in seen), frozenset(group for _, group in seen if group is not None))
+
+
+def overlap(
+    task: TaskRecord, rows: Callable[[], Iterable[JSON]], seen: Mapping[Role, int], scores: Scores
+) -> OverlapRecord | None:
+    """The record of a task's overlap with what the model has seen; of none what stood there before.
+
+    `seen` are the examples by role. Baselines on the same rest are kept.
+    """
+    before = task.overlap
+    if not any(seen.values()):
+        return before if before is None or not before.trained + before.chosen else None
+    rest = rest_of(rows())
+    ids = [row["id"] for row in rest.of(rows())]
+    digest = hashlib.sha256(json.dumps(ids).encode()).hexdigest()
+    return OverlapRecord(
+        trained=seen.get("trained", 0),
+        chosen=seen.get("chosen", 0),
+        rest=len(ids),
+        rest_sha256=digest,
+        scores=scores(rest.of(rows()), task.settings) if ids else [],
+        baselines=before.baselines if before is not None and before.rest_sha256 == digest else [],
+    )
+
+
+def strongest(roles: Iterable[Role | None]) -> Role | None:
+    """Of several ways in which something was seen the one to be told: to be trained on it is more than to be chosen."""
+    found = set(roles)
+    return next((role for role in ROLES if role in found), None)
+
+
+def withheld(score: ScoreRecord, seen: Mapping[Role, int]) -> ScoreRecord:
+    """The score, without its interval if it rests on seen examples; `seen` are how many of them, by role."""
+    told = [role for role in ROLES if seen.get(role)]
+    if not told:
+        return score
+    why = f"none: {' and '.join(f'{role} on {seen[role]}' for role in told)} of {score.n} examples"
+    own = {"low": None, "high": None, "stderr": None, "interval": why, "seen": told[0]}
+    return score.model_copy(update=own)

@@ -1,0 +1,233 @@
+"""Which examples a model has seen: digests of all that it, and every model before it, was trained on or chosen on.
+
+`seen.txt` lies beside the weights. Its first line is a JSON header: the scheme of the digests, the models that this one
+was trained from (nearest first), those among them of which nothing is known, how many digests follow, and their
+checksum. Then come the digests of trained and of chosen examples, sorted, one on each line. Digests of ancestors are
+copied, so nothing is lost when their folders are moved or deleted.
+
+Scheme 1: the first 64 bits of a SHA-256, as 16 hexadecimal digits, over the letters and digits of the text in lower
+case. A question (`Example.asked`) is digested as a whole, so a pair counts only with both of its sides. A text that was
+read without being asked about (further pre-training) is digested apart, and then counts wherever it is asked about.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from hashlib import file_digest, sha256
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from figeval.atomic import replace_text
+from figeval.errors import TrainError
+from figeval.jsonfile import parse_json, read_json
+from figeval.types import JSON, Example, letters
+
+FILE = "seen.txt"
+DECLARED = "figeval.json"
+SCHEME = 1
+Role: TypeAlias = Literal["trained", "chosen"]
+
+
+# ---- digests --------------------------------------------------------------------------------------------------------
+
+
+class Digests:
+    """An immutable set of 64-bit digests, eight bytes each."""
+
+    def __init__(self, values: Iterable[int] = ()) -> None:
+        self._sorted = array("Q", sorted(set(values)))
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._sorted)
+
+    def __contains__(self, value: int) -> bool:
+        place = bisect_left(self._sorted, value)
+        return place < len(self._sorted) and self._sorted[place] == value
+
+    def __or__(self, other: Digests) -> Digests:
+        return Digests((*self, *other)) if len(self) and len(other) else self if len(self) else other
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Digests) and self._sorted == other._sorted
+
+    def __hash__(self) -> int:
+        return hash(self._sorted.tobytes())
+
+
+def questions(examples: Iterable[Example]) -> Iterator[int]:
+    """The digest of what each example asks about; none for an example without a letter."""
+    yield from (_digest("question", example.asked) for example in examples if any(map(letters, example.asked)))
+
+
+def passages(texts: Iterable[str]) -> Iterator[int]:
+    """The digest of each text as one that was read; none for a text without a letter."""
+    yield from (_digest("passage", (text,)) for text in texts if letters(text))
+
+
+def _digest(kind: str, texts: Iterable[str]) -> int:
+    content = "\n".join((kind, *map(letters, texts)))
+    return int.from_bytes(sha256(content.encode()).digest()[:8], "big")
+
+
+# ---- the models before a model --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestor:
+    """A model in the line of another by the name that it was asked for, and what its figeval.json says of its training.
+
+    A model that figeval did not train has no `about`. Where it is a folder, the digest of its weights tells it from
+    another of the same name; `weights` keeps it once the folder may be gone.
+    """
+
+    model: str
+    about: JSON = field(default_factory=dict)
+    folder: Path | None = None
+    weights: str = ""
+
+    def identified(self) -> Ancestor:
+        """The same with the digest of its weights, if they are at hand. Reads them all."""
+        if self.about or self.weights or self.folder is None:
+            return self
+        return replace(self, weights=weights_in(self.folder))
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """A model and all models before it, nearest first, with the examples that they were trained on and chosen on.
+
+    `unknown` names the trained models in the line whose examples are not known.
+    """
+
+    ancestors: tuple[Ancestor, ...] = ()
+    trained: Digests = field(default_factory=Digests)
+    chosen: Digests = field(default_factory=Digests)
+    unknown: tuple[str, ...] = ()
+
+    def __or__(self, other: Lineage) -> Lineage:
+        """Both as the line of one model."""
+        ancestors = {one.model: one for one in (*other.ancestors, *self.ancestors)}
+        order = dict.fromkeys(one.model for one in (*self.ancestors, *other.ancestors))
+        return Lineage(
+            tuple(ancestors[name] for name in order),
+            self.trained | other.trained,
+            self.chosen | other.chosen,
+            tuple(dict.fromkeys((*self.unknown, *other.unknown))),
+        )
+
+    @property
+    def seen(self) -> bool:
+        """Whether any example is known to have been seen."""
+        return bool(len(self.trained) or len(self.chosen))
+
+    def role(self, example: Example) -> Role | None:
+        """How the example was seen; "trained" if it was seen in both ways."""
+        found = (*questions([example]), *passages(example.asked))
+        if any(digest in self.trained for digest in found):
+            return "trained"
+        return "chosen" if any(digest in self.chosen for digest in found) else None
+
+
+def lineage_of(model: str, folder: Path | None, passed: frozenset[str] = frozenset()) -> Lineage:
+    """The line of a model, from its folder; `folder` is None for a model that is none (a registered name, a hub id).
+
+    A folder that an older figeval trained has no digests. It is then `unknown`, and its ancestors are looked up where
+    they are said to be.
+
+    Raises:
+        TrainError: the digests in the folder are damaged, or of a scheme that this figeval does not know.
+    """
+    about = {} if folder is None else about_in(folder)
+    origin = str(about.get("trained_from") or "")
+    if not origin or folder is None:
+        return Lineage((Ancestor(model, folder=folder),))
+    passed |= {str(folder)}
+    own = Lineage((Ancestor(model, about),))
+    if (folder / FILE).is_file():
+        known = read(folder / FILE)
+        again = [_found(name, passed) for name in known.unknown]
+        late = {name for name, one in zip(known.unknown, again, strict=True) if name not in one.unknown and one.seen}
+        found = replace(known, unknown=tuple(name for name in known.unknown if name not in late))
+        for one in again:
+            found |= replace(one, unknown=())
+        return own | found
+    return own | Lineage(unknown=(model,)) | _found(origin, passed)
+
+
+def _found(model: str, passed: frozenset[str]) -> Lineage:
+    """The line of an ancestor that is only known by its name; nothing of a folder that was passed before."""
+    place = Path(model).expanduser()
+    if str(place) in passed:
+        return Lineage()
+    return lineage_of(model, place if place.is_dir() else None, passed)
+
+
+def about_in(folder: Path) -> JSON:
+    """What figeval.json says of the training of a model; empty where figeval did not train it."""
+    file = folder / DECLARED
+    if not file.is_file():
+        return {}
+    declared = read_json(file, TrainError, cure="restore it, or train the model again")
+    about = declared.get("about") if isinstance(declared, dict) else None
+    return about if isinstance(about, dict) else {}
+
+
+def weights_in(folder: Path) -> str:
+    """A digest of the weights of a model; empty if there are none."""
+    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
+    digest = sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            digest.update(file_digest(stream, "sha256").digest())
+    return digest.hexdigest() if files else ""
+
+
+# ---- the file -------------------------------------------------------------------------------------------------------
+
+
+def write(folder: Path, lineage: Lineage) -> None:
+    """Write down the line that a model in this folder comes from, itself not included, with all that it has seen."""
+    body = "".join(f"{digest:016x}\n" for digest in (*lineage.trained, *lineage.chosen))
+    header = {
+        "scheme": SCHEME,
+        "ancestors": [_described(one.identified()) for one in lineage.ancestors],
+        "unknown": list(lineage.unknown),
+        "trained": len(lineage.trained),
+        "chosen": len(lineage.chosen),
+        "sha256": sha256(body.encode()).hexdigest(),
+    }
+    replace_text(folder / FILE, json.dumps(header, ensure_ascii=False) + "\n" + body)
+
+
+def _described(ancestor: Ancestor) -> JSON:
+    found: JSON = {"model": ancestor.model, "about": ancestor.about, "weights": ancestor.weights}
+    return {key: value for key, value in found.items() if value}
+
+
+def read(file: Path) -> Lineage:
+    """What `write` wrote.
+
+    Raises:
+        TrainError: the file is damaged, or was written by a later version.
+    """
+    try:
+        first, _, body = file.read_text(encoding="utf-8").partition("\n")
+        header: dict[str, Any] = parse_json(first)
+        if header["scheme"] != SCHEME:
+            raise TrainError(f"{file} has digests of scheme {header['scheme']}; this figeval reads scheme {SCHEME}")
+        if header["sha256"] != sha256(body.encode()).hexdigest():
+            raise ValueError("its checksum is another")
+        digests = [int(line, 16) for line in body.split()]
+        ancestors = tuple(Ancestor(**one) for one in header["ancestors"])
+        count, unknown = int(header["trained"]), tuple(map(str, header["unknown"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        cure = "delete it, and the `figeval train` command of this model writes it again"
+        raise TrainError(f"{file} is damaged ({error}); {cure}") from error
+    return Lineage(ancestors, Digests(digests[:count]), Digests(digests[count:]), unknown)
