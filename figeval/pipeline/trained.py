@@ -152,10 +152,13 @@ def count(task: TaskRecord, line: LineageRecord | None) -> None:
     if found is None:
         return
     least = "at least " if line is not None and line.unknown else ""
-    if found.trained:
-        note(task.warnings, f"{least}{found.trained} of {task.n} examples were trained on")
-    if found.chosen:
-        note(task.warnings, f"the model was chosen on {least}{found.chosen} of {task.n} examples")
+    share = f"{least}{found.trained + found.chosen} of {task.n} examples"
+    if found.trained and found.chosen:
+        note(task.warnings, f"{share} were seen: trained on {found.trained}, chosen on {found.chosen}")
+    elif found.trained:
+        note(task.warnings, f"{share} were trained on")
+    elif found.chosen:
+        note(task.warnings, f"the model was chosen on {share}")
 
 
 def concerned(task: TaskRecord, chosen_on: str, harness: Harness) -> bool:

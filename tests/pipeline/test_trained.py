@@ -1,7 +1,9 @@
-"""A checkpoint that was chosen on test: every report says so, and no interval is left around its scores there."""
+"""Examples that a model was trained on or chosen on: every report says so, and no score there has an interval."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,23 @@ import pytest
 from rich.console import Console
 
 from figeval import plugins
+from figeval.backends.models import open_model
 from figeval.config import RunConfig
+from figeval.errors import RecordError
 from figeval.pipeline import Harness
 from figeval.pipeline import run as run_pipeline
+from figeval.pipeline.compare import compare_runs
+from figeval.pipeline.scoring import Measures
 from figeval.pipeline.stored import with_breakdown
-from figeval.pipeline.trained import own_up
+from figeval.pipeline.trained import helper_of, line_of, own_up
 from figeval.pipeline.training.complete import complete
+from figeval.pipeline.training.sweep import Sweep
+from figeval.records.folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST, ModelRecord, RunRecord
+from figeval.records.sweep import run_or_mean
 from figeval.report import table
 from figeval.report.exporters import load_exporters
+from figeval.training.seen import FILE, Ancestor, Lineage, lineage_of
 from tests import runs, trainings
 from tests.plugins.tiny import Workshop
 from tests.runs import Deaf
@@ -88,31 +98,206 @@ def test_every_report_marks_the_score(harness: Harness) -> None:
     formats = load_exporters(harness.host)
     markdown, latex, csv = (formats.get(name)([record]) for name in ("markdown", "latex", "csv"))
     assert "| 0.250† |" in markdown and "| 0.250 [0.100, 0.500] |" in markdown
-    assert "† the model was chosen on this test split" in markdown and SAYS in markdown
-    assert r"0.250$^\dagger$" in latex and r"$^\dagger$: the model was chosen" in latex and SAYS in latex
+    assert "† the model was chosen on some of these examples" in markdown and SAYS in markdown
+    assert r"0.250$^\dagger$" in latex and r"$^\dagger$: the model was chosen on some" in latex and SAYS in latex
     assert CHOSEN_ON_TEST in csv
     console = Console(width=200, record=True, file=StringIO())
     table.show(record, console)
     shown = console.export_text()
-    assert "0.2500†" in shown and f"mini_retrieval: {SAYS}" in shown and "† the model was chosen by this score" in shown
+    assert "0.2500†" in shown and f"mini_retrieval: {SAYS}" in shown and "† the model was chosen by examples" in shown
     plain = formats.get("markdown")([runs.run(runs.task())])
     assert "†" not in plain
 
 
-def test_from_the_training_to_the_run_and_its_breakdown(tmp_path: Path) -> None:
-    model = Workshop(tmp_path)("bert", "Model")
-    asked = trainings.config(model, tmp_path / "tasks", tmp_path / "out", select_on="test", evaluate_every=0.1)
-    record = complete(asked, Heard())
-    assert record is not None
-    says = "chosen on the test split of tiny_retrieval: its score there is a maximum over 2 evaluations"
-    assert record.warnings == [f"{record.model.name} was {says}"]
-    assert {score.interval for score in record.tasks[0].scores} == {CHOSEN_ON_TEST}
-    harness = Harness(include=(tmp_path / "tasks",))
-    config = RunConfig(
-        tasks=("tiny_again",), model=str(tmp_path / "out"), output_path=tmp_path / "again", by=("proverb",)
+# ---- from a training to its reports ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `base`, and `part`, which was trained on some of the 60 narratives of `mini`."""
+    place = tmp_path_factory.mktemp("models")
+    shutil.copytree(Workshop(place / "made")("bert", "Model"), place / "base")
+    trained(place, "part", limit=20)
+    return place
+
+
+OTHER = """
+name: elsewhere
+protocol: ranking
+data: {train: "jsonl:elsewhere.jsonl", test: "mini:retrieval"}
+fields: {id: row.id, query: row.narrative, candidates: row.candidates, relevant: row.relevant}
+metrics: [acc, mrr]
+"""
+
+
+def write_other(folder: Path) -> None:
+    """A task whose test examples are those of `mini_retrieval`, and whose training examples are others."""
+    folder.mkdir(exist_ok=True)
+    (folder / "elsewhere.task.yaml").write_text(OTHER, encoding="utf-8")
+    rows = [
+        {"id": f"e{n}", "narrative": f"He saw {n} sails.", "candidates": ["one", "two"], "relevant": n % 2}
+        for n in range(16)
+    ]
+    (folder / "elsewhere.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def trained(place: Path, name: str, model: str = "base", **changes: Any) -> Path:
+    """The folder of a model that took two steps on `mini:retrieval`."""
+    write_other(place / "tasks")
+    given = {"limit": None, "evaluate": (), **changes}
+    complete(trainings.config(place / model, place / "tasks", place / name, **given), Heard())
+    return place / name
+
+
+def asked(model: Path | str, folder: Path, *tasks: str, **settings: Any) -> RunRecord:
+    """A run of a model on tasks."""
+    config = RunConfig(tasks=tasks, model=str(model), output_path=folder, **settings)
+    return run_pipeline(config, Harness(), Deaf())[0]
+
+
+def test_training_examples_are_counted_marked_and_left_out_of_a_score_of_their_own(models: Path) -> None:
+    record = asked(models / "part", models / "run", "mini_retrieval", "mini_pairs", by=("proverb",))
+    task, other = record.tasks
+    assert (task.overlap.trained, task.overlap.chosen, task.overlap.rest) == (18, 2, 40)
+    assert task.warnings == ["20 of 60 examples were seen: trained on 18, chosen on 2"]
+    for score, rest in zip(task.scores, task.overlap.scores, strict=True):
+        assert (score.seen, score.low, score.high, score.stderr) == ("trained", None, None, None)
+        assert score.interval == "none: trained on 18 and chosen on 2 of 60 examples"
+        assert (rest.metric, rest.seen, rest.n) == (score.metric, None, 40)
+        assert rest.low is not None
+    assert [one.scores[0].n for one in task.overlap.baselines] == [40] * len(task.baselines)
+    assert (other.overlap.trained, other.overlap.rest, other.scores[0].seen) == (0, 60, None)
+    assert record.model.lineage.ancestors[1].model == str(models / "base")
+    for group in task.breakdowns[0].groups:
+        rows = RunFolder(models / "run").rows("mini_retrieval")
+        seen = any(row.get("seen") for row in rows if row["meta"]["proverb"] == group.value)
+        assert (group.scores[0].seen is not None) == seen
+        assert group.scores[0].seen is None or group.scores[0].low is None
+
+
+def test_the_score_on_the_rest_is_that_of_a_run_on_the_rest(models: Path) -> None:
+    """Also by metrics that depend on the other examples."""
+    record = asked(models / "part", models / "motif", "mini_motif")
+    (task,) = record.tasks
+    rows = [row for row in RunFolder(models / "motif").rows("mini_motif") if not row.get("seen")]
+    harness = Harness()
+    measures = Measures([harness.metrics.get(score.metric) for score in task.scores], ())
+    card = measures.scorecard(strict=False)
+    for row in measures.related(rows, task.settings):
+        card.add(row)
+    assert task.overlap.scores == card.scores(0)
+    assert 0 < task.overlap.rest == len(rows) < 60
+
+
+def test_every_report_has_the_mark_and_the_rest(models: Path) -> None:
+    record = asked(models / "part", models / "run", "mini_retrieval", "mini_pairs", by=("proverb",))
+    (score, *_), (rest, *_) = record.tasks[0].scores, record.tasks[0].overlap.scores
+    console = Console(width=200, record=True, file=StringIO())
+    table.show(record, console)
+    shown = console.export_text()
+    assert f"{score.value:.4f}‡" in shown and "on the unseen" in shown and f"{rest.low:.3f} to {rest.high:.3f}" in shown
+    assert (
+        "mini_retrieval: 20 of 60 examples were seen: trained on 18" in shown and "‡ the model was trained on" in shown
     )
-    second, folder = run_pipeline(config, harness, Deaf())
-    assert second.tasks[0].warnings == [says]
-    for found in (second, with_breakdown(folder, "proverb", harness.metrics)):
+    formats = load_exporters(Harness().host)
+    markdown, latex, csv, json_ = (formats.get(name)([record]) for name in ("markdown", "latex", "csv", "json"))
+    for text, mark in ((markdown, "‡"), (latex, r"$^\ddagger$")):
+        assert f"{score.value:.3f}{mark}" in text and f"{rest.value:.3f}" in text and "(unseen)" in text
+        assert "trained on some of these examples" in text
+    lines = [row for row in json.loads(json_) if row["task"] == "mini_retrieval" and row["metric"] == score.metric]
+    told = {(row["kind"], row["model"]): row for row in lines}
+    assert told["model", record.model.name]["seen"] == "trained"
+    assert told["model", record.model.name]["low"] is None
+    assert told["unseen model", record.model.name]["low"] == rest.low
+    assert told["unseen baseline", "chance"]["n"] == 40
+    assert "unseen model" in csv and "none: trained on 18" in csv
+
+
+def test_a_model_inherits_what_its_ancestors_have_seen_even_if_they_are_gone(models: Path) -> None:
+    shutil.copytree(models / "part", models / "parent")
+    child = trained(models, "child", "parent", task="tiny_again", limit=10)
+    shutil.rmtree(models / "parent")
+    line = lineage_of("child", child)
+    assert [Path(one.model).name for one in line.ancestors] == ["child", "parent", "base"]
+    assert not line.unknown
+    (task,) = asked(child, models / "of-child", "mini_retrieval").tasks
+    assert task.overlap.trained >= 18
+
+
+def test_a_pipeline_has_seen_what_its_parts_have(models: Path) -> None:
+    options = {"ranker": str(models / "part"), "spans": "random"}
+    record = asked("pipeline", models / "pipe", "mini_retrieval", model_args=options)
+    assert record.tasks[0].overlap.trained == 18
+    assert [Path(one.model).name for one in record.model.lineage.ancestors] == ["part", "base", "random"]
+
+
+def test_the_same_texts_in_another_task_are_the_same_examples(models: Path) -> None:
+    record = asked(models / "part", models / "others", "mini_proverbs", "mini_fables")
+    assert [(task.overlap.trained, task.overlap.chosen) for task in record.tasks] == [(18, 2), (0, 0)]
+
+
+def test_what_an_older_figeval_trained_is_unknown_until_its_command_is_given_again(models: Path) -> None:
+    shutil.copytree(models / "part", models / "old")
+    (models / "old" / FILE).unlink()
+    before = asked(models / "old", models / "of-old", "mini_retrieval")
+    assert any("was trained on is not known" in text for text in before.warnings)
+    assert (before.tasks[0].overlap, before.tasks[0].scores[0].seen) == (None, None)
+    trained(models, "old", limit=20)
+    assert (models / "old" / FILE).read_bytes() == (models / "part" / FILE).read_bytes()
+    after = asked(models / "old", models / "of-old", "mini_retrieval")  # the same run goes on, nothing is asked again
+    assert (after.tasks[0].overlap.trained, after.tasks[0].scores[0].seen) == (18, "trained")
+    assert len(after.tasks[0].overlap.baselines) == len(after.tasks[0].baselines)
+
+
+def test_a_comparison_is_over_what_neither_model_has_seen(models: Path) -> None:
+    asked(models / "part", models / "a", "mini_retrieval")
+    asked("overlap", models / "b", "mini_retrieval")
+    (found,) = compare_runs(models / "a", models / "b", "mrr").tasks
+    assert (found.seen, found.comparison.n) == (20, 40)
+    whole = trained(models, "whole")
+    asked(whole, models / "c", "mini_retrieval")
+    with pytest.raises(RecordError, match="mini_retrieval: a model was trained or chosen on these examples"):
+        compare_runs(models / "c", models / "b", "mrr")
+
+
+def test_seeds_have_no_interval_of_what_was_seen_but_one_of_the_rest(models: Path) -> None:
+    config = trainings.config(
+        models / "base", models / "tasks", models / "seeds", limit=20, evaluate=("mini_retrieval",)
+    )
+    record = Sweep(config, Heard(), str).over_seeds((0, 1))
+    seen, unseen = record.scores[:2]
+    assert (seen.seen, seen.low, seen.unseen_only) == ("trained", None, False)
+    assert (unseen.seen, unseen.n, unseen.unseen_only) == (None, 40, True)
+    mean = run_or_mean(models / "seeds").tasks[0]
+    assert (mean.scores[0].seen, mean.scores[0].low) == ("trained", None)
+    assert (mean.overlap.scores[0].value, mean.overlap.scores[0].low) == (unseen.mean, unseen.low)
+
+
+def test_from_the_training_to_the_run_and_its_breakdown(models: Path) -> None:
+    """Chosen on test: every task about these examples says so, and so does every model that is trained from it."""
+    apart = trained(models, "apart", task="elsewhere", select_on="test", evaluate_every=0.1)
+    says = "chosen on the test split of elsewhere: its score there is a maximum over 2 evaluations"
+    record = asked(apart, models / "of-apart", "mini_joint", by=("proverb",))
+    assert record.warnings == [f"{apart} was {says}"]
+    assert {score.seen for score in record.tasks[0].scores} == {"chosen"}
+    assert {score.low for score in record.tasks[0].scores} == {None}
+    for found in (record, with_breakdown(models / "of-apart", "proverb", Harness().metrics)):
         groups = found.tasks[0].breakdowns[0].groups
-        assert {score.interval for group in groups for score in group.scores} == {CHOSEN_ON_TEST}
+        assert {score.low for group in groups for score in group.scores} == {None}
+    child = trained(models, "child-of-apart", "apart", task="elsewhere")
+    record = asked(child, models / "of-child-of-apart", "mini_joint")
+    assert f"{apart} was {says}" in record.warnings
+    assert {score.low for score in record.tasks[0].scores} == {None}
+
+
+def test_a_model_that_descends_from_one_that_picked_the_wrong_options_is_at_a_disadvantage(models: Path) -> None:
+    """By ancestry, whatever a folder is called."""
+    harness = Harness()
+    tfidf = open_model(harness.backends, "tfidf", {})
+    assert helper_of(["glove", "tfidf"], line_of(tfidf), harness) == "tfidf"
+    pipe = open_model(harness.backends, "pipeline", {"ranker": str(models / "part"), "spans": "random"})
+    assert helper_of(["random"], line_of(pipe), harness) == "random"
+    named = shutil.copytree(models / "part", models / "tfidf")
+    assert helper_of(["tfidf"], line_of(open_model(harness.backends, str(named), {})), harness) is None
+    from_hub = Lineage((Ancestor("models/x", {"trained_from": "org/picker"}), Ancestor("org/picker")))
+    assert helper_of(["picker"], from_hub, harness) == "picker"

@@ -1,0 +1,179 @@
+"""Digests of what a model has seen: which examples are the same, and what of the models before it is known."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from figeval.errors import TrainError
+from figeval.training.seen import FILE, Ancestor, Digests, Lineage, lineage_of, passages, questions, read, write
+from figeval.types import (
+    ChoiceExample,
+    Example,
+    GenerationExample,
+    JointExample,
+    PairExample,
+    RankingExample,
+    SpanExample,
+)
+
+
+def choice(query: str, *options: str) -> ChoiceExample:
+    return ChoiceExample(id=query, query=query, options=options or ("a", "b"), gold=0)
+
+
+def pair(left: str, right: str) -> PairExample:
+    return PairExample(id=left, left=left, right=right, label=None)
+
+
+def ranking(query: str, *candidates: str) -> RankingExample:
+    return RankingExample(id="r", query=query, candidates=candidates or ("a",), relevant=frozenset((0,)))
+
+
+def span(text: str) -> SpanExample:
+    return SpanExample(id="s", text=text, given="given", known="known", gold=None)
+
+
+def written(text: str) -> GenerationExample:
+    return GenerationExample(id="g", inputs={"proverb": "Haste makes waste."}, references=(text,))
+
+
+def trained_on(*examples: Example) -> Lineage:
+    return Lineage(trained=Digests(questions(examples)))
+
+
+def read_before(*texts: str) -> Lineage:
+    return Lineage(trained=Digests(passages(texts)))
+
+
+NARRATIVE = "He mended the roof, before it rained - 2 days early."
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (choice("he mended the roof before it rained 2 days early", "x", "y"), True),
+        (ranking(NARRATIVE.upper()), True),
+        (span(NARRATIVE), True),
+        (written(NARRATIVE), True),
+        (JointExample(id="j", query=NARRATIVE, candidates=("a",), relevant=frozenset((0,)), parts=(span("x"),)), True),
+        (choice(NARRATIVE.replace("2", "3")), False),
+        (pair(NARRATIVE, "It rained."), False),
+        (choice("Which one?", NARRATIVE), False),
+        (ranking("Which one?", NARRATIVE), False),
+    ],
+)
+def test_the_text_that_is_asked_about_counts_whatever_its_spelling_and_its_task(other: Example, same: bool) -> None:
+    assert trained_on(choice(NARRATIVE)).role(other) == ("trained" if same else None)
+
+
+def test_letters_of_all_scripts_count() -> None:
+    assert trained_on(choice("Übung, МАСТЕР 一石二鳥!")).role(choice("übung мастер 一石二鳥")) == "trained"
+    assert trained_on(choice("一石二鳥")).role(choice("二鳥一石")) is None
+    assert trained_on(choice("...")).role(choice("???")) is None  # without a letter nothing can be recognised
+
+
+def test_a_pair_counts_with_both_of_its_sides() -> None:
+    line = trained_on(pair("He kicked the bucket.", "He died."))
+    assert line.role(pair("he kicked the bucket", "He died!")) == "trained"
+    assert line.role(pair("He kicked the bucket.", "He kicked a pail.")) is None
+    assert line.role(pair("He kicked the bucket. He", "died.")) is None
+    assert line.role(choice("He kicked the bucket.")) is None
+
+
+def test_a_text_that_was_only_read_counts_wherever_it_is_asked_about() -> None:
+    line = read_before("He died.", NARRATIVE)
+    assert line.role(pair("He kicked the bucket.", "He died.")) == "trained"
+    assert line.role(choice(NARRATIVE)) == line.role(written(NARRATIVE)) == "trained"
+    assert line.role(choice("Which one?", NARRATIVE)) is None
+
+
+def test_to_be_trained_on_is_more_than_to_be_chosen_on() -> None:
+    digests = Digests(questions([choice(NARRATIVE)]))
+    assert Lineage(chosen=digests).role(choice(NARRATIVE)) == "chosen"
+    assert Lineage(trained=digests, chosen=digests).role(choice(NARRATIVE)) == "trained"
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    about = {"task": "t", "trained_from": "minilm"}
+    line = Lineage(
+        (Ancestor("models/a", about), Ancestor("minilm")),
+        Digests(questions([choice("one"), choice("two")])),
+        Digests(questions([choice("three")])),
+        ("models/old",),
+    )
+    write(tmp_path, line)
+    assert read(tmp_path / FILE) == line
+    lines = (tmp_path / FILE).read_text().splitlines()
+    assert json.loads(lines[0])["scheme"] == 1
+    assert len(lines) == 4 and all(len(line) == 16 for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("\n", "\n0", "its checksum is another"),
+        ('"scheme": 1', '"scheme": 2', "digests of scheme 2; this figeval reads scheme 1"),
+        ('{"scheme"', '["scheme"', "is damaged"),
+        ('"trained": 1', '"trained": "x"', "is damaged"),
+    ],
+)
+def test_a_damaged_file_is_one_line_with_the_cure(tmp_path: Path, old: str, new: str, says: str) -> None:
+    write(tmp_path, trained_on(choice("one")))
+    file = tmp_path / FILE
+    file.write_text(file.read_text().replace(old, new, 1))
+    with pytest.raises(TrainError, match=says):
+        read(file)
+
+
+def folder(place: Path, name: str, origin: str, line: Lineage | None = None) -> Path:
+    """A trained model; without a `line` an older figeval made it."""
+    made = place / name
+    made.mkdir()
+    (made / "figeval.json").write_text(json.dumps({"about": {"trained_from": origin}}))
+    if line is not None:
+        write(made, lineage_of(origin, Path(origin) if Path(origin).is_dir() else None) | line)
+    return made
+
+
+def test_digests_are_those_of_all_ancestors_also_when_these_are_gone(tmp_path: Path) -> None:
+    first = folder(tmp_path, "first", "minilm", trained_on(choice("one")))
+    second = folder(tmp_path, "second", str(first), trained_on(choice("two")))
+    shutil.rmtree(first)
+    line = lineage_of("second", second)
+    assert [one.model for one in line.ancestors] == ["second", str(first), "minilm"]
+    assert (line.role(choice("one")), line.role(choice("two")), line.unknown) == ("trained", "trained", ())
+
+
+def test_without_a_copy_the_parents_folder_is_read(tmp_path: Path) -> None:
+    first = folder(tmp_path, "first", "minilm", trained_on(choice("one")))
+    second = folder(tmp_path, "second", str(first))
+    line = lineage_of("second", second)
+    assert (line.role(choice("one")), line.unknown) == ("trained", ("second",))
+
+
+def test_an_ancestor_that_was_unknown_is_asked_again(tmp_path: Path) -> None:
+    first = folder(tmp_path, "first", "minilm")
+    second = folder(tmp_path, "second", str(first), trained_on(choice("two")))
+    assert lineage_of("second", second).unknown == (str(first),)
+    write(first, lineage_of("minilm", None) | trained_on(choice("one")))
+    line = lineage_of("second", second)
+    assert (line.role(choice("one")), line.unknown) == ("trained", ())
+
+
+def test_models_that_name_each_other_come_to_an_end(tmp_path: Path) -> None:
+    first = folder(tmp_path, "first", str(tmp_path / "second"))
+    folder(tmp_path, "second", str(first))
+    assert len(lineage_of("first", first).unknown) == 2
+
+
+def test_a_model_is_known_by_its_weights_where_it_is_a_folder(tmp_path: Path) -> None:
+    for name, weights in (("minilm", b"one"), ("copy", b"one"), ("other", b"two")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(weights)
+    names = ("minilm", "copy", "other")
+    one, copy, other = (lineage_of(name, tmp_path / name).ancestors[0].identified().weights for name in names)
+    assert one == copy != other
