@@ -135,13 +135,16 @@ class Census:
     ids: dict[str, int] = field(default_factory=dict)  # id → row
     answers: Counter[str] = field(default_factory=Counter)
     clusters: set[str] = field(default_factory=set)
+    alone: int = 0  # examples without a cluster
     groups: Counter[str] = field(default_factory=Counter)
 
     def count(self, example: Example) -> None:
         """Count one example in."""
         self.n += 1
         self.answers.update(answer(example))
-        if example.cluster is not None:
+        if example.cluster is None:
+            self.alone += 1
+        else:
             self.clusters.add(example.cluster)
         if example.group is not None:
             self.groups[example.group] += 1
@@ -150,7 +153,8 @@ class Census:
         """`test: 60 examples, 30 clusters; gold entailment ×30, non-entailment ×30`."""
         answers = sorted(self.answers.items(), key=lambda item: (len(item[0]), item[0]))  # option 2 before option 10
         shares = ", ".join(f"{value} ×{count}" for value, count in answers)
-        clusters = f", {len(self.clusters)} clusters" if self.clusters else ""
+        clusters = f", {len(self.clusters) + self.alone} clusters" if self.clusters else ""
+        clusters += f" ({self.alone} of rows without one)" if self.clusters and self.alone else ""
         groups = f", {len(self.groups)} minimal groups" if self.groups else ""
         return f"{split}: {self.n} examples{clusters}{groups}" + (f"; gold {shares}" if shares else "")
 
@@ -175,6 +179,8 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Way], 
             verdict.warn(f"{task.name}, {split}: … {count} rows in all where a text {oddity}")
     if not census.n and not verdict.errors:
         verdict.error(f"{task.name}, {split}: there are no examples")
+    if task.cluster and census.n and not census.clusters:
+        verdict.warn(f"{task.name}, {split}: {task.cluster!r} is null in every row, so there are no clusters")
     if census.groups and max(census.groups.values()) == 1:
         verdict.warn(f"{task.name}, {split}: no two examples share a group, so there are no minimal pairs")
     verdict.facts.append(census.describe(split))

@@ -102,11 +102,12 @@ def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:
     columns = values.get("meta", {})
     if not isinstance(columns, Mapping):
         raise DataError(f"{where}, field 'meta': expected a mapping of names to values, found {columns!r:.80}")
+    if task.cluster and task.cluster not in columns:
+        raise DataError(
+            f"{where}: cluster {task.cluster!r} is not among meta ({', '.join(map(str, columns)) or 'empty'})"
+        )
     meta = {key: str(value) for key, value in columns.items() if value is not None}  # null is unknown, not "None"
-    cluster = meta.get(task.cluster) if task.cluster else None
-    if task.cluster and cluster is None:
-        raise DataError(f"{where}: cluster {task.cluster!r} is not among meta ({', '.join(meta) or 'empty'})")
-    return {"id": str(identity), "meta": meta, "cluster": cluster}
+    return {"id": str(identity), "meta": meta, "cluster": meta.get(task.cluster) if task.cluster else None}
 
 
 def _text(value: Any, field: str, where: str) -> str:

@@ -94,7 +94,7 @@ class TaskSpec(Named):
     splits: Mapping[str, str] = Field(default_factory=dict)  # --split NAME → the same
     max_new_tokens: int | None = None  # of an answer in words
     metrics: tuple[str, ...] = ("acc",)
-    cluster: str | None = None  # meta key: examples that share it are not independent
+    cluster: str | None = None  # meta key: examples that share it are not independent; null is a cluster of its own
     group: str | None = None  # Jinja expression: minimal pairs
     baselines: tuple[str, ...] = ("chance",)
     built_with: tuple[str, ...] = ()  # models that picked the wrong options: they are punished, and warned about

@@ -8,15 +8,17 @@ SemEval files are left alone, so that figures stay comparable with other people'
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
+from hashlib import blake2b
+from importlib.resources import files
 from pathlib import Path
 
 from figeval.data import DataContext, Row
 from figeval.data.formats import table_records, text_lines
 from figeval.errors import DataError, near
 
-from .idioms import premise_key, recover
+from .idioms import Idiom, Lexicon
 
 IDIOM_CORPORA = ("magpie", "pie", "semeval")
 COLUMNS = {
@@ -30,8 +32,9 @@ COLUMNS = {
     "metaphors_gold_ent": ("metaphors/manual_e",),
     "metaphors_gold_non": ("metaphors/manual_ne",),
 }
-FILES = tuple(file for files in COLUMNS.values() for file in files)
+FILES = tuple(file for column in COLUMNS.values() for file in column)
 CORPUS = re.compile(r"_(magpie|pie|semeval|tsvetkov|cc)(?:_|$)")
+NO_LETTER = re.compile(r"[\W_]+")
 ENCODINGS = {"metaphors/replacement_tsvetkov_e": "cp1252"}
 
 
@@ -46,19 +49,39 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def file_rows(file: str, column: str, context: DataContext) -> Iterator[Row]:
-    """The rows of one file of a column."""
+    """The rows of one file of a column.
+
+    `idiom`, `surface`, `idiom_start`, `idiom_end` and `idiom_confidence` are those of `Idiom`; all are None for
+    metaphors, and where the idiom of a pair is unknown.
+    """
     figure = "idiom" if column.startswith("idioms") else "metaphor"
-    names = recovered(tuple((other, fetch(other, context)) for other in FILES if other.startswith(figure)))
+    path = fetch(file, context)
     source = CORPUS.search(file)
     same = {
         "label": "entailment" if column.endswith("_ent") else "non-entailment",
         "corpus": source.group(1) if source else "manual",
         "figure": figure,
     }
-    for number, (premise, hypothesis) in enumerate(pairs(file, fetch(file, context)), 1):
-        key = premise_key(premise)
-        texts = {"premise": premise, "hypothesis": hypothesis, "premise_key": key}
-        yield {"id": f"{file}:{number}", **texts, **same, "idiom": names[key]}
+    known = idioms(file, path) if figure == "idiom" else None
+    for number, (premise, hypothesis) in enumerate(pairs(file, path), 1):
+        idiom = known[number - 1] if known is not None else None
+        yield {
+            "id": f"{file}:{number}",
+            "premise": premise,
+            "hypothesis": hypothesis,
+            "premise_key": premise_key(premise),
+            **same,
+            "idiom": idiom and idiom.name,
+            "surface": idiom and idiom.surface,
+            "idiom_start": idiom and idiom.start,
+            "idiom_end": idiom and idiom.end,
+            "idiom_confidence": idiom and round(idiom.confidence, 2),
+        }
+
+
+def premise_key(premise: str) -> str:
+    """A digest of the premise's letters and digits, which pairs share and which gives away no text."""
+    return blake2b(NO_LETTER.sub("", premise.casefold()).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def fetch(file: str, context: DataContext) -> Path:
@@ -74,7 +97,13 @@ def pairs(file: str, path: Path) -> Iterator[tuple[str, str]]:
         yield values[0], values[1]
 
 
-@lru_cache(maxsize=2)
-def recovered(files: tuple[tuple[str, Path], ...]) -> Mapping[str, str]:
-    """Premise key → name of the idiom or metaphor, from all files of one figure: once per process, on first use."""
-    return recover(pair for file, path in files for pair in pairs(file, path))
+@lru_cache(maxsize=len(FILES))
+def idioms(file: str, path: Path) -> tuple[Idiom | None, ...]:
+    """The idiom of every pair of a file: once per process, on first use."""
+    return tuple(lexicon().idiom(premise, hypothesis) for premise, hypothesis in pairs(file, path))
+
+
+@lru_cache(maxsize=1)
+def lexicon() -> Lexicon:
+    """The idioms of the benchmark, as `idioms.txt` lists them."""
+    return Lexicon(files(__package__).joinpath("idioms.txt").read_text(encoding="utf-8").splitlines())

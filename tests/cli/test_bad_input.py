@@ -119,7 +119,6 @@ def test_a_template_that_wants_more_than_its_texts(attack: str, tasks: Path, tmp
         ({"o": []}, "row 6 of 'jsonl:t.jsonl', field 'options': there are no options"),
         ({"o": ["a", ""]}, "row 6 of 'jsonl:t.jsonl', field 'options': an option is empty"),
         ({"id": "t3"}, "t: rows 4 and 6 have the same id 't3'"),
-        ({"k": None}, "row 6 of 'jsonl:t.jsonl': cluster 'kind' is not among meta"),
     ],
 )
 def test_a_wrong_row(change: dict[str, object], words: str, complaint: Callable[..., str], tasks: Path) -> None:

@@ -74,7 +74,6 @@ ROWS = {
     "options that are a text": ({"row0": {"o": "a, b"}}, "row 1 of 'jsonl:t.jsonl', field 'options': expected a list"),
     "a query that is a number": ({"row7": {"q": 5}}, "row 8 of 'jsonl:t.jsonl', field 'query': 5 is no text"),
     "no id": ({"row7": {"id": ""}}, "row 8 of 'jsonl:t.jsonl', field 'id': '' is no id"),
-    "no cluster": ({"row7": {"k": None}}, "row 8 of 'jsonl:t.jsonl': cluster 'kind' is not among meta"),
     "two rows of one id": ({"row7": {"id": "t2"}}, "rows 3 and 8 have the same id 't2'"),
 }
 
@@ -86,6 +85,18 @@ def test_a_wrong_row(name: str, task: Path, cli: Cli) -> None:
     done = cli("validate", task)
     assert done.code == 2
     assert f"error: {words}" in done.out or f"error: t: {words}" in done.out or f": {words}" in done.out
+
+
+def test_a_row_without_a_cluster_is_one_of_its_own(task: Path, cli: Cli) -> None:
+    write_task(task.parent, "t", row7={"k": None})
+    done = cli("validate", task)
+    assert done.code == 0
+    assert "test: 20 examples, 6 clusters (1 of rows without one);" in done.out
+
+
+def test_a_cluster_that_no_row_has(task: Path, cli: Cli) -> None:
+    write_task(task.parent, "t", **{f"row{number}": {"k": None} for number in range(20)})
+    assert "warning: t, test: 'kind' is null in every row, so there are no clusters" in cli("validate", task).out
 
 
 DEFINITIONS = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+import random
+from collections import Counter
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,20 @@ from figeval.builtin.tasks.impli import idioms, rows
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError
+from figeval.metrics.intervals import wilson
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "data" / "idioms.json").read_text(encoding="utf-8"))
+FOLDER = Path(__file__).parents[1] / "golden" / "data"
+GOLDEN = json.loads((FOLDER / "idioms.json").read_text(encoding="utf-8"))
+CHECKED = json.loads((FOLDER / "idioms_checked.json").read_text(encoding="utf-8"))
+IDIOM_COLUMNS = [column for column in rows.COLUMNS if column.startswith("idioms")]
+OLD_CLUSTERS = {  # clusters and effective clusters of version 1
+    "idioms_silver_ent": "649 | 176.8",
+    "idioms_silver_lit": "139 | 30.0",
+    "idioms_silver_adv": "463 | 112.6",
+    "idioms_gold_ent": "394 | 305.7",
+    "idioms_gold_ant": "298 | 242.0",
+    "idioms_gold_non": "218 | 190.9",
+}
 
 
 @pytest.fixture
@@ -26,7 +40,7 @@ def small(tmp_path: Path) -> DataContext:
         path = tmp_path / f"{file}.tsv"
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"Row of {file}\tOther of {file}\n", encoding="utf-8")
-    silver = '"""Fine,"" she  hit the roof"\t"""Fine,"" she  got angry"\t0.9\nWe hit the roof\tWe got angry\t\n'
+    silver = '"""Fine,"" she  went bananas"\t"""Fine,"" she  got angry"\t0.9\nWe went bananas\tWe got angry\t\n'
     (tmp_path / "idioms/fig_context_magpie_e.tsv").write_text(silver, encoding="utf-8")
     (tmp_path / "metaphors/replacement_tsvetkov_e.tsv").write_bytes("It’s icy\tIt’s cold\n".encode("cp1252"))
     return DataContext(folder=tmp_path, fetch=lambda benchmark, path: tmp_path / path)
@@ -36,13 +50,17 @@ def test_quotes_scores_and_ids(small: DataContext) -> None:
     first, second, third, fourth = rows.open("idioms_silver_ent", small)
     assert first == {
         "id": "idioms/fig_context_magpie_e:1",
-        "premise": '"Fine," she  hit the roof',
+        "premise": '"Fine," she  went bananas',
         "hypothesis": '"Fine," she  got angry',
-        "premise_key": '"Fine," she hit the roof',
+        "premise_key": rows.premise_key("Fine, she went bananas."),
         "label": "entailment",
         "corpus": "magpie",
         "figure": "idiom",
-        "idiom": "hit the roof",
+        "idiom": "go bananas",
+        "surface": "went bananas",
+        "idiom_start": 13,
+        "idiom_end": 25,
+        "idiom_confidence": 1.0,
     }
     assert second["id"] == "idioms/fig_context_magpie_e:2"
     assert [third["corpus"], fourth["corpus"]] == ["pie", "semeval"]
@@ -74,17 +92,35 @@ def test_unknown_columns_get_near_names(small: DataContext) -> None:
         next(rows.open("idioms_gold_antonym", small))
 
 
-def test_the_recovery_is_done_once_per_process(small: DataContext) -> None:
-    rows.recovered.cache_clear()
+def test_idioms_are_looked_up_once_per_process(small: DataContext) -> None:
+    rows.idioms.cache_clear()
     for _ in range(3):
         list(rows.open("idioms_gold_ent", small))
-    assert rows.recovered.cache_info().misses == 1
+    assert rows.idioms.cache_info().misses == 1
+
+
+def test_a_pair_of_unknown_idiom_has_none(small: DataContext) -> None:
+    (row,) = rows.open("idioms_gold_ent", small)
+    assert [row[key] for key in ("idiom", "surface", "idiom_start", "idiom_end", "idiom_confidence")] == [None] * 5
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=[case["why"][:60] for case in GOLDEN])
-def test_golden_names(case: dict[str, Any]) -> None:
-    names = idioms.recover(map(tuple, case["pairs"]))
-    assert {premise: names[premise] for premise in case["names"]} == case["names"]
+def test_golden_idioms(case: dict[str, Any]) -> None:
+    idiom = idioms.Lexicon(case["lexicon"]).idiom(case["premise"], case["hypothesis"])
+    if case["idiom"] is None:
+        assert idiom is None
+        return
+    assert idiom is not None
+    assert (idiom.name, idiom.surface, idiom.confidence) == (case["idiom"], case["surface"], case["confidence"])
+    assert case["premise"][idiom.start : idiom.end] == idiom.surface
+
+
+def test_the_lexicon_is_sorted_and_has_every_form_once() -> None:
+    lines = files(idioms.__package__).joinpath("idioms.txt").read_text(encoding="utf-8").splitlines()
+    assert lines == sorted(lines, key=lambda line: (line.casefold(), line))
+    forms = [form.strip() for line in lines for form in line.split("|")]
+    assert len(forms) == len(set(forms))
+    assert all(2 <= len(form) <= 60 for form in forms)
 
 
 words = st.lists(st.sampled_from(["the", "cat", "sat", "on", "a", "mat", "and", "hit", "roof", ",", "."]), max_size=8)
@@ -104,11 +140,12 @@ def test_the_changed_span_is_what_changed(
     assert start + tail <= min(len(premise), len(hypothesis))
 
 
-@given(pairs=st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), max_size=8))
-def test_every_premise_gets_one_name_whatever_the_text(pairs: list[tuple[str, str]]) -> None:
-    names = idioms.recover(pairs)
-    assert set(names) == {idioms.premise_key(premise) for premise, _ in pairs}
-    assert all(names.values())
+@given(premise=st.text(max_size=60) | words.map(" ".join), hypothesis=st.text(max_size=60) | words.map(" ".join))
+def test_offsets_are_those_of_the_surface_form_whatever_the_text(premise: str, hypothesis: str) -> None:
+    idiom = idioms.Lexicon(["hit the roof", "on the mat", "sit"]).idiom(premise, hypothesis)
+    if idiom is not None:
+        assert premise[idiom.start : idiom.end] == idiom.surface != ""
+        assert 0 <= idiom.confidence <= 1
 
 
 # ---- the real files -------------------------------------------------------------------------------------------------
@@ -124,6 +161,12 @@ COUNTS = {
     "metaphors_gold_ent": 387,
     "metaphors_gold_non": 281,
 }
+
+
+def column_of(identity: str) -> str:
+    """The column of a row's id."""
+    file = identity.rpartition(":")[0]
+    return next(column for column, names in rows.COLUMNS.items() if file in names)
 
 
 @pytest.fixture
@@ -160,15 +203,63 @@ def test_real_damage_is_left_as_published(everything: list[Row]) -> None:
 
 
 def test_real_idioms(everything: list[Row]) -> None:
-    names: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for row in everything:
-        names[row["figure"], row["premise_key"]].add(row["idiom"])
-    assert all(len(found) == 1 for found in names.values()), "no premise under two names"
-    counts = Counter(next(iter(found)) for (figure, _), found in names.items() if figure == "idiom")
-    frequent = {name: count for name, count in counts.items() if count >= 5}
-    assert (sum(counts.values()), len(counts), len(frequent)) == (18002, 1175, 570)
-    assert round(sum(frequent.values()) / sum(counts.values()), 3) == 0.948
-    assert counts[idioms.UNKNOWN] == 4
+    known = [row for row in everything if row["idiom"] is not None]
+    assert Counter(row["figure"] for row in everything if row["idiom"] is None) == {"metaphor": 1313, "idiom": 7}
+    assert all(row["premise"][row["idiom_start"] : row["idiom_end"]] == row["surface"] for row in known)
+    names = Counter(row["idiom"] for row in known)
+    assert set(names) == set(rows.lexicon().names), "no idiom of the list is idle"
+    assert len(names) == 931
+
+
+def test_checked_draws_are_those_of_their_seeds(everything: list[Row]) -> None:
+    """Every draw but that of doubtful pairs depends on nothing but the files, the seed and the draws before it."""
+    seen: set[str] = set()
+    for draw in CHECKED["draws"]:
+        ids = [pair["id"] for pair in draw["pairs"]]
+        assert not seen.intersection(ids)
+        if draw["name"] != "doubtful":
+            rng = random.Random(draw["seed"])
+            expected = []
+            for column in IDIOM_COLUMNS:
+                pool = [row["id"] for row in everything if row["id"] not in seen and column_of(row["id"]) == column]
+                expected += rng.sample(pool, 34 if column in IDIOM_COLUMNS[:2] else 33)
+            assert ids == expected
+        seen.update(ids)
+
+
+def test_readme_has_the_measured_precision_and_clusters(everything: list[Row]) -> None:
+    """Precision: right among the named. Recall: right among the pairs with an idiom. Undecidable pairs do not count."""
+    found = {row["id"]: row["idiom"] for row in everything}
+    readme = files(rows.__package__).joinpath("README.md").read_text(encoding="utf-8")
+    stratified = [pair for draw in CHECKED["draws"] if draw["name"] != "doubtful" for pair in draw["pairs"]]
+    for column in IDIOM_COLUMNS:
+        pairs = [pair for pair in stratified if column_of(pair["id"]) == column and not pair.get("undecidable")]
+        before = [pair["before"] == "right" for pair in pairs if "before" in pair]
+        named = [pair for pair in pairs if found[pair["id"]] is not None]
+        right = sum(found[pair["id"]] == pair["idiom"] for pair in named)
+        sizes = Counter(row["idiom"] or row["id"] for row in everything if column_of(row["id"]) == column)
+        effective = sum(sizes.values()) ** 2 / sum(size**2 for size in sizes.values())
+        cells = f"{sum(before)} of {len(before)} | {right} of {len(named)} | {right} of {len(pairs)}"
+        line = f"| `{column}` | {cells} | {OLD_CLUSTERS[column]} | {len(sizes)} | {effective:.1f} |"
+        assert line in readme, line
+    *_, doubtful, third = (draw["pairs"] for draw in CHECKED["draws"])
+    right = sum(found[pair["id"]] == pair["idiom"] for pair in doubtful)
+    assert f"{right} of {len(doubtful)}\npairs with a confidence below 1" in readme
+    decidable = [pair for pair in third if not pair.get("undecidable")]
+    right = sum(found[pair["id"]] == pair["idiom"] for pair in decidable)
+    interval = wilson(right, len(decidable))
+    assert f"{right} of {len(decidable)} (95 % interval {f'{interval[0]:.3f}'[1:]} to {interval[1]:g})" in readme
+
+
+def test_readme_has_the_comparison_with_published_lists() -> None:
+    readme = files(rows.__package__).joinpath("README.md").read_text(encoding="utf-8")
+    figures = json.loads((FOLDER.parents[2] / "bench" / "idioms.json").read_text(encoding="utf-8"))
+    assert len(figures) == 7
+    for name, row in figures.items():
+        cells = ["all" if name == "all" else f"`{name.removeprefix('impli_')}`", f"{row.pop('pairs'):,}"]
+        (line,) = (line for line in readme.splitlines() if line.startswith(f"| {' | '.join(cells)} |"))
+        after = [cell.partition("→")[2].strip() for cell in line.split("|")[3:-1]]
+        assert after == [f"{value:.3f}".removeprefix("0") for value in row.values()]
 
 
 def test_all_columns_together_have_all_rows(real: DataContext) -> None:

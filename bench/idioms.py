@@ -1,0 +1,124 @@
+"""Are IMPLI's idioms those that published idiom lists name?
+
+    python bench/idioms.py --lists FOLDER
+
+FOLDER holds `epie/{Formal,Static}_idioms.txt` of prateeksaxena2809/EPIE_Corpus (commit cb6007e),
+`mwe_pie/data_cleaned.csv` of zhjjn/MWE_PIE (6c985dc) and `pie_english/idiomscorpus.csv` of tosingithub/idesk (fcc8774);
+figeval itself needs none of them. Compared are the pairs in which the words of exactly one listed idiom stand side by
+side, inflected or not, where premise and hypothesis differ. Per column:
+
+* same: both names have the same words, inflection, articles and pronouns apart;
+* agreement: the words of one of the two names contain those of the other;
+* homogeneity and completeness (Rosenberg and Hirschberg 2007) of the recovered names against the listed ones;
+* modal: the share of pairs that have the commonest recovered name of their listed idiom.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from sklearn.metrics import completeness_score, homogeneity_score
+
+from figeval.builtin.tasks.impli.idioms import ARTICLES, POSSESSIVES, TOKEN, changed_span, stem
+from figeval.pipeline import Harness
+
+SLOT = re.compile(r"\(.*?\)|\[.*?\]|\b(?:somebody|someone|something|oneself|one)(?:\s?['’]s)?(?!\w)")
+FREE = ARTICLES | POSSESSIVES | {"one", "is", "are", "be"}
+Stems = tuple[str, ...]
+
+
+def listed(folder: Path) -> Iterator[str]:
+    """Every idiom of the three lists, as it is written there."""
+    for name in ("Formal", "Static"):
+        yield from (folder / "epie" / f"{name}_idioms.txt").read_text(encoding="utf-8").splitlines()
+    with (folder / "mwe_pie" / "data_cleaned.csv").open(encoding="utf-8", newline="") as file:
+        yield from (row["Idiom"] for row in csv.DictReader(file))
+    with (folder / "pie_english" / "idiomscorpus.csv").open(encoding="utf-8", newline="") as file:
+        tokens: list[str] = []  # samples with a meaning are the bare idioms
+        meant = False
+        for row in csv.DictReader(file):
+            if row["id"]:
+                if meant:
+                    yield " ".join(tokens)
+                tokens, meant = [], bool(row["meaning"])
+            tokens.append(row["token"])
+
+
+def words(text: str) -> dict[int, str]:
+    """Place among the tokens → stem, of every word that counts."""
+    tokens = enumerate(TOKEN.findall(text.lower()))
+    return {place: stem(token) for place, token in tokens if token[0].isalnum() and token not in FREE}
+
+
+def key(name: str) -> Stems:
+    """The stems of a name, without what stands for anything."""
+    return tuple(words(SLOT.sub(" ", name.lower())).values())
+
+
+def within(part: Stems, whole: Stems) -> bool:
+    """Whether the stems stand side by side in the others."""
+    return any(whole[start : start + len(part)] == part for start in range(len(whole) - len(part) + 1))
+
+
+def known(premise: str, hypothesis: str, idioms: Mapping[str, list[Stems]]) -> Stems | None:
+    """The one listed idiom of a pair; None where there is none, or more than one."""
+    start, end = changed_span(TOKEN.findall(premise.lower()), TOKEN.findall(hypothesis.lower()))
+    places, stems = list(words(premise)), tuple(words(premise).values())
+    found = set()
+    for begin, first in enumerate(stems):
+        for idiom in idioms.get(first, ()):
+            if stems[begin : begin + len(idiom)] == idiom:
+                low, high = places[begin], places[begin + len(idiom) - 1]
+                if start < end and ((low <= start and high >= end - 1) or (low >= start and high < end)):
+                    found.add(idiom)
+    longest = [idiom for idiom in found if not any(idiom != other and within(idiom, other) for other in found)]
+    return longest[0] if len(longest) == 1 else None
+
+
+def compared(pairs: list[tuple[Stems, str]]) -> dict[str, float]:
+    """The figures of one column: pairs of listed idiom and recovered name, which is empty where it is unknown."""
+    keys = [key(name) for _, name in pairs]
+    by_listed: dict[Stems, Counter[str]] = defaultdict(Counter)
+    for idiom, name in pairs:
+        by_listed[idiom][name] += 1
+    agreeing = sum(
+        bool(own) and (within(idiom, own) or within(own, idiom)) for (idiom, _), own in zip(pairs, keys, strict=True)
+    )
+    true, names = [" ".join(idiom) for idiom, _ in pairs], [name for _, name in pairs]
+    return {
+        "pairs": len(pairs),
+        "same": sum(idiom == own for (idiom, _), own in zip(pairs, keys, strict=True)) / len(pairs),
+        "agreement": agreeing / len(pairs),
+        "homogeneity": homogeneity_score(true, names),
+        "completeness": completeness_score(true, names),
+        "modal": sum(names.most_common(1)[0][1] for names in by_listed.values()) / len(pairs),
+    }
+
+
+def main() -> None:
+    """Print the figures as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lists", type=Path, required=True, help="folder of the three lists")
+    keys = {key(name) for name in listed(parser.parse_args().lists)}
+    idioms: dict[str, list[Stems]] = defaultdict(list)
+    for one in sorted(keys):
+        if len(one) > 1:
+            idioms[one[0]].append(one)
+    harness = Harness()
+    columns = {}
+    for task in harness.catalogue.expand(["impli_idioms"]):
+        rows = ((known(row.left, row.right, idioms), row.meta.get("idiom", "")) for row in harness.examples(task))
+        columns[task.name] = [(idiom, name) for idiom, name in rows if idiom is not None]
+    columns["all"] = [pair for pairs in columns.values() for pair in pairs]
+    figures = {name: compared(pairs) for name, pairs in columns.items()}
+    print(json.dumps({name: {k: round(v, 4) for k, v in row.items()} for name, row in figures.items()}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
