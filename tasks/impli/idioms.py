@@ -142,7 +142,7 @@ class _Found:
     def confidence(self, changed: AbstractSet[int]) -> float:
         """The share of common words in the smaller of the two sets; 1 where words were only added."""
         smaller = min(len(changed), len(self.places))
-        overlap = len(changed.intersection(self.places)) / smaller if smaller else 1.0
+        overlap = len(changed & set(self.places)) / smaller if smaller else 1.0
         return overlap if self.in_order else overlap / 2
 
 
