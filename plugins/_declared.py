@@ -17,7 +17,8 @@ from ._settings import Settings, one_of
 
 KINDS = ("encoder", "joint", "pairs", "spans", "writer")
 WRITING = ("inputs", "separator", "marker", "num_beams", "max_new_tokens")
-OPTIONS = ("pooling", "similarity", "normalize", "activation", "text", "question", "max_span", "max_length", *WRITING)
+SPANS = ("text", "question", "max_span", "null_score")
+OPTIONS = ("pooling", "similarity", "normalize", "activation", *SPANS, "max_length", *WRITING)
 KEYS = ("kind", *OPTIONS, "about")
 
 S = TypeVar("S", bound=Settings)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from figeval.errors import ModelError
 from figeval.hookspecs import hookimpl
 from figeval.types import JSON, ScoredSpan, SpanQuery
 
@@ -23,7 +24,7 @@ from ._loading import input_limit, load_model, load_tokenizer
 from ._neural import Neural, measures, prepare
 from ._passages import Passages, passages
 from ._settings import Configured, Settings, one_of, positive
-from ._span_search import RULE, found_spans
+from ._span_search import NULL_RULE, RULE, found_spans
 
 if TYPE_CHECKING:
     from figeval.registry import BackendRegister
@@ -49,12 +50,14 @@ def register_backends(register: BackendRegister) -> None:
 class SpanSettings(Settings):
     """`text` is the place of the text beside the question, "first" or "second"; `question` is what that is made of:
     "full", "given" or "none" (None: as the checkpoint declares in figeval.json, else second and full). `max_span` is
-    the longest answer in tokens (None: any).
+    the longest answer in tokens (None: any). With `null_score` the first token stands for "no span is right", as in
+    heads that were trained on SQuAD 2.0 or with `--head_args null_score=true`.
     """
 
     text: str | None = None
     question: str | None = None
     max_span: int | None = None
+    null_score: bool | None = None
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)
@@ -62,6 +65,8 @@ class SpanSettings(Settings):
             one_of("text", self.text, ("first", SECOND))
         if self.question is not None:
             one_of("question", self.question, QUESTIONS)
+        if self.null_score not in (None, True, False):
+            raise ModelError(f"null_score={self.null_score} is neither true nor false")
         if self.max_span is not None:
             object.__setattr__(self, "max_span", positive("max_span", self.max_span))
 
@@ -84,7 +89,8 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
     """Finds the stretch of a text that corresponds to a given one."""
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
-        """Per request the best span, by the rule of `best_span`; none in a text without a token.
+        """Per request the best span, by the rule of `best_span`; none in a text without a token. With `null_score` also
+        the empty span, which says that there is none.
 
         Raises:
             ModelError: known and given leave no room for a text that is too long to be read at once.
@@ -97,11 +103,13 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
 
             with torch.inference_mode():
                 output = network.model(**found.tokens.tensors(rows, self.setup.device))
-            logits = torch.stack((output.start_logits, output.end_logits), dim=-1)
-            return found.within(logits.float().cpu().numpy(), rows)
+            logits = torch.stack((output.start_logits, output.end_logits), dim=-1).float().cpu().numpy()
+            return list(zip(found.within(logits, rows), logits[:, 0].astype(float), strict=True))
 
-        logits = run_batches(found.tokens.lengths, forward, self.budget)
-        return found_spans(found, logits, [one.text for one in requests], settings.max_span)
+        outputs = run_batches(found.tokens.lengths, forward, self.budget)
+        logits, nulls = [own for own, _ in outputs], [null for _, null in outputs]
+        texts = [one.text for one in requests]
+        return found_spans(found, logits, texts, settings.max_span, nulls if settings.null_score else None)
 
     def load(self) -> SpanNetwork:
         """The model with its head."""
@@ -117,7 +125,8 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
         """Size, limit, where the text stands, and how the span is chosen."""
         settings = self.setup.settings
         read: JSON = {"text": ("first", SECOND)[settings.side], "question": settings.question or FULL}
-        chosen: JSON = {"max_span": settings.max_span, "span": RULE}
+        rule = RULE + NULL_RULE if settings.null_score else RULE
+        chosen: JSON = {"max_span": settings.max_span, "span": rule}
         return measures(network.model, network.limit) | read | chosen
 
 
@@ -125,8 +134,10 @@ def passages_of(requests: Sequence[SpanQuery], settings: SpanSettings, tokenizer
     """The texts with what stands beside them, as inputs of at most `limit` tokens.
 
     Raises:
-        ModelError: what stands beside a text leaves no room for it.
+        ModelError: what stands beside a text leaves no room for it, or `null_score` has no token to stand for it.
     """
+    if settings.null_score and tokenizer("a")["input_ids"][0] != tokenizer.cls_token_id:
+        raise ModelError("null_score=true: inputs of this model do not begin with a token of its own; leave it out")
     texts = [one.text for one in requests]
     beside = BESIDE.get(settings.question or FULL)
     if beside is None:

@@ -52,6 +52,10 @@ def installed(wheel: Path, target: Path) -> Path:
     return target
 
 
+def test_the_command_lies_in_bin(site: Path) -> None:
+    assert (site / "bin" / "figeval").is_file()
+
+
 # ---- what is inside -------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,8 @@
 """Metrics of found spans: token sets by narrative, SQuAD's F1 by row, exact match; and the published scoring.
 
 A prediction without an answer gets None, never 0; one that is there but has no words scores 0. Where spans tie for the
-best (`Prediction.alike`) the score is the expectation of a fair draw.
+best (`Prediction.alike`) the score is the expectation of a fair draw. That no span is right is an answer (`NO_SPAN`): 1
+where it is the gold answer, 0 where it is not; any span is 0 where it is.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from statistics import fmean
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics.answers import answered
 from figeval.metrics.statistic import Statistic, ratio
-from figeval.types import Prediction, Span, SpanExample
+from figeval.types import NO_SPAN, Prediction, Span, SpanExample
 
 Floats = NDArray[np.float64]
 Tokens: TypeAlias = tuple[str, ...]
@@ -49,6 +50,17 @@ def found_texts(example: SpanExample, prediction: Prediction) -> list[str]:
     return [example.text[span.start : span.end] for span in prediction.alike or (prediction.value,)]
 
 
+def known(answer: str | None, tokens: Tokenize = words) -> TypeGuard[str]:
+    """Whether a gold answer can be scored: that no span is right (the empty text), or a text with tokens."""
+    return answer is not None and (answer == "" or bool(tokens(answer)))
+
+
+def _none(found: str) -> tuple[float, float]:
+    """Precision and recall where no span is right."""
+    right = float(found == "")
+    return right, right
+
+
 def overlap(found: str, answer: str, tokens: Tokenize = words) -> tuple[float, float]:
     """Of the sets of different tokens: |found ∩ answer| / |found| and / |answer|; 0 where a set is empty."""
     mine, gold = set(tokens(found)), set(tokens(answer))
@@ -66,12 +78,12 @@ def precision_recall(
     example: SpanExample, prediction: Prediction, tokens: Tokenize = words
 ) -> tuple[float, float] | None:
     """Precision and recall of one prediction, ties by expectation; None without an answer, or with a hidden or wordless
-    gold.
+    gold. Where no span is right, both are 1 for the answer that there is none and 0 for any span, as in SQuAD 2.0.
     """
     answer = example.answer
-    if answer is None or not tokens(answer):
+    if not known(answer, tokens):
         return None
-    scored = [overlap(found, answer, tokens) for found in found_texts(example, prediction)]
+    scored = [overlap(found, answer, tokens) if answer else _none(found) for found in found_texts(example, prediction)]
     return (fmean(p for p, _ in scored), fmean(r for _, r in scored)) if scored else None
 
 
@@ -110,7 +122,10 @@ published_f1 = weighted_f1(raw_words)
 
 
 def squad_f1(example: SpanExample, prediction: Prediction) -> float | None:
-    """F1 of the two bags of tokens (Rajpurkar et al. 2016, section 6.1; articles count here), ties by expectation."""
+    """F1 of the two bags of tokens (Rajpurkar et al. 2016, section 6.1; articles count here), ties by expectation.
+
+    Where no span is right, that answer alone gets 1 (Rajpurkar et al. 2018).
+    """
     return _expected(bag_f1, example, prediction)
 
 
@@ -120,23 +135,30 @@ def exact_match(example: SpanExample, prediction: Prediction) -> float | None:
 
 
 def bag_f1(found: Tokens, gold: Tokens) -> float:
-    """2 |found ∩ gold| / (|found| + |gold|) of bags; gold is not empty."""
+    """2 |found ∩ gold| / (|found| + |gold|) of bags; 1 where both are empty."""
     mine, wanted = Counter(found), Counter(gold)
+    if not mine and not wanted:
+        return 1.0
     return 2 * (mine & wanted).total() / (mine.total() + wanted.total())
 
 
 def _expected(score: Callable[[Tokens, Tokens], float], example: SpanExample, prediction: Prediction) -> float | None:
-    texts, gold = found_texts(example, prediction), words(example.answer or "")
-    return fmean(score(words(text), gold) for text in texts) if texts and gold else None
+    texts, answer = found_texts(example, prediction), example.answer
+    if not texts or not known(answer):
+        return None
+    if not answer:  # a span without a word would be as empty as no span
+        return fmean(_none(text)[0] for text in texts)
+    return fmean(score(words(text), words(answer)) for text in texts)
 
 
 def squad_f1_of_all(example: SpanExample, prediction: Prediction) -> float | None:
     """SQuAD's F1 where no answer scores 0; None where an error kept it from coming, or gold is hidden."""
-    if prediction.status == "error" or example.answer is None or not words(example.answer):
+    if prediction.status == "error" or not known(example.answer):
         return None
     return squad_f1(example, prediction) or 0.0
 
 
 def verbatim(_example: SpanExample, prediction: Prediction) -> float | None:
     """Share of the quotations that stand in the text word for word; None where nothing was quoted."""
-    return float(prediction.scores == (1.0,)) if prediction.status in ("ok", "absent") else None
+    quoted = prediction.status in ("ok", "absent") and prediction.value != NO_SPAN
+    return float(prediction.scores == (1.0,)) if quoted else None

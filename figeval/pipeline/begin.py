@@ -75,6 +75,8 @@ def _task_record(plan: Plan) -> TaskRecord:
         status="running",
         n=plan.n,
         available=plan.available.n,
+        only_label=plan.task.only_label,
+        hidden=plan.available.hidden,
         examples_sha256=plan.available.sha256,
         template=plan.template.name if plan.template else None,
         template_sha256=plan.template.sha256 if plan.template else None,

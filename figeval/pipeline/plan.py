@@ -219,7 +219,7 @@ class Planner:
         available: Survey | None = None
         for variant in variants(task, self.config, self.harness):
             if available is None or variant.kind == "probe":  # another prompt asks about the same examples
-                available = survey(variant.full_name, variant.examples)
+                available = survey(variant.full_name, variant.examples, self.config.limit)
             yield self._plan(variant, route, shots_of(variant.task, self.harness, self.config), available)
 
     def _plan(self, variant: Variant, route: Route, shots: Shots, available: Survey) -> Plan:

@@ -20,9 +20,10 @@ def summed_up(record: RunRecord, suites: Iterable[str], harness: Harness) -> Non
 def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRecord]:
     """Macro means of a suite, for the metrics that all of its tasks have; further prompts and probes are no tasks.
 
-    None for a suite of several protocols: accuracy among 250 candidates and among 5 options have no mean.
+    None for a suite that declares no macro mean, or of several protocols: accuracy among 250 candidates and among 5
+    options have no mean.
     """
-    if suite not in harness.catalogue.suites:
+    if suite not in harness.catalogue.suites or not harness.catalogue.suites.get(suite).macro_mean:
         return []
     names = {task.name for task in harness.catalogue.expand([suite])}
     tasks = [task for task in record.tasks if task.task in names]

@@ -17,10 +17,12 @@ from figeval.prompt import Shots
 from figeval.protocols.routes import Briefing, Route, choose
 from figeval.taskdef import TaskSpec
 from figeval.taskdef.examples import row_builder
-from figeval.types import Example
+from figeval.types import NO_SPAN, Example, Span
 
 MOST_ERRORS = 20  # wrong rows of one split, then it is given up
 MOST_ALIKE = 3  # warnings of one kind that are spelled out
+HIDDEN, PLACED, ABSENT = "hidden", "a span", "no span"  # gold answers in the distribution
+FEWEST_EQUAL = 10  # gold answers that are all equal by chance once in 512 times at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,7 @@ class Census:
     n: int = 0
     ids: dict[str, int] = field(default_factory=dict)  # id → row
     answers: Counter[str] = field(default_factory=Counter)
+    hidden: int = 0
     clusters: set[str] = field(default_factory=set)
     alone: int = 0  # examples without a cluster
     groups: Counter[str] = field(default_factory=Counter)
@@ -142,6 +145,7 @@ class Census:
         """Count one example in."""
         self.n += 1
         self.answers.update(answer(example))
+        self.hidden += example.hidden
         if example.cluster is None:
             self.alone += 1
         else:
@@ -183,7 +187,27 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Way], 
         verdict.warn(f"{task.name}, {split}: {task.cluster!r} is null in every row, so there are no clusters")
     if census.groups and max(census.groups.values()) == 1:
         verdict.warn(f"{task.name}, {split}: no two examples share a group, so there are no minimal pairs")
+    for finding in one_sided(task, split, census):
+        verdict.findings.append(finding)
     verdict.facts.append(census.describe(split))
+
+
+def one_sided(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
+    """What is odd about the distribution of gold answers: all equal and not declared so, declared so and not equal, or
+    hidden where the split is scored.
+    """
+    known = {answer: count for answer, count in census.answers.items() if answer != HIDDEN}
+    total, declared = sum(known.values()), task.only_label
+    if declared is not None and split == "test" and (others := total - known.get(declared, 0)):
+        what = f"{others:,} of {total:,} gold labels differ from only_label: {declared}"
+        yield Finding("error", f"{task.name}, {split}: {what}; correct the rows, or leave the key out")
+    if declared is None and len(known) == 1 and total >= FEWEST_EQUAL and PLACED not in known:
+        cure = "; declare it by `only_label` if it is meant" if task.protocol == "pairs" else ""
+        equal = f"all {total:,} gold answers are {next(iter(known))!r}, so a constant answer is right everywhere{cure}"
+        yield Finding("warning", f"{task.name}, {split}: {equal}")
+    if census.hidden and split == "test":
+        gone = f"{census.hidden:,} of {census.n:,} gold answers are hidden (null) and will not be scored"
+        yield Finding("warning", f"{task.name}, {split}: {gone}")
 
 
 def built(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Iterator[tuple[int, Example]]:
@@ -219,9 +243,12 @@ def render(task: TaskSpec, number: int, example: Example, ways: list[Way], verdi
 
 
 def answer(example: Any) -> Iterable[str]:
-    """The right answer, for its distribution: a label, or the place of the right option. Spans and texts have none."""
-    found = [getattr(example, name) for name in ("label", "gold") if hasattr(example, name)]
-    return ["hidden" if value is None else str(value) for value in found if isinstance(value, str | int | None)]
+    """The right answer, for its distribution: a label, the place of the right option, or whether there is a span. Texts
+    have none.
+    """
+    for value in (getattr(example, name) for name in ("label", "gold") if hasattr(example, name)):
+        placed = ABSENT if value == NO_SPAN else PLACED if isinstance(value, Span) else value
+        yield HIDDEN if placed is None else str(placed)
 
 
 def oddities(example: Any) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from figeval.protocols.places import fold, locate
 from figeval.types import Reply, SpanExample, Status
 
 KEYS = ("quote", "span", "quotation", "answer", "text", "words", "phrase")  # the first that is there counts
+NO_QUOTE = "no_quote"  # the rule behind an ok without a quotation: the reply says that there is none
 _NONE = re.compile(r"(?:none|null|n/?a|not found)?\W*", re.IGNORECASE)
 _REVISED = re.compile(
     r"\b(?:wait|actually|correction|sorry|i mean|on second thoughts?|make that|rather)\b", re.IGNORECASE
@@ -33,7 +34,9 @@ _CUE = re.compile(r"\A\W*(?:(?:final |my |the )?(?:answer|quote|span|json)(?: is
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """The quotation of a reply if `status` is ok, and the rule that found it."""
+    """The quotation of a reply if `status` is ok, and the rule that found it; an empty quotation says that nothing in
+    the text is right.
+    """
 
     status: Status
     quote: str
@@ -57,6 +60,8 @@ def _json(text: str, _reply: Reply, _example: SpanExample) -> Quoted | None:
     found = list(_objects(text))
     if len(found) > 1 and _REVISED.search(text, found[-2].end, found[-1].start):
         found = found[-1:]
+    if found and all(_nothing(one.value) for one in found):
+        return Quoted("ok", "", NO_QUOTE)
     return _one((quote for one in found for quote in _quotes(one.value)), "json") if found else None
 
 
@@ -150,6 +155,13 @@ def _python(text: str, start: int) -> tuple[Any, int]:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
     return (value, end) if isinstance(value, dict) else (None, start + 1)
+
+
+def _nothing(value: dict[str, Any]) -> bool:
+    """Whether a JSON object says under the key for the quotation that there is none: "", null, [] or "none"."""
+    named = {str(key).lower(): inner for key, inner in value.items()}
+    known = [named[key] for key in KEYS if key in named][:1]
+    return any(one in (None, [], {}) or (isinstance(one, str) and _NONE.fullmatch(one.strip())) for one in known)
 
 
 def _quotes(value: Any) -> Iterator[str]:

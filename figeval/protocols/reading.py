@@ -10,9 +10,9 @@ from figeval.protocols.briefing import Briefing
 from figeval.protocols.extract import Extracted, extract_choice, extract_label, strip_reasoning
 from figeval.protocols.extract.declining import REFUSAL, not_written
 from figeval.protocols.places import locate
-from figeval.protocols.quotes import quotation
+from figeval.protocols.quotes import NO_QUOTE, quotation
 from figeval.protocols.shown import LETTERS
-from figeval.types import ChoiceExample, GenerationExample, PairExample, Prediction, Reply, SpanExample, Status
+from figeval.types import NO_SPAN, ChoiceExample, GenerationExample, PairExample, Prediction, Reply, SpanExample, Status
 
 Reader: TypeAlias = Callable[[Any, Briefing, "Reply | str"], Prediction]
 BEGINNING = 80  # characters of a written text; further on it is somebody in the story who declines
@@ -49,11 +49,15 @@ def read_word(example: PairExample, briefing: Briefing, output: Reply | str) -> 
 
 
 def read_quote(example: SpanExample, _briefing: Briefing, output: Reply | str) -> Prediction:
-    """The stretch of the text that a reply quotes; `scores` are how like the quotation is to it, 1 if verbatim."""
+    """The stretch of the text that a reply quotes; `scores` are how like the quotation is to it, 1 if verbatim. A reply
+    whose JSON holds no quotation says that there is no such stretch.
+    """
     reply = heard(output)
     if reply.finish == "error":
         return unanswered(example.id, reply)
     said = quotation(reply, example)
+    if said.rule == NO_QUOTE:
+        return Prediction(example_id=example.id, value=NO_SPAN, raw=reply.text, finish=reply.finish)
     place = locate(said.quote, example.text) if said.status == "ok" else None
     return Prediction(
         example_id=example.id,

@@ -11,7 +11,7 @@ from figeval.protocols.reading import read_quote
 from figeval.protocols.routes import Briefing, Dialogue
 from figeval.protocols.similarity import cosines
 from figeval.protocols.windows import windows
-from figeval.types import Prediction, ScoredSpan, Span, SpanExample, SpanQuery, Text, TextPair
+from figeval.types import NO_SPAN, Prediction, ScoredSpan, Span, SpanExample, SpanQuery, Text, TextPair
 
 
 def by_head(example: SpanExample, _briefing: Briefing) -> Dialogue:
@@ -50,12 +50,13 @@ def texts_of(example: SpanExample, places: Sequence[Span]) -> list[str]:
 
 
 def first_of(example: SpanExample, found: Sequence[ScoredSpan]) -> Prediction:
-    """The best of the spans that a model found.
+    """The best of the spans that a model found; an empty one says that there is none.
 
     Raises:
         ValueError: one lies outside the text.
     """
     spans, scores = [one.span for one in found], [float(one.score) for one in found]
+    spans = [NO_SPAN if span.start == span.end else span for span in spans]
     if any(not 0 <= span.start <= span.end <= len(example.text) for span in spans):
         raise ValueError(f"{spans} do not lie in the text of {example.id!r}, which has {len(example.text)} characters")
     return best_of(example, spans, scores)

@@ -12,6 +12,7 @@ from typing import Any
 
 from figeval.types import (
     JSON,
+    NO_SPAN,
     ChoiceExample,
     Example,
     GenerationExample,
@@ -79,7 +80,9 @@ def _finite(scores: Sequence[float]) -> list[float | str | None]:
 
 def _value(value: Value | None) -> int | str | list[int] | None:
     """An answer as JSON knows it."""
-    return [value.start, value.end] if isinstance(value, Span) else value
+    if isinstance(value, Span):
+        return [] if value == NO_SPAN else [value.start, value.end]
+    return value
 
 
 def _part(part: Prediction) -> JSON:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from figeval.types import Finish, Status
 
 # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
-# 1.4: examples that the model was trained on or chosen on
+# 1.4: examples that the model was trained on or chosen on, gold answers that are all one label, hidden or absent
 SCHEMA_VERSION = "1.4"
 
 Role = Literal["trained", "chosen"]
@@ -111,6 +111,8 @@ class TaskRecord(Stored):
     counts: dict[str, int] = Field(default={}, description="answers by status, beside ties and truncated inputs")
     warnings: list[str] = []
     error: str | None = Field(default=None, description="traceback of a failed task")
+    only_label: str | None = Field(default=None, description="the right answer to every example, where all share one")
+    hidden: int = Field(default=0, description="examples among n with a hidden gold answer, which is not scored")
     examples_sha256: str = Field(description="over ids, texts and labels of all examples")
     template: str | None = None
     template_sha256: str | None = None
@@ -214,7 +216,7 @@ class PartRow(Stored):
 
     id: str
     status: Status
-    pred: list[int] | None = Field(description="start and end in characters, half-open")
+    pred: list[int] | None = Field(description="start and end in characters, half-open; [] says that there is no span")
     scores: list[StoredScore] = []
     raw: str | None = None
     finish: Finish | None = None
@@ -227,11 +229,12 @@ class PredictionRow(Stored):
     id: str
     status: Status
     pred: int | str | list[int] | None = Field(
-        description="index of an option or candidate, a label, [start, end] of a span in characters, a written text "
-        "or the id of the training example that stands in for one; null without an answer"
+        description="index of an option or candidate, a label, [start, end] of a span in characters ([]: there is "
+        "none), a written text or the id of the training example that stands in for one; null without an answer"
     )
     gold: int | str | list[int] | None = Field(
-        description="the right answer; ranking: all right candidates; generation: null, the references are not ours"
+        description="the right answer, null where it is hidden; ranking: all right candidates; spans: [] where no span "
+        "is right; generation: null, the references are not ours"
     )
     scores: list[StoredScore] = Field(
         default=[],

@@ -8,6 +8,7 @@ from typing import Any
 from figeval.records.schema import BaselineRecord, BreakdownRecord, Role, RunRecord, ScoreRecord
 from figeval.records.sweep import SeedScore
 from figeval.report.grid import AND, Grid, say
+from figeval.report.legend import legend
 
 HEAD = ("task", "route", "metric", "value", "95 % interval", "n", "clusters", "baselines")
 OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest")
@@ -89,7 +90,10 @@ def notes(record: RunRecord) -> Iterator[str]:
     """What stands under the table: answers that were none, ties, inputs cut short, warnings."""
     seen = {score.seen for task in record.tasks for score in task.scores}
     yield from (f"{MARKS[role]} {text}" for role, text in SEEN.items() if role in seen)
+    yield from legend(record)
     for task in record.tasks:
+        if task.hidden:
+            yield f"{task.task}: {task.hidden} of {task.n} golds hidden, not scored"
         odd = [f"{count} {COUNTED.get(kind, kind)}" for kind, count in task.counts.items() if kind != "ok" and count]
         if odd:
             yield f"{task.task}: {'; '.join(odd)}"

@@ -10,6 +10,7 @@ from figeval.sandbox import Expression, expression
 from figeval.taskdef.prompted import with_prompted
 from figeval.taskdef.spec import FieldSource, TaskSpec
 from figeval.types import (
+    NO_SPAN,
     ChoiceExample,
     Example,
     GenerationExample,
@@ -191,16 +192,22 @@ def _span(_task: TaskSpec, values: Values, common: dict[str, Any], where: str) -
 
 
 def _place(gold: Any, text: str, where: str) -> Span | None:
-    """A span given by its words (the first place where they stand) or as [start, end]."""
+    """A span given by its words (the first place where they stand) or as [start, end]; '' and [] say that no span of
+    the text is right, None that the right one is not known.
+    """
     if gold is None:
         return None
+    if gold == "":
+        return NO_SPAN
     if isinstance(gold, str):
         start = text.find(gold) if gold.strip() else -1
         if start < 0:
-            what = "does not stand in the text" if gold.strip() else "is empty; write null where it is not known"
+            what = "does not stand in the text" if gold.strip() else "is blank; write [] where no span is right"
             raise DataError(f"{where}, field 'gold': {gold!r:.80} {what}")
         return Span(start, start + len(gold))
     match gold:
+        case []:
+            return NO_SPAN
         case [int(start), int(end)] if 0 <= start < end <= len(text):
             return Span(start, end)
     raise DataError(f"{where}, field 'gold': {gold!r:.80} is no span of a text of {len(text)} characters: [start, end]")

@@ -87,6 +87,7 @@ class TaskSpec(Named):
     template: str | None = None
     prompts: Mapping[str, Wording] = Field(default_factory=dict)  # name → another way to ask, for --prompts
     labels: Words = ()  # pairs: in order; the first is the positive one
+    only_label: str | None = None  # pairs: the gold label of all test examples, where that is meant
     verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
     threshold: float = 0.5  # pairs by similarity: at or above is the first label
     route: str | None = None  # where the task itself is to be put in one way; --route may still choose another
@@ -119,6 +120,8 @@ class TaskSpec(Named):
             self._check_fields()
         if self.protocol == "pairs" and len(self.labels) < 2:
             raise ValueError("a pairs task lists its labels, e.g. labels: [entailment, non-entailment]")
+        if self.only_label is not None and self.only_label not in self.labels:
+            raise ValueError(f"only_label {self.only_label!r} is not among labels {self.labels}")
         strange = set(self.verbalizer) - set(self.labels)
         if strange:
             raise ValueError(f"verbalizer has words for {sorted(strange)}, which are not among labels {self.labels}")
@@ -156,8 +159,12 @@ class TaskSpec(Named):
 
 
 class SuiteSpec(Named):
-    """A name for several tasks (or suites). It prints one row per task, and at most a macro mean beside them."""
+    """A name for several tasks (or suites). It prints one row per task, and at most a macro mean beside them.
+
+    `macro_mean: false` leaves the mean out where it would mean nothing, as over tasks with opposite gold labels.
+    """
 
     tasks: tuple[str, ...]
+    macro_mean: bool = True
     owner: str = Field(default="", exclude=True)
     origin: str = Field(default="", exclude=True)

@@ -16,16 +16,19 @@ from figeval.types import Example
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What the first pass found."""
+    """What the first pass found; `hidden` counts examples with a hidden gold answer, under `limit` if there is one."""
 
     n: int
+    hidden: int
     sha256: str  # over ids, texts and labels in order; not over the texts that prompts alone show
     meta_keys: tuple[str, ...]
     prompted_sha256: str = ""  # over the examples as prompts show them, where that is otherwise
 
 
-def survey(task: str, examples: Callable[[], Iterable[Example]]) -> Survey:
+def survey(task: str, examples: Callable[[], Iterable[Example]], limit: int | None = None) -> Survey:
     """Count and fingerprint the examples; memory stays flat (eight bytes an example).
+
+    `limit` is how many of them will be scored: only among these are hidden gold answers counted.
 
     Raises:
         DataError: two examples share an id, or there are none.
@@ -35,17 +38,20 @@ def survey(task: str, examples: Callable[[], Iterable[Example]]) -> Survey:
     seen = array("Q")
     canonical = _Canonical()
     meta_keys: dict[str, None] = {}
+    hidden = 0
     for example in examples():
         digest.update(canonical(example))
         if example.prompted is not None:
             differs = True
             shown.update(canonical(example.prompted))
+        hidden += example.hidden and (limit is None or len(seen) < limit)
         seen.append(_short(example.id))
         meta_keys.update(dict.fromkeys(example.meta))
     if not seen:
         raise DataError(f"{task}: there are no examples")
     _refuse_duplicates(task, seen, examples)
-    return Survey(len(seen), digest.hexdigest(), tuple(meta_keys), shown.hexdigest() if differs else "")
+    prompted = shown.hexdigest() if differs else ""
+    return Survey(len(seen), hidden, digest.hexdigest(), tuple(meta_keys), prompted)
 
 
 def _short(text: str) -> int:

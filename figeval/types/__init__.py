@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from figeval.types.examples import (
+    NO_SPAN,
     ChoiceExample,
     Example,
     GenerationExample,
@@ -41,6 +42,7 @@ JSON: TypeAlias = dict[str, Any]
 
 __all__ = [
     "JSON",
+    "NO_SPAN",
     "ChoiceExample",
     "Cloze",
     "Continuation",

@@ -52,6 +52,11 @@ class Example:
         """
         return (self.subject,)
 
+    @property
+    def hidden(self) -> bool:
+        """Whether a right answer is not known here, so that what depends on it cannot be scored."""
+        return False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceExample(Example):
@@ -68,6 +73,10 @@ class ChoiceExample(Example):
     @property
     def subject(self) -> str:  # noqa: D102
         return self.query
+
+    @property
+    def hidden(self) -> bool:  # noqa: D102
+        return self.gold is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +124,10 @@ class PairExample(Example):
     def asked(self) -> tuple[str, ...]:  # noqa: D102
         return (self.left, self.right)
 
+    @property
+    def hidden(self) -> bool:  # noqa: D102
+        return self.label is None
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -124,12 +137,16 @@ class Span:
     end: int
 
 
+NO_SPAN = Span(0, 0)  # the answer that no stretch of the text is right, as "no answer" in SQuAD 2.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanExample(Example):
     """Find in `text` the stretch that stands for `given`, which is a part of `known`.
 
-    `gold` is its place, the first one where the stretch occurs more than once; None when it is hidden. What is scored
-    against is `answer`: the text there, or `reference` where a published mistake scored against something else.
+    `gold` is its place, the first one where the stretch occurs more than once; `NO_SPAN` where nothing in the text
+    stands for `given`, which is an answer of its own; None when it is hidden. What is scored against is `answer`: the
+    text there, or `reference` where a published mistake scored against something else.
     `weight` lets rows share the weight of one: 1/k for each of the k spans of a narrative gives means by narrative.
     """
 
@@ -149,8 +166,12 @@ class SpanExample(Example):
         return self.text
 
     @property
+    def hidden(self) -> bool:  # noqa: D102
+        return self.answer is None
+
+    @property
     def answer(self) -> str | None:
-        """The text that a found span is compared with."""
+        """The text that a found span is compared with; empty where no span is right."""
         return self.text[self.gold.start : self.gold.end] if self.reference is None and self.gold else self.reference
 
 
@@ -163,6 +184,10 @@ class JointExample(RankingExample):
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102
         return (self.query, *self.candidates, *self.background, *(part.given for part in self.parts))
+
+    @property
+    def hidden(self) -> bool:  # noqa: D102
+        return any(part.hidden for part in self.parts)
 
 
 Input: TypeAlias = str | tuple[str, ...]

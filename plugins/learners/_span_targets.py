@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from figeval.errors import TrainError
-from figeval.types import Span, SpanExample
+from figeval.types import NO_SPAN, Span, SpanExample
 
 from .._passages import Passages, Window
 from .._span_search import solid_tokens
@@ -36,6 +36,11 @@ def gold_tokens(example: SpanExample, places: Sequence[tuple[int, int]]) -> list
         TrainError: there are none.
     """
     gold = gold_of(example)
+    if gold == NO_SPAN:
+        raise TrainError(
+            f"{example.id}: no span is right, which only the head `span` can learn, with --head_args null_score=true; "
+            f"or leave it out of the train split"
+        )
     solid = solid_tokens(example.text, places)
     found = [token for token in solid if places[token][0] < gold.end and places[token][1] > gold.start]
     if not found:

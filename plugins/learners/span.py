@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from figeval.types import JSON, Example, SpanExample, SpanQuery
+from figeval.types import JSON, NO_SPAN, Example, SpanExample, SpanQuery
 
 from .._checkpoint import ends
 from .._declared import with_declared
@@ -30,30 +30,41 @@ if TYPE_CHECKING:
     from figeval.training.contract import Batch, Setup
 
 
+NULL = Answer(0, 0)  # the first token of an input, [CLS] of BERT, stands for "no span is right"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanOptions:
     """`text` is the place of the text beside the question, first or second; `question` is what that is made of: full
     (the proverb and the given stretch of it), given, or none (as in the authors' code). `max_span` is the longest
-    answer in tokens, when the model is asked. `freeze` names modules that are not trained, a+b.
+    answer in tokens, when the model is asked. With `null_score` the first token of the input stands for "no span is
+    right", and is learnt from examples whose gold is that. `freeze` names modules that are not trained, a+b.
     """
 
     text: str | None = None
     question: str | None = None
     max_span: int | None = None
+    null_score: bool | None = None
     freeze: str = ""
 
 
 class SpanFeatures(Alone):
-    """One window of each text, and the right stretch in it."""
+    """One window of each text, and the right stretch in it; with `null` the first token is a target, too."""
 
-    def __init__(self, passages: Passages, examples: Sequence[SpanExample]) -> None:
+    def __init__(self, passages: Passages, examples: Sequence[SpanExample], *, null: bool = False) -> None:
         self.passages = passages
         own: list[list[int]] = [[] for _ in examples]
         for row, window in enumerate(passages.windows):
             own[window.owner].append(row)
-        found = [best_window(passages, rows, one) for rows, one in zip(own, examples, strict=True)]
+        found = [
+            (rows[0], NULL) if null and rows and one.gold == NO_SPAN else best_window(passages, rows, one)
+            for rows, one in zip(own, examples, strict=True)
+        ]
         self.rows, self.answers = [row for row, _ in found], [answer for _, answer in found]
-        self.searched = [searched(passages, row, one.text) for row, one in zip(self.rows, examples, strict=True)]
+        spare = [NULL.first] if null else []
+        self.searched = [
+            [*spare, *searched(passages, row, one.text)] for row, one in zip(self.rows, examples, strict=True)
+        ]
         lengths = passages.tokens.lengths
         self.lengths = [lengths[row] for row in self.rows]
         self.truncated = sum(len(rows) > 1 for rows in own)
@@ -114,7 +125,8 @@ class SpanLearner:
         """Texts with what stands beside them, and the right stretches."""
         rows = cast("Sequence[SpanExample]", examples)
         queries = [SpanQuery(row.text, row.given, row.known) for row in rows]
-        return SpanFeatures(passages_of(queries, self.settings, self.base.tokenizer, self.base.limit), rows)
+        found = passages_of(queries, self.settings, self.base.tokenizer, self.base.limit)
+        return SpanFeatures(found, rows, null=bool(self.settings.null_score))
 
     def backend(self, network: Any) -> SpanFinder:
         """The model as `figeval run` has it."""
@@ -132,7 +144,8 @@ class SpanLearner:
         """How it is to be read."""
         settings = self.settings
         read: JSON = {"text": settings.text or SECOND, "question": settings.question or FULL}
-        return read if settings.max_span is None else {**read, "max_span": settings.max_span}
+        chosen = {"max_span": settings.max_span, "null_score": settings.null_score}
+        return read | {name: value for name, value in chosen.items() if value is not None}
 
     def describe(self) -> JSON:
         """How texts are read, whether the head is fresh, what is frozen."""
@@ -152,6 +165,8 @@ def span(setup: Setup) -> SpanLearner:
         FigevalError: no such model, or an unknown option.
     """
     options = options_of(SpanOptions, setup.options)
-    asked = SpanSettings(text=options.text, question=options.question, max_span=options.max_span)
+    asked = SpanSettings(
+        text=options.text, question=options.question, max_span=options.max_span, null_score=options.null_score
+    )
     base = base_of(setup)
     return SpanLearner(base, with_declared(asked, base.checkpoint), options.freeze)

@@ -340,3 +340,44 @@ def test_a_folder_that_is_called_like_a_task_does_not_hide_it(
     (tmp_path / "mini_fables").mkdir()
     monkeypatch.chdir(tmp_path)
     assert "20 examples" in cli("validate", "mini_fables").out
+
+
+def pairs_of(*labels: str) -> list[dict[str, Any]]:
+    return [{"id": f"p{i}", "a": f"left {i}", "b": f"right {i}", "label": label} for i, label in enumerate(labels)]
+
+
+def ungrouped(folder: Path, rows: list[dict[str, Any]], *more: str) -> Path:
+    file = write_pairs(folder, rows, *more)
+    edit(file, "group: row.pair\n", "")
+    return file
+
+
+def test_equal_gold_labels_are_worth_a_warning_unless_they_are_declared(tmp_path: Path, cli: Cli) -> None:
+    equal = pairs_of(*["yes_it_does"] * 1542)
+    done = cli("validate", ungrouped(tmp_path, equal))
+    assert done.code == 0
+    assert "warning: pairs, test: all 1,542 gold answers are 'yes_it_does', so a constant answer is right" in done.out
+    declared = cli("validate", ungrouped(tmp_path, equal, "only_label: yes_it_does"))
+    assert (declared.code, declared.out.splitlines()[-1]) == (0, "1 task, 0 errors, 0 warnings")
+
+
+def test_a_declared_label_must_be_that_of_all_rows(tmp_path: Path, cli: Cli) -> None:
+    mixed = pairs_of(*["yes_it_does"] * 3, "no_it_does_not")
+    done = cli("validate", ungrouped(tmp_path, mixed, "only_label: yes_it_does"))
+    assert done.code == 2
+    assert "1 of 4 gold labels differ from only_label: yes_it_does" in done.out
+    unknown = cli("validate", ungrouped(tmp_path, mixed, "only_label: perhaps"))
+    assert (unknown.code, "only_label 'perhaps' is not among labels" in unknown.out) == (2, True)
+
+
+def test_hidden_golds_and_absent_spans_are_told(tmp_path: Path, cli: Cli) -> None:
+    rows = [{"id": i, "text": "the sea is calm", "gold": gold} for i, gold in enumerate(["sea", None, "", []])]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "s.task.yaml").write_text(
+        "name: s\nprotocol: spans\ndata: {test: 'jsonl:s.jsonl'}\nmetrics: [squad_f1]\nbaselines: [random]\n"
+        "fields: {id: row.id, text: row.text, given: row.text, known: row.text, gold: row.gold}\n"
+    )
+    done = cli("validate", tmp_path / "s.task.yaml")
+    assert done.code == 0
+    assert "test: 4 examples; gold a span ×1, hidden ×1, no span ×2" in done.out
+    assert "warning: s, test: 1 of 4 gold answers are hidden (null) and will not be scored" in done.out

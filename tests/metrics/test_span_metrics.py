@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from figeval.metrics import spans as m
 from figeval.metrics.statistic import as_statistic
 from figeval.metrics.tally import Tally
-from figeval.types import Prediction, Span, SpanExample
+from figeval.types import NO_SPAN, Prediction, Span, SpanExample
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "spans" / "found.json").read_text("utf-8"))
 STATISTICS = ("span_precision", "span_recall", "span_f1", "published_precision", "published_recall", "published_f1")
@@ -175,3 +175,20 @@ def test_words_have_no_punctuation_at_their_edges(text):
 
 def test_words_of_other_scripts_keep_their_signs():
     assert m.words("वह “घर” गया। ¿qué? 「犬」 don’t") == ("वह", "घर", "गया", "qué", "犬", "don’t")
+
+
+@pytest.mark.parametrize("name", [*STATISTICS, "squad_f1", "squad_f1_of_all", "exact_match"])
+def test_that_no_span_is_right_is_an_answer_of_its_own(name):
+    text = "a b c d"
+    absent, present = example_of(text, NO_SPAN), example_of(text, Span(0, 3))
+    none, some, mark = found(text, 0, 0), found(text, 0, 3), found("a - b", 2, 3)
+    assert score(name, [(absent, none)]) == 1
+    assert score(name, [(absent, some)]) == 0
+    assert score(name, [(present, none)]) == 0
+    assert score(name, [(example_of("a - b", NO_SPAN), mark)]) == 0, "a dash is a span, though it has no word"
+    assert score(name, [(absent, none), (present, some), (absent, some)]) == pytest.approx(2 / 3)
+    assert score(name, [(example_of(text, None), none)]) is None, "hidden is not absent"
+
+
+def test_the_answer_that_there_is_no_span_quotes_nothing():
+    assert score("verbatim", [(example_of("a b", NO_SPAN), found("a b", 0, 0))]) is None

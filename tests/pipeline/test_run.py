@@ -206,6 +206,13 @@ def test_macro_means_stand_beside_and_never_pool(workshop):
     assert macro.value == pytest.approx(sum(values) / 2)
 
 
+def test_a_suite_may_declare_that_its_mean_means_nothing(workshop):
+    write_task(workshop.folder, "a", 10)
+    write_task(workshop.folder, "b", 40)
+    (workshop.folder / "s.suite.yaml").write_text("name: s\ntasks: [a, b]\nmacro_mean: false\n")
+    assert workshop.run("s").macro == []
+
+
 def test_a_model_that_picked_the_wrong_options_is_warned_about(workshop):
     write_task(workshop.folder, "t")
     file = workshop.folder / "t.task.yaml"

@@ -150,7 +150,7 @@ def test_a_metric_of_another_protocol(workshop):
     [
         ("a ship sank", "row 12 .*field 'gold': 'a ship sank' does not stand in the text"),
         ([5, 400], r"\[5, 400\] is no span of a text of 58 characters"),
-        (" ", "is empty; write null where it is not known"),
+        (" ", r"is blank; write \[\] where no span is right"),
     ],
 )
 def test_a_span_that_is_not_in_its_text(gold, says, workshop):
@@ -164,3 +164,28 @@ def test_a_text_without_tokens_gets_no_answer(workshop):
     (task,) = asked(workshop, Writer(function=lambda _: '{"quote": "a boat sank"}')).tasks
     assert task.counts == {"ok": 11, "absent": 1}
     assert scores(task)["squad_f1"].n == 11
+
+
+def test_absence_is_scored_and_hidden_gold_is_counted(workshop):
+    told = [{**row, "gold": gold} for row, gold in zip(rows(10), [[], "", None, *["a boat sank"] * 7], strict=True)]
+    write(workshop.folder, found=told)
+    said = {"0": '{"quote": ""}', "1": '{"quote": "a boat sank"}', "3": '{"quote": null}'}
+    backend = Writer(function=lambda asked: said.get(asked.split("part ")[-1].split()[0], '{"quote": "a boat sank"}'))
+    (task,) = asked(workshop, backend).tasks
+    found = scores(task)
+    assert (task.n, task.hidden, task.counts) == (10, 1, {"ok": 10})
+    assert (found["squad_f1"].n, found["squad_f1"].value) == (9, pytest.approx(7 / 9)), "0 and 4 to 9 are right"
+    assert (found["span_f1"].n, found["span_f1"].value) == (9, pytest.approx(7 / 9))
+    first, second, third, fourth, *_ = stored(workshop)
+    assert [row["gold"] for row in (first, second, third)] == [[], [], None]
+    assert [row["pred"] for row in (first, second, fourth)] == [[], [21, 32], []]
+    oracle = next(one for one in task.baselines if one.baseline == "oracle")
+    assert {score.metric: score.value for score in oracle.scores}["squad_f1"] == 1
+    (again,) = rescore(workshop.path / "run", harness(workshop, None))
+    assert again.changed == 0
+
+
+def test_only_hidden_golds_among_the_asked_examples_are_counted(workshop):
+    write(workshop.folder, found=[{**row, "gold": None if i > 2 else row["gold"]} for i, row in enumerate(rows(6))])
+    (task,) = asked(workshop, Writer(function=moody), limit=4).tasks
+    assert (task.n, task.hidden) == (4, 1)

@@ -12,7 +12,7 @@ from figeval.protocols.briefing import Briefing
 from figeval.protocols.places import CUTOFF, fold, locate
 from figeval.protocols.quotes import quotation
 from figeval.protocols.reading import read_quote
-from figeval.types import Reply, Span, SpanExample
+from figeval.types import NO_SPAN, Reply, Span, SpanExample
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "protocols" / "quotations.json").read_text("utf-8"))
 TEXT = GOLDEN["text"]
@@ -35,7 +35,9 @@ def stretch(span, text=TEXT):
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["why"])
 def test_replies(case):
     found = heard(case["reply"], finish=case.get("finish", "stop"))
-    assert (found.status, stretch(found.value)) == (case["expect"]["status"], case["expect"].get("text"))
+    expected = case["expect"]
+    assert (found.status, stretch(found.value) or None) == (expected["status"], expected.get("text"))
+    assert (found.value == NO_SPAN) == expected.get("none", False)
     assert (found.raw, found.finish) == (case["reply"], case.get("finish", "stop"))
 
 

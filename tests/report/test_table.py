@@ -177,3 +177,30 @@ def test_breakdowns_show_the_most_frequent_and_count_the_rest() -> None:
 def test_the_temperature_of_distributions_is_told() -> None:
     found = list(notes(run(task("motifs", settings={"temperature": 0.5}), task("proverbs"))))
     assert found == ["motifs: distributions at temperature 0.5"]
+
+
+# ---- the legend -----------------------------------------------------------------------------------------------------
+
+
+def put(name: str, label: str | None, threshold: float = 0.5) -> Any:
+    settings = {"labels": ["entailment", "non-entailment"], "threshold": threshold}
+    return task(name, protocol="pairs", route="by_cosine_threshold", only_label=label, settings=settings)
+
+
+def test_the_legend_says_which_answer_is_right_and_what_the_threshold_was() -> None:
+    record = run(put("a", "entailment"), put("b", "non-entailment"), put("c", "entailment"), task("d"))
+    assert list(notes(record)) == [
+        "the right answer is entailment for every example of a, c",
+        "the right answer is non-entailment for every example of b",
+        "by_cosine_threshold: a pair is called entailment if its score is 0.5 or more, else non-entailment",
+    ]
+
+
+def test_thresholds_that_differ_are_told_by_task() -> None:
+    first, second = notes(run(put("a", None), put("b", None, 0.7)))
+    assert first.endswith("0.5 or more, else non-entailment (a)")
+    assert second.endswith("0.7 or more, else non-entailment (b)")
+
+
+def test_hidden_golds_are_counted_under_the_table() -> None:
+    assert list(notes(run(task(n=10, hidden=1)))) == ["proverbs: 1 of 10 golds hidden, not scored"]

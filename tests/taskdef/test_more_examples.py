@@ -8,7 +8,7 @@ from figeval.errors import DataError
 from figeval.taskdef import TaskSpec
 from figeval.taskdef.examples import build_examples
 from figeval.taskdef.survey import survey
-from figeval.types import GenerationExample, JointExample, SimilarityExample, Span, SpanExample
+from figeval.types import NO_SPAN, GenerationExample, JointExample, SimilarityExample, Span, SpanExample
 
 FIELDS = {
     "spans": {"id": "row.id", "text": "row.text", "given": "row.part", "known": "row.saying", "gold": "row.words"},
@@ -65,6 +65,12 @@ def test_a_hidden_span_has_no_answer():
     assert (example.gold, example.answer) == (None, None)
 
 
+@pytest.mark.parametrize("words", ["", []])
+def test_that_no_span_is_right_is_not_hidden(words):
+    example = build("spans", {**SPANS, "words": words})
+    assert (example.gold, example.answer, example.hidden) == (NO_SPAN, "", False)
+
+
 def test_a_reference_is_scored_in_the_place_of_the_gold_span():
     example = build("spans", {**SPANS, "other": "coffee"}, reference="row.other", weight="1 / 4")
     assert (example.gold, example.answer, example.weight) == (Span(0, 7), "coffee", 0.25)
@@ -74,7 +80,7 @@ def test_a_reference_is_scored_in_the_place_of_the_gold_span():
     ("words", "complaint"),
     [
         ("coffee", "field 'gold': 'coffee' does not stand in the text"),
-        (" ", "field 'gold': ' ' is empty; write null where it is not known"),
+        (" ", "field 'gold': ' ' is blank; write [] where no span is right"),
         ([9, 17], "is no span of a text of 16 characters"),
         ([3, 3], "is no span of a text of 16 characters"),
         ([-1, 3], "is no span of a text of 16 characters"),

@@ -14,10 +14,10 @@ from torch.nn import functional
 
 from figeval.builtin.plugins.learners._span_targets import gold_tokens
 from figeval.builtin.plugins.learners.span import span
-from figeval.builtin.plugins.spans import spans
+from figeval.builtin.plugins.spans import SpanFinder, SpanSettings, spans
 from figeval.errors import FigevalError
 from figeval.training.contract import Setup
-from figeval.types import Span, SpanExample, SpanQuery
+from figeval.types import NO_SPAN, Span, SpanExample, SpanQuery
 from tests.plugins.heads import QA, declare
 from tests.plugins.learners.small import assert_alike, best_of, examples_of, scores_of, small, written
 from tests.plugins.tiny import LINES, LONG, Workshop
@@ -208,10 +208,44 @@ def test_examples_without_a_stretch_are_refused(workshop: Workshop) -> None:
     learner = span(setup(workshop("bert", "Model")))
     with pytest.raises(FigevalError, match="s0 has no span to learn from"):
         learner.features([replace(EXAMPLES[0], gold=None)])
+    with pytest.raises(FigevalError, match=r"s0: no span is right, .* --head_args null_score=true"):
+        learner.features([replace(EXAMPLES[0], gold=NO_SPAN)])
     with pytest.raises(FigevalError, match="s0: no token stands"):
         learner.features([replace(EXAMPLES[0], gold=Span(3, 3))])
     with pytest.raises(FigevalError, match="s0: no token stands"):
-        learner.features([replace(EXAMPLES[0], text="", gold=Span(0, 0))])
+        learner.features([replace(EXAMPLES[0], text="", gold=Span(0, 1))])
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_that_no_span_is_right_is_learnt_and_said_by_the_first_token(
+    kind: str, workshop: Workshop, tmp_path: Path
+) -> None:
+    mixed = [replace(one, gold=NO_SPAN) if n % 2 else one for n, one in enumerate(EXAMPLES)]
+    learner = span(setup(workshop(kind, "Model", **ROOMY), max_length=300, options={"null_score": True}))
+    network, features = learner.network().eval(), learner.features(mixed)  # without dropout: as few steps as possible
+    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+    for _ in range(300):
+        optimizer.zero_grad()
+        loss = network([features.batch(range(4), 0)], []).sum()
+        if loss < 0.5:
+            break
+        loss.backward()
+        optimizer.step()
+    saved = learner.save(network, network.state_dict(), tmp_path / "saved")
+    assert saved["null_score"] is True
+    found = learner.backend(network).find_spans(queries(mixed))
+    assert [one[0].span for one in found] == [one.gold for one in mixed]
+    assert all(len(one) == 2 and one[0].score > one[1].score for one in found)
+    backend = learner.backend(network)
+    never = replace(backend.setup.settings, null_score=None)
+    assert NO_SPAN not in {one.span for found in blind(backend, never).find_spans(queries(mixed)) for one in found}
+
+
+def blind(backend: SpanFinder, settings: SpanSettings) -> SpanFinder:
+    """The same network, read with other settings."""
+    other = SpanFinder(replace(backend.setup, settings=settings))
+    vars(other)["network"] = backend.network
+    return other
 
 
 def test_a_model_that_carries_no_such_head_is_refused(workshop: Workshop) -> None:
