@@ -187,8 +187,7 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Way], 
         verdict.warn(f"{task.name}, {split}: {task.cluster!r} is null in every row, so there are no clusters")
     if census.groups and max(census.groups.values()) == 1:
         verdict.warn(f"{task.name}, {split}: no two examples share a group, so there are no minimal pairs")
-    for finding in one_sided(task, split, census):
-        verdict.findings.append(finding)
+    verdict.findings.extend(one_sided(task, split, census))
     verdict.facts.append(census.describe(split))
 
 
