@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -137,6 +138,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         print("figeval: interrupted; what was computed is kept: the same command goes on", file=sys.stderr)
         sys.exit(130)
+    except SystemExit:  # commands return their exit code: this is a library or plugin that wanted to leave
+        traceback.print_exc()
+        sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -75,8 +75,11 @@ def unanswered(plan: Plan, folder: RunFolder) -> Iterator[Example]:
 def noted(task: TaskRecord) -> Iterator[None]:
     """Write a failure into the record of the task: it does not stop the others. What is the same for all of them does.
 
+    Everything but an interrupt is a failure of the task, `SystemExit` from a backend or a library included.
+
     Raises:
         RecordError, ModelError: no room left, a budget that is exhausted, weights that cannot be used.
+        KeyboardInterrupt, GeneratorExit: the run is to end.
     """
     try:
         yield
@@ -84,5 +87,7 @@ def noted(task: TaskRecord) -> Iterator[None]:
         raise
     except FigevalError as error:
         task.status, task.error = "failed", str(error)
-    except Exception:  # somebody's bug must not cost the other tasks
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException:  # a bug must not cost the other tasks, nor a library's sys.exit() pass for success
         task.status, task.error = "failed", traceback.format_exc()

@@ -105,17 +105,18 @@ class _Session:
                 self._score(plan, task, measures)
                 task.status = "done"
         except BudgetExhausted:  # what was spent belongs into the record
-            self._keep()
+            self._keep(task)
             raise
         task.peak_memory_mb = max(task.peak_memory_mb, provenance.peak_memory_mb())
-        self._keep()
+        self._keep(task)
         self.observer.task_ended(task)
         if task.status == "done":
             name = plan.name
             self.harness.host.each("task_finished", lambda _: {"task": name, "rows": self.folder.rows(name)})
 
-    def _keep(self) -> None:
-        self.record.model.description = self.answering.description()
+    def _keep(self, task: TaskRecord) -> None:
+        with noted(task):
+            self.record.model.description = self.answering.description()
         own_up(self.record, self.harness)
         self.folder.write(self.record)
 

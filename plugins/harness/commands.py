@@ -25,7 +25,10 @@ def run(arguments: tuple[str, ...]) -> None:
     """
     from .launch import launch
 
-    launch(arguments)
+    try:
+        launch(arguments)
+    except SystemExit as ended:  # lm-eval's parser ends like this, after --help with 0
+        click.get_current_context().exit(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
 
 
 @lm_eval.command()

@@ -57,6 +57,13 @@ def test_a_wrong_command_line_is_one_line_with_the_cure(arguments: tuple[str, ..
     assert words in cli(*arguments).complaint
 
 
+def test_a_library_that_wants_to_leave_is_no_success(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("figeval.pipeline.run", lambda *_: sys.exit(0))
+    done = cli("run", "--tasks", "mini_fables", "--model", "overlap")
+    assert done.code == 1
+    assert "SystemExit: 0" in done.err
+
+
 @pytest.mark.parametrize("spelling", ["--num_fewshot", "--num-fewshot"])
 @pytest.mark.parametrize(
     "command", [("preview", "mini_pairs", "-n", "1"), ("run", "--tasks", "mini_pairs", "-m", "random")]

@@ -46,7 +46,7 @@ class Moody:
         if self.mood == "unusable":
             raise ModelError("these weights are of no use; take others")
         if self.mood == "broken" and any("word3 " in question for question in asked):
-            raise ZeroDivisionError("a bug in a model")
+            raise SystemExit(0)
         absent = self.mood == "absent"
         return [UNHEARD if absent and "7 here" in text else Reply(text="A") for text in asked]
 
@@ -271,7 +271,7 @@ def moody(bench: Path) -> Run:
 
 def test_a_bug_in_one_task_does_not_cost_the_other(moody: Run) -> None:
     done = moody(2, code=1, MOOD="broken")
-    assert "t failed: ZeroDivisionError: a bug in a model" in done.stdout
+    assert "t failed: SystemExit: 0" in done.stdout
     assert [(task["task"], task["status"]) for task in moody.record["tasks"]] == [("t", "failed"), ("u", "done")]
     assert "Traceback" in moody.record["tasks"][0]["error"]
     assert moody.clean()

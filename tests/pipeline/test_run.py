@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+import sys
 
 import pytest
 
 from figeval.errors import CapabilityError, DataError, ModelError, RecordError, TaskError
+from figeval.hookspecs import hookimpl
+from figeval.pipeline import Harness
 from tests.fakes import Closeness, Likelihood
 from tests.pipeline.conftest import Heard, write_task
 
@@ -95,6 +99,50 @@ def test_a_failing_task_does_not_cost_the_others(workshop):
     assert record.status == "incomplete"
     assert [(task.task, task.status) for task in record.tasks] == [("a", "failed"), ("b", "done")]
     assert "ZeroDivisionError: a bug in a model" in record.tasks[0].error
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), SystemExit(), asyncio.CancelledError(), BaseException("odd")])
+def test_a_model_that_wants_to_leave_fails_its_task(workshop, error):
+    class Leaving(Closeness):
+        def score_pairs(self, pairs):
+            if any("wordbad" in pair.left for pair in pairs):
+                raise error
+            return super().score_pairs(pairs)
+
+    workshop.backend = Leaving()
+    write_task(workshop.folder, "a", row3={"q": "wordbad"})
+    write_task(workshop.folder, "b")
+    record = workshop.run("a", "b")
+    assert record.status == "incomplete"
+    assert [(task.task, task.status) for task in record.tasks] == [("a", "failed"), ("b", "done")]
+    assert record.tasks[0].error.startswith("Traceback")
+    assert type(error).__name__ in record.tasks[0].error
+
+
+@pytest.mark.parametrize("place", ["register_metrics", "description"])
+def test_a_metric_or_a_description_that_leaves_fails_the_task_as_well(workshop, place):
+    class Metrics:
+        @hookimpl
+        def register_metrics(self, register):
+            register("leaving", lambda example, prediction: sys.exit(0))
+
+    write_task(workshop.folder, "t")
+    harness = workshop.harness()
+    if place == "description":
+        workshop.backend.describe = lambda: sys.exit(0)
+        record = workshop.run(harness=harness)
+    else:
+        harness.host.load("metrics", "test", Metrics)
+        record = workshop.run(harness=Harness(harness.host, include=(workshop.folder,)), metrics=("leaving",))
+    assert (record.status, record.tasks[0].status) == ("incomplete", "failed")
+    assert "SystemExit: 0" in record.tasks[0].error
+
+
+def test_an_interrupt_is_no_failure(workshop):
+    workshop.backend = Closeness(function=lambda left, right: (_ for _ in ()).throw(KeyboardInterrupt))
+    write_task(workshop.folder, "t")
+    with pytest.raises(KeyboardInterrupt):
+        workshop.run()
 
 
 def test_nan_scores_are_counted_and_are_not_the_first_option(workshop):
