@@ -65,6 +65,20 @@ class RunConfig:
         text = json.dumps({**values, "log_samples": self.log_samples, **given}, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
+    def changed(self, before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """Flag → (value before, value now) where a stored `record()` makes it another run; flags that came later have
+        their default there.
+        """
+        known = asdict(RunConfig(tasks=(), model="")) | dict(before)
+        found = {}
+        for name in (*ANSWERED, *SINCE, "log_samples"):
+            old, new = (json.loads(json.dumps(one, default=dict)) for one in (known[name], getattr(self, name)))
+            if name == "model_args" and isinstance(old, dict):
+                old, new = ({key: one[key] for key in one if key not in UNSEEN} for one in (old, new))
+            if old != new:
+                found[name] = old, new
+        return found
+
     def record(self) -> dict[str, Any]:
         """As stored in `run.json`, without folders of this machine."""
         hidden = {"output_path", "include_path", "fresh"}

@@ -12,9 +12,16 @@ from figeval.pipeline import run as run_pipeline
 from figeval.records.schema import BaselineRecord, ModelRecord, RunRecord, ScoreRecord, TaskRecord
 
 
+def row(identity: str = "1", **changes: Any) -> dict[str, Any]:
+    """A whole line of predictions."""
+    fields = {"status": "ok", "pred": 0, "gold": 0, "tied": 1, "truncated": False, "metrics": {"acc": 1.0}}
+    return {"id": identity, **fields, "cluster": None, "group": None, "meta": {}, **changes}
+
+
 class Deaf:
     """An observer that does not listen."""
 
+    def resumed(self, folder: Path, kept: int, n: int) -> None: ...
     def task_started(self, task: str, n: int, done: int) -> None: ...
     def advanced(self, rows: int) -> None: ...
     def scoring(self, what: str) -> None: ...

@@ -46,3 +46,17 @@ def test_saying_the_default_is_saying_nothing(flag: str) -> None:
 )
 def test_what_changes_no_answer_changes_no_identity(harmless: dict) -> None:
     assert RunConfig(**PLAIN, **harmless).identity() == RunConfig(**PLAIN).identity()
+
+
+def test_what_makes_another_run_is_told_with_both_values() -> None:
+    before = RunConfig(**PLAIN, model_args={"a": 1, "timeout": 3.0}).record()
+    now = RunConfig(**PLAIN, model_args={"a": 2, "timeout": 9.0}, limit=5, device="cpu", prompts=("all",))
+    assert now.changed(before) == {
+        "model_args": ({"a": 1}, {"a": 2}),
+        "limit": (None, 5),
+        "prompts": ([], ["all"]),
+    }
+    assert RunConfig(**PLAIN).changed({"tasks": ["mini"], "model": "tfidf"}) == {}, "a record without later flags"
+    assert {flag for flag in GIVEN if flag in RunConfig(**PLAIN, **GIVEN).changed(RunConfig(**PLAIN).record())} == {
+        *GIVEN
+    }

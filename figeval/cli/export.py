@@ -21,7 +21,7 @@ def export(runs: tuple[Path, ...], form: str, output: Path | None) -> None:
     figeval export results/runs/minilm results/runs/tfidf --to latex
     """
     from figeval import plugins
-    from figeval.records.folder import cure
+    from figeval.records.cures import cure
     from figeval.records.sweep import run_or_mean
     from figeval.report.exporters import load_exporters
 

@@ -44,7 +44,7 @@ from figeval.cli.options import include_path, listed, model_args, prompting, see
 @click.option("--max_tokens", type=click.IntRange(min=1), help="An API model may read and write no more in all.")
 @include_path
 @click.option("--no_baselines", is_flag=True, help="Leave out the trivial baselines.")
-@click.option("--fresh", is_flag=True, help="Begin a new run instead of going on with an earlier one.")
+@click.option("--fresh", is_flag=True, help="Begin anew; a run in --output_path is moved to earlier/ in it.")
 def run(**flags: Any) -> int:
     """Run tasks with a model; the same command again goes on where it stopped.
 

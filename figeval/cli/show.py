@@ -72,10 +72,10 @@ def show_run(path: Path, by: str | None, as_json: bool) -> None:
 
 def run_record(path: Path, by: str | None) -> RunRecord:
     """The stored record, with another breakdown if one is wanted."""
-    from figeval.records.folder import find_record, read_record
+    from figeval.records.folder import read_run
 
     if by is None:
-        return read_record(find_record(path))
+        return read_run(path)[0]
     from figeval import plugins
     from figeval.metrics.catalogue import load_metrics
     from figeval.pipeline.stored import with_breakdown
@@ -93,7 +93,7 @@ def progress(path: Path, record: RunRecord) -> Iterator[str]:
     yield f"{record.status}, begun {record.started}; the same command goes on where it stopped"
     for task in record.tasks:
         if task.status != "done":
-            yield f"{task.task}: {sum(1 for _ in folder.rows(task.task))} of {task.n} examples answered"
+            yield f"{task.task}: {len({row['id'] for row in folder.rows(task.task)})} of {task.n} examples answered"
 
 
 # ---- tasks and suites -----------------------------------------------------------------------------------------------

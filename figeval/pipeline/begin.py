@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from figeval.backends.models import Model
 from figeval.config import RunConfig
@@ -15,12 +17,17 @@ from figeval.records import provenance
 from figeval.records.folder import RunFolder
 from figeval.records.schema import LineageRecord, ModelRecord, RunRecord, TaskRecord
 from figeval.taskdef import TaskSpec
+from figeval.text import one_line
+
+ELSEWHERE = "choose another --output_path, or begin anew with --fresh"
 
 
 def begin(
     folder: RunFolder, config: RunConfig, model: Model, plans: list[Plan], lineage: LineageRecord | None = None
 ) -> RunRecord:
     """The record to go on with: a new one, or the stored one of the same run.
+
+    With `config.fresh` an earlier run in the folder is put aside into its subfolder `earlier`.
 
     Raises:
         RecordError: the folder holds another run, or data, prompts, route or weights have changed since.
@@ -41,26 +48,39 @@ def begin(
         ),
         provenance=provenance.collect(),
     )
+    if config.fresh:
+        folder.put_aside()
     stored = folder.read()
+    if stored is None and folder.has_rows:
+        raise RecordError(f"{folder.path} has predictions of a run whose run.json is gone; restore it, or {ELSEWHERE}")
     if stored is None:
         fresh.tasks = [_task_record(plan) for plan in plans]
         folder.write(fresh)
         return fresh
-    if config.fresh:
-        raise RecordError(f"{folder.path} holds a run and --fresh deletes nothing; choose another --output_path")
-    _check_same(folder.path, stored, fresh)
+    _check_same(folder.path, stored, fresh, config)
     fresh.started = stored.started
     known = {task.task: task for task in stored.tasks}
     fresh.tasks = [_resumed(folder.path, known.get(plan.name), _task_record(plan)) for plan in plans]
     return fresh
 
 
-def _check_same(path: Path, stored: RunRecord, fresh: RunRecord) -> None:
+def _check_same(path: Path, stored: RunRecord, fresh: RunRecord, config: RunConfig) -> None:
     if stored.identity != fresh.identity:
-        before = f"{stored.config.get('model')} on {','.join(stored.config.get('tasks', []))}"
-        raise RecordError(f"{path} holds another run ({before}); choose another --output_path")
+        what = _told(config.changed(stored.config)) or f"its identity is {stored.identity}, not {fresh.identity}"
+        raise RecordError(f"{path} holds another run ({what}); {ELSEWHERE}")
     if stored.model.fingerprint != fresh.model.fingerprint:
-        raise RecordError(f"{path}: the weights of {fresh.model.name} changed since; choose another --output_path")
+        what = f"{_shown(stored.model.fingerprint)} before, {_shown(fresh.model.fingerprint)} now"
+        raise RecordError(f"{path}: the weights of {fresh.model.name} changed since ({what}); {ELSEWHERE}")
+
+
+def _told(changed: Mapping[str, tuple[Any, Any]]) -> str:
+    """`limit was 20, is 50; seed was 0, is 1`."""
+    return "; ".join(f"{name} was {_shown(old)}, is {_shown(new)}" for name, (old, new) in changed.items())
+
+
+def _shown(value: Any) -> str:
+    """A value of a setting, in short."""
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 32) or "empty"
 
 
 def _task_record(plan: Plan) -> TaskRecord:
@@ -110,7 +130,7 @@ def warnings_of_run(plans: list[Plan], left_out: list[TaskSpec], config: RunConf
         yield f"left out, since such a model cannot answer them: {names}; name one in --tasks to hear why"
 
 
-SAME = ("version", "route", "n", "examples_sha256", "template_sha256", "settings")
+SAME = ("version", "route", "n", "examples_sha256", "template_sha256")
 
 
 def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRecord:
@@ -119,8 +139,15 @@ def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRe
         return fresh
     if stored.extractor != fresh.extractor:
         raise RecordError(f"{path}: the answers to {fresh.task} were read by an older extractor; `figeval rescore` it")
-    changed = [key for key in SAME if getattr(stored, key) != getattr(fresh, key)]
+    changed = {key.removesuffix("_sha256"): (getattr(stored, key), getattr(fresh, key)) for key in SAME}
+    changed |= {
+        f"settings.{key}": (stored.settings.get(key), fresh.settings.get(key))
+        for key in dict.fromkeys((*stored.settings, *fresh.settings))
+    }
+    changed = {key: (old, new) for key, (old, new) in changed.items() if json.dumps(old) != json.dumps(new)}
     if changed:
-        what = " and ".join(key.removesuffix("_sha256") for key in changed)
-        raise RecordError(f"{path}: {what} of {fresh.task} changed since this run began; choose another --output_path")
+        what = " and ".join(changed)
+        raise RecordError(
+            f"{path}: {what} of {fresh.task} changed since this run began ({_told(changed)}); {ELSEWHERE}"
+        )
     return stored.model_copy(update={"warnings": fresh.warnings, "error": None})

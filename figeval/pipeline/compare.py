@@ -9,7 +9,7 @@ from pathlib import Path
 from figeval.errors import RecordError, near
 from figeval.metrics.compare import Comparison, holm, paired
 from figeval.pipeline.stored import Values, seen_ids, stored_metrics, stored_values
-from figeval.records.folder import RunFolder, find_record, read_record
+from figeval.records.folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
 ALL_SEEN = "a model was trained or chosen on these examples, and no test repairs that"
@@ -57,9 +57,7 @@ def compare_runs(path_a: Path, path_b: Path, metric: str = "acc", seed: int = 0)
     Raises:
         RecordError: no run there, no task in common, other examples behind the same task name, no such metric.
     """
-    file_a, file_b = find_record(path_a), find_record(path_b)
-    a, b = read_record(file_a), read_record(file_b)
-    folder_a, folder_b = RunFolder(file_a.parent), RunFolder(file_b.parent)
+    (a, folder_a), (b, folder_b) = read_run(path_a), read_run(path_b)
     tasks_b = {task.task: task for task in b.tasks}
     left_out = dict.fromkeys(tasks_b, "only in B")
     compared = []

@@ -27,7 +27,9 @@ from figeval.errors import FigevalError, ModelError
 from figeval.pipeline.answering import Answering, failed
 from figeval.pipeline.plan import Plan
 from figeval.pipeline.worker import Order
-from figeval.records.folder import RunFolder, cure
+from figeval.records.cures import cure
+from figeval.records.folder import RunFolder, own_folder
+from figeval.records.predictions import is_own
 from figeval.records.schema import RunRecord, TaskRecord
 
 SHARDS, LOGS = "shards", "logs"
@@ -218,7 +220,8 @@ def started(order: Order, environment: dict[str, str], logs: Path) -> Worker:
     name = order.shard.name
     log = logs / f"{name}.log"
     with cure(log):
-        logs.mkdir(exist_ok=True)
+        own_folder(logs).mkdir(exist_ok=True)
+        is_own(log)
         output = log.open("wb")
     with output:
         # -P: no module of the current folder gets in that this process would not import
@@ -249,7 +252,7 @@ def gather(folder: RunFolder, plans: Sequence[Plan]) -> None:
     Raises:
         RecordError: one of them still writes.
     """
-    found = [RunFolder(path) for path in sorted((folder.path / SHARDS).glob("*-of-*"))]
+    found = [RunFolder(own_folder(path)) for path in sorted(own_folder(folder.path / SHARDS).glob("*-of-*"))]
     with ExitStack() as locks:
         for shard in found:
             locks.enter_context(shard.locked())

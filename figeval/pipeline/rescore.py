@@ -21,10 +21,11 @@ from figeval.protocols.extract import VERSION
 from figeval.protocols.orders import as_they_are, folded, seen
 from figeval.protocols.reading import READERS, Reader
 from figeval.protocols.routes import Briefing
-from figeval.records.folder import RunFolder, find_record, read_record
+from figeval.records.folder import RunFolder, read_run
 from figeval.records.rows import prediction_row
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.taskdef.survey import survey
+from figeval.text import one_line
 from figeval.types import JSON, ChoiceExample, Example, Prediction, Reply
 
 
@@ -52,12 +53,11 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
         RecordError: no run there, nothing in it that could be read, or other examples behind a task by now.
         UnknownName: a task of the run is not installed.
     """
-    file = find_record(path)
-    if not any(task.route in READERS for task in read_record(file).tasks):
+    record, folder = read_run(path)
+    if not any(task.route in READERS for task in record.tasks):
         raise RecordError(f"{path} has no answers in words; only {', '.join(READERS)} leave something to read")
-    folder = RunFolder(file.parent)
     with folder.locked():
-        record = read_record(file)
+        record, _ = read_run(path)  # as it is now that nobody else writes
         found = [_reread(task, record, folder, harness) for task in record.tasks if task.route in READERS]
         own_up(record, harness)
         summed_up(record, record.config.get("tasks", ()), harness)
@@ -76,10 +76,15 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     stored = list(folder.rows(task.task))
     read = measures.related(list(reader.rows(stored, variant.examples())), task.settings)
     before, acc_before = _statuses(stored), _accuracy(task)
+    sealed, task.predictions_sha256 = task.predictions_sha256, None
+    if sealed is not None:
+        folder.write(record)  # a kill between the two must not leave a digest of other rows
     folder.replace(task.task, read)
     by = [one.by for one in task.breakdowns]
     sum_up(task, lambda: folder.rows(task.task), measures, strict=variant.task.group is not None, by=by, seed=seed)
     task.extractor = str(VERSION)
+    if task.status == "done":
+        folder.seal(task)
     return Reread(
         task=task.task,
         before=before,
@@ -122,6 +127,8 @@ class _Reader:
         wanted = {row["id"] for row in stored}
         known = {example.id: example for example in examples if example.id in wanted}
         for row in stored:
+            if row["id"] not in known:
+                raise RecordError(f"there is no example {one_line(row['id'], 80)!r}; run the task again")
             example = known[row["id"]]
             prediction = replace(self._prediction(row, example.for_prompt()), truncated=row["truncated"])
             features = self.measures.features(example, prediction)

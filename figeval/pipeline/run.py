@@ -18,7 +18,8 @@ from figeval.pipeline.estimate import announce
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.overlap import mark, rest_of
 from figeval.pipeline.plan import Plan, prepare
-from figeval.pipeline.processes import several, take_in
+from figeval.pipeline.processes import several
+from figeval.pipeline.resume import resume
 from figeval.pipeline.scoring import Baselines, Measures, Respondent, sum_up
 from figeval.pipeline.summary import summed_up
 from figeval.pipeline.trained import described, line_of, own_up, warn_of_helpers
@@ -34,6 +35,7 @@ RUNS = Path("results/runs")
 class Observer(Protocol):
     """Hears how a run goes on: a progress bar, plain lines, or nothing."""
 
+    def resumed(self, folder: Path, kept: int, n: int) -> None: ...  # noqa: D102
     def task_started(self, task: str, n: int, done: int) -> None: ...  # noqa: D102
     def advanced(self, rows: int) -> None: ...  # noqa: D102
     def scoring(self, what: str) -> None: ...  # noqa: D102
@@ -54,7 +56,9 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
         warn_of_helpers(record, plans, line, harness)
         record.warnings = list(warnings_of_run(plans, left_out, config))
         harness.host.each("run_started", lambda _: {"run": record.model_dump()})
-        take_in(folder, plans)
+        kept = resume(folder, record, plans)
+        if kept.rows:
+            observer.resumed(folder.path, kept.rows, kept.examples)
         announce(model, plans, folder)
         alone = Alone(Respondent(model), folder, config.log_samples)
         with nullcontext(alone) if config.processes == 1 else several(config, folder, plans, alone) as answering:
@@ -104,6 +108,7 @@ class _Session:
                 self._predict(plan, task)
                 self._score(plan, task, measures)
                 task.status = "done"
+                self.folder.seal(task)
         except BudgetExhausted:  # what was spent belongs into the record
             self._keep(task)
             raise
@@ -121,8 +126,7 @@ class _Session:
         self.folder.write(self.record)
 
     def _predict(self, plan: Plan, task: TaskRecord) -> None:
-        """Have the predictions computed that are not there yet, and those that failed."""
-        self.folder.drop(plan.name, failed)
+        """Have the predictions computed that are not there yet."""
         answered = sum(1 for _ in self.folder.rows(plan.name))
         self.observer.task_started(plan.name, plan.n, answered)
         if answered < plan.n:
@@ -135,7 +139,7 @@ class _Session:
         mark(self.folder, plan, self.line)
         stored, strict = partial(self.folder.rows, plan.name), plan.task.group is not None
         if measures.collective:
-            self.folder.replace(plan.name, measures.related(list(stored()), task.settings))
+            self._relate(task, measures)
         keys = [key for key in self.config.by if key in plan.available.meta_keys]
         sum_up(task, stored, measures, strict=strict, by=keys, seed=self.config.seed)
         task.warnings.extend(failures(stored()))
@@ -148,6 +152,16 @@ class _Session:
             if task.overlap is not None:
                 task.overlap.baselines = others
             task.baseline_seconds = round(time.monotonic() - began, 3)
+
+    def _relate(self, task: TaskRecord, measures: Measures) -> None:
+        """Give the rows what depends on all of them, if it is not there."""
+        before = list(self.folder.rows(task.task))
+        after = measures.related(before, task.settings)
+        if after != before:
+            if task.predictions_sha256 is not None:  # a kill between the two must not leave a digest of other rows
+                task.predictions_sha256 = None
+                self.folder.write(self.record)
+            self.folder.replace(task.task, after)
 
 
 def failures(rows: Iterable[JSON]) -> Iterator[str]:

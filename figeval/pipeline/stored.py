@@ -10,7 +10,7 @@ from figeval.errors import RecordError, near
 from figeval.metrics.catalogue import Metric
 from figeval.pipeline.scoring import Measures, breakdown
 from figeval.pipeline.trained import without_intervals
-from figeval.records.folder import RunFolder, find_record, read_record
+from figeval.records.folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 from figeval.registry import Registry
 
@@ -55,8 +55,7 @@ def with_breakdown(path: Path, key: str, metrics: Registry[Metric]) -> RunRecord
         RecordError: no run there, or none of its tasks has the column.
         UnknownName: a metric that the run was scored with is not installed.
     """
-    file = find_record(path)
-    record, folder = read_record(file), RunFolder(file.parent)
+    record, folder = read_run(path)
     seed = int(record.config.get("seed", 0))
     for task in record.tasks:
         found = breakdown(key, folder.rows(task.task), _measures(folder, task, metrics), seed)

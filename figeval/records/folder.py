@@ -1,27 +1,40 @@
 """The folder of a run: `run.json` and `predictions/<task>.jsonl`, written so that a kill at any moment loses nothing.
 
 Predictions are appended a line at a time and flushed; `run.json` is replaced atomically. A line cut short by a kill
-is dropped when the run goes on.
+is dropped when the run goes on. When a task is finished its record gets the sha256 of its predictions, and whoever
+reads the task later first compares the two. The order of writing is rows, then record; before the rows of a finished
+task change, the record is written without the sha256.
 """
 
 from __future__ import annotations
 
-import errno
-import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
+from figeval.atomic import replace_text
 from figeval.errors import RecordError
+from figeval.jsonfile import read_json
 from figeval.locking import alone
-from figeval.records.schema import SCHEMA_VERSION, RunRecord
+from figeval.records.cures import cure
+from figeval.records.predictions import (
+    Place,
+    PredictionWriter,
+    appended,
+    indexed,
+    is_own,
+    replaced,
+    rewrite,
+    sha256_of,
+)
+from figeval.records.schema import SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
+from figeval.text import cleaned, one_line, valid
 from figeval.types import JSON
-
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class RunFolder:
@@ -32,8 +45,14 @@ class RunFolder:
         self.run_file = path / "run.json"
 
     def predictions_file(self, task: str) -> Path:
-        """Where the predictions of a task lie."""
-        return self.path / "predictions" / f"{task}.jsonl"
+        """Where the predictions of a task lie.
+
+        Raises:
+            RecordError: the name would lead out of the folder, or `predictions` is a link to somewhere else.
+        """
+        if TASK_NAME.fullmatch(task) is None:
+            raise RecordError(f"{self.path}: {one_line(task, 80)!r} is no name of a task")
+        return own_folder(self.path / "predictions") / f"{task}.jsonl"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -42,11 +61,13 @@ class RunFolder:
         Raises:
             RecordError: the folder cannot be written, or another process writes it.
         """
+        lock = self.path / ".lock"
         with cure(self.path):
             self.predictions_file("x").parent.mkdir(parents=True, exist_ok=True)
-            (self.path / ".lock").touch()  # no room, no permission: told as such
+            if not is_own(lock):
+                lock.touch()  # no room, no permission: told as such
         refusal = RecordError(f"{self.path}: another figeval run is writing here; wait for it")
-        with alone(self.path / ".lock", refusal):
+        with alone(lock, refusal):
             yield
 
     def read(self) -> RunRecord | None:
@@ -57,19 +78,82 @@ class RunFolder:
 
     def write(self, record: RunRecord) -> None:
         """Replace `run.json` atomically."""
-        draft = self.run_file.with_suffix(".json.part")
+        try:
+            text = record.model_dump_json(indent=1)
+        except ValueError:  # what a model says of itself may hold half a surrogate pair, which no file does
+            text = RunRecord.model_validate(cleaned(record.model_dump(), valid)).model_dump_json(indent=1)
         with cure(self.run_file):
-            draft.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
-            draft.replace(self.run_file)
+            replace_text(self.run_file, text + "\n")
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there are predictions, merged or not."""
+        return any(self.path.glob("predictions/*.jsonl")) or any(self.path.glob("shards/*/predictions/*.jsonl"))
+
+    def put_aside(self) -> None:
+        """Move an earlier run to `earlier/<when it began>-<identity>/`, where it can be read as before.
+
+        `run.json` goes last, so that after a kill the next call finishes the move.
+
+        Raises:
+            RecordError: it cannot be moved, or there is something that is no record of a run.
+        """
+        record = self.read()
+        if record is None and not self.has_rows:
+            return
+        name = "unknown" if record is None else f"{record.started}-{record.identity}"
+        place = own_folder(self.path / "earlier") / re.sub(r"[^0-9A-Za-z-]", "", name)[:40]
+        while (place / "run.json").exists():
+            place = place.with_name(f"{place.name}-again")
+        with cure(place):
+            place.mkdir(parents=True, exist_ok=True)
+            for name in ("predictions", "shards", "logs", "run.json"):
+                if (self.path / name).exists() and not (place / name).exists():
+                    (self.path / name).rename(place / name)
+            self.predictions_file("x").parent.mkdir(exist_ok=True)
 
     def rows(self, task: str) -> Iterator[JSON]:
         """The stored predictions of a task, one at a time; a last line cut short is left out.
 
         Raises:
-            RecordError: a whole line is no JSON object.
+            RecordError: a line is no prediction, or two are about the same example.
         """
-        for row, _ in indexed(self.predictions_file(task)):
+        file = self.predictions_file(task)
+        seen: set[str] = set()
+        for row, _ in indexed(file):
+            if row["id"] in seen:
+                raise RecordError(
+                    f"{file} has two rows for {one_line(row['id'], 80)!r}; delete one of them, or go on with the run, "
+                    "which keeps the first and asks again about examples that have none"
+                )
+            seen.add(row["id"])
             yield row
+
+    def seal(self, task: TaskRecord) -> None:
+        """Put the digest of a task's predictions into its record: it is finished, and they are on the disk."""
+        file = self.predictions_file(task.task)
+        with cure(file), file.open("rb") as stream:
+            os.fsync(stream.fileno())
+        task.predictions_sha256 = sha256_of(file)
+
+    def check(self, task: TaskRecord) -> None:
+        """Compare the predictions of a finished task with what they were when it was scored.
+
+        Records before 1.4 have no digest, and records may be passed on without predictions: neither is refused.
+
+        Raises:
+            RecordError: the predictions have been changed since.
+        """
+        file = self.predictions_file(task.task)
+        if task.predictions_sha256 is None or not is_own(file):
+            return
+        found = sha256_of(file)
+        if found != task.predictions_sha256:
+            raise RecordError(
+                f"{file} has been changed since {task.task} was scored (its sha256 is "
+                f"{found:.8}…, not {task.predictions_sha256:.8}…); restore it, or move it away and run the same "
+                "command again, which asks its examples anew"
+            )
 
     def drop(self, task: str, unwanted: Callable[[JSON], bool]) -> int:
         """Take rows out, atomically: they are to be computed anew. How many there were."""
@@ -86,25 +170,25 @@ class RunFolder:
 
     def replace(self, task: str, rows: Iterable[JSON]) -> None:
         """Put other rows in the place of the stored ones, atomically."""
-        file = self.predictions_file(task)
-        with replacing(file) as stream:
-            writer = PredictionWriter(stream, file)
+        with replaced(self.predictions_file(task)) as writer:
             for row in rows:
                 writer.write(row)
 
     def arrange(self, task: str, ids: Iterable[str], others: Sequence[RunFolder] = ()) -> int:
         """Put rows into the order of these ids, if they are not: what came later by a detour goes where it belongs.
 
-        Rows that only the `others` have are taken in. Each id has one row in the end; how many there are then.
+        Rows that only the `others` have are taken in. Each id has one row in the end, the first one found, and rows
+        with other ids have no place; how many there are then.
         """
-        wanted = {name: rank for rank, name in enumerate(ids)}
         found: dict[str, Place] = {}
+        rows = 0
         for folder in (self, *others):
             for row, place in indexed(folder.predictions_file(task)):
                 found.setdefault(row["id"], place)
-        ranked = sorted(found, key=lambda name: wanted.get(name, len(wanted)))
+                rows += 1
+        ranked = [name for name in ids if name in found]
         file = self.predictions_file(task)
-        if ranked != list(found) or any(place.file != file for place in found.values()):
+        if len(ranked) != rows or ranked != list(found) or any(place.file != file for place in found.values()):
             rewrite(file, [found[name] for name in ranked])
         return len(ranked)
 
@@ -115,121 +199,20 @@ class RunFolder:
         Raises:
             RecordError: no room or no permission; what was written stays.
         """
-        file = self.predictions_file(task)
-        with cure(file):
-            drop_torn_line(file)
-            stream = file.open("ab", buffering=0)
-        with stream:
-            yield PredictionWriter(stream, file)
+        with appended(self.predictions_file(task)) as writer:
+            yield writer
 
 
-class PredictionWriter:
-    """Appends prediction rows, each handed to the operating system at once."""
-
-    def __init__(self, stream: IO[bytes], file: Path) -> None:
-        self._stream = stream
-        self._file = file
-
-    def write(self, row: JSON) -> None:
-        """Append one row. Raises `RecordError` when there is no room; a half-written line is dropped on resume."""
-        text = json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
-        line = text.encode("utf-8", "backslashreplace")  # half a surrogate pair becomes JSON's own \ud800
-        with cure(self._file):
-            while line:  # an unbuffered write may take only a part
-                line = line[self._stream.write(line) :]
-
-
-def parsed(line: bytes, file: Path, number: int) -> JSON:
-    """One line of a predictions file."""
-    try:
-        row = json.loads(line)
-    except ValueError as error:  # neither UTF-8 nor JSON
-        raise RecordError(f"{file}, line {number}, is damaged ({error}); delete the file and run again") from error
-    if not isinstance(row, dict) or "id" not in row:
-        raise RecordError(f"{file}, line {number}, is no prediction; delete the file and run again")
-    return row
-
-
-class Place(NamedTuple):
-    """Where a line is; `begin` and `length` are in bytes."""
-
-    file: Path
-    begin: int
-    length: int
-
-
-def indexed(file: Path) -> Iterator[tuple[JSON, Place]]:
-    """The whole lines of a predictions file and where they are: memory does not grow with their length."""
-    if not file.exists():
-        return
-    begin = 0
-    with file.open("rb") as lines:  # bytes: a cut may go through a character
-        for number, line in enumerate(lines, start=1):
-            if line.endswith(b"\n"):
-                yield parsed(line, file, number), Place(file, begin, len(line))
-            begin += len(line)
-
-
-def rewrite(file: Path, places: Sequence[Place]) -> None:
-    """Replace a predictions file, atomically, by these lines of itself and of others."""
-    with ExitStack() as opened, replacing(file) as new:
-        old = {source: opened.enter_context(source.open("rb")) for source in {place.file for place in places}}
-        for place in places:
-            old[place.file].seek(place.begin)
-            new.write(old[place.file].read(place.length))
-
-
-@contextmanager
-def replacing(file: Path) -> Iterator[IO[bytes]]:
-    """A stream whose content takes the place of a predictions file, at once or not at all."""
-    draft = file.with_suffix(".jsonl.part")
-    with cure(file):
-        with draft.open("wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())  # other copies of these lines may be deleted next
-        draft.replace(file)
-
-
-def drop_torn_line(file: Path) -> None:
-    """Cut a file back to its last line feed."""
-    if not file.exists():
-        return
-    with file.open("rb+") as stream:
-        size = end = stream.seek(0, 2)
-        while end > 0:
-            begin = max(0, end - 65536)
-            stream.seek(begin)
-            position = stream.read(end - begin).rfind(b"\n")
-            if position >= 0:
-                end = begin + position + 1
-                break
-            end = begin
-        if end < size:
-            stream.truncate(end)
-
-
-@contextmanager
-def cure(path: Path, option: str = "--output_path") -> Iterator[None]:
-    """Turn the operating system's refusals into one line with a cure; `option` is the flag that names the place."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            message = f"no room left for {path}; what was written is kept: free some space and run the same command"
-        else:
-            message = f"cannot write {path} ({error.strerror or error}); choose another place with {option}"
-        raise RecordError(message) from error
+def own_folder(path: Path) -> Path:
+    """A folder within a run's folder. Raises `RecordError` if it is a link to somewhere else."""
+    if path.is_symlink():
+        raise RecordError(f"{path} is a symbolic link, which figeval does not follow in a run's folder; move it away")
+    return path
 
 
 def read_record(file: Path) -> RunRecord:
     """A `run.json`. Raises `RecordError` when it is missing, of another version, or no record."""
-    try:
-        content: Any = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecordError(f"cannot read {file} ({error.strerror}); give the folder of a run") from error
-    except ValueError as error:
-        raise RecordError(f"{file} is no JSON ({error}); it was not written by figeval") from error
+    content: Any = cleaned(read_json(file, RecordError, cure="give the folder of a run that figeval wrote"))
     version = content.get("schema_version") if isinstance(content, dict) else None
     if str(version).partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
         raise RecordError(f"{file} has schema version {version}, this figeval reads {SCHEMA_VERSION}")
@@ -244,3 +227,16 @@ def read_record(file: Path) -> RunRecord:
 def find_record(path: Path) -> Path:
     """The `run.json` that a path means: the file itself or the folder that holds it."""
     return path / "run.json" if path.is_dir() else path
+
+
+def read_run(path: Path) -> tuple[RunRecord, RunFolder]:
+    """The record of a run and its folder, for whoever reads its finished tasks; `path` is either of the two.
+
+    Raises:
+        RecordError: there is no record, or the predictions of a finished task have been changed since.
+    """
+    file = find_record(path)
+    record, folder = read_record(file), RunFolder(file.parent)
+    for task in record.tasks:
+        folder.check(task)
+    return record, folder

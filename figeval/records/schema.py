@@ -7,16 +7,22 @@ A file of another major version is refused with a message, never guessed at. The
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from figeval.types import Finish, Status
 
 # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
-# 1.4: examples that the model was trained on or chosen on, gold answers that are all one label, hidden or absent
+# 1.4: examples that the model was trained on or chosen on, gold answers that are all one label, hidden or absent;
+# sha256 of the predictions
 SCHEMA_VERSION = "1.4"
+
+# Part of a file's name, so neither a separator, nor a control character, nor hidden, nor longer than file systems take.
+TASK_NAME = re.compile(r"[^./\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]{0,199}")
+
 
 Role = Literal["trained", "chosen"]
 CHOSEN_ON_TEST = "none: chosen on test"  # the interval of a maximum over checkpoints, where its examples are not known
@@ -29,6 +35,12 @@ class Stored(BaseModel):
     """A part of what is stored. Unknown keys are refused, so that a typo never passes for a fact."""
 
     model_config = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
+
+
+def _task_name(name: str) -> str:
+    if TASK_NAME.fullmatch(name) is None:
+        raise ValueError(f"{name!r} is no name of a task")
+    return name
 
 
 class ScoreRecord(Stored):
@@ -92,7 +104,9 @@ class OverlapRecord(Stored):
 class TaskRecord(Stored):
     """One task: how it was put to the model and what came of it."""
 
-    task: str = Field(description="its name; a further prompt or a probe of it is called task@variant")
+    task: Annotated[str, AfterValidator(_task_name)] = Field(
+        description="its name; a further prompt or a probe of it is called task@variant"
+    )
     kind: Literal["task", "prompt", "probe"] = Field(default="task", description="only a task enters macro means")
     of: str | None = Field(default=None, description="the task that this is a prompt or a probe of")
     variant: str | None = Field(default=None, description="the name of that prompt or probe")
@@ -119,6 +133,9 @@ class TaskRecord(Stored):
     extractor: str | None = Field(default=None, description="version of what read the answers in words")
     settings: dict[str, Any] = Field(default={}, description="labels, threshold, verbalizer, few-shot examples")
     predictions: str = Field(description="file with one line per example, relative to run.json")
+    predictions_sha256: str | None = Field(
+        default=None, description="of that file when the task was finished; null while it is not, and before 1.4"
+    )
     seconds: float = Field(default=0.0, description="wall time of the model and its scoring, over all sessions")
     baseline_seconds: float = 0.0
     peak_memory_mb: float = Field(default=0.0, description="resident memory of the process at its highest, MiB")
@@ -224,7 +241,7 @@ class PartRow(Stored):
 
 
 class PredictionRow(Stored):
-    """One line of `predictions/<task>.jsonl`: what the model answered to one example."""
+    """One line of `predictions/<task>.jsonl`: what the model answered to one example. Each id has one line."""
 
     id: str
     status: Status

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from figeval.atomic import replace_text
 from figeval.errors import RecordError
 from figeval.jsonfile import read_model
-from figeval.records.folder import find_record, read_record
+from figeval.records.folder import read_run
 from figeval.records.schema import CHOSEN_ON_TEST, SEEN, MacroRecord, Role, RunRecord, ScoreRecord, Stored, TaskRecord
 
 SEEDS, GRID = "seeds.json", "grid.json"
@@ -97,11 +97,11 @@ def run_or_mean(path: Path) -> RunRecord:
     """
     file = path / SEEDS if path.is_dir() else path
     if file.name != SEEDS or not file.is_file():
-        return read_record(find_record(path))
+        return read_run(path)[0]
     record = read(SeedsRecord, file)
     if not record.runs:
         raise RecordError(f"{file} has no runs; train with --evaluate")
-    return mean_of(record, [read_record(find_record(file.parent / run)) for run in record.runs.values()])
+    return mean_of(record, [read_run(file.parent / run)[0] for run in record.runs.values()])
 
 
 def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from figeval.records.schema import TaskRecord
+from figeval.report.grid import say
 
 
 class Lines:
@@ -19,6 +21,10 @@ class Lines:
     def live(self) -> AbstractContextManager[Any]:
         """Nothing to keep open."""
         return nullcontext()
+
+    def resumed(self, folder: Path, kept: int, n: int) -> None:
+        """Say what is kept of an earlier session."""
+        self._say(continuing(folder, kept, n))
 
     def task_started(self, task: str, n: int, done: int) -> None:
         """Name the task."""
@@ -68,6 +74,10 @@ class Bar:
         """The display, shown while the context is open."""
         return self._progress
 
+    def resumed(self, folder: Path, kept: int, n: int) -> None:
+        """Say above the bars what is kept of an earlier session."""
+        say(self._progress.console, continuing(folder, kept, n))
+
     def task_started(self, task: str, n: int, done: int) -> None:
         """Open a bar."""
         self._began, self._since = time.monotonic(), 0
@@ -87,6 +97,11 @@ class Bar:
         """Leave the bar with its time."""
         outcome = f"{task.seconds:.1f} s" if task.status == "done" else "FAILED"
         self._progress.update(self._current, rate=outcome)
+
+
+def continuing(folder: Path, kept: int, n: int) -> str:
+    """`continuing, 624 of 1000 answers kept in results/nli`."""
+    return f"continuing, {kept} of {n} answers kept in {folder}"
 
 
 def progress_on(console: Any) -> Bar | Lines:

@@ -50,6 +50,9 @@ class Heard:
     events: list = field(default_factory=list)
     stop_after: int | None = None
 
+    def resumed(self, folder, kept, n):
+        self.events.append(("resumed", kept, n))
+
     def task_started(self, task, n, done):
         self.events.append(("started", task, n, done))
 

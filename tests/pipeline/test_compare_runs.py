@@ -11,7 +11,7 @@ from figeval.errors import RecordError
 from figeval.metrics.compare import holm, mcnemar
 from figeval.pipeline.compare import compare_runs
 from figeval.records.folder import RunFolder
-from tests.runs import run, task
+from tests.runs import row, run, task
 
 Answers = dict[str, float | list[float] | None]
 
@@ -26,7 +26,7 @@ def written(folder: Path, answers: dict[str, Answers], clusters: dict[str, str] 
             for identity, value in values.items():
                 metrics = {} if value is None else {"acc": value}
                 cluster = (clusters or {}).get(identity)
-                writer.write({"id": identity, "metrics": metrics, "cluster": cluster, "meta": {}})
+                writer.write(row(identity, metrics=metrics, cluster=cluster))
     return folder
 
 

@@ -44,7 +44,7 @@ def test_a_run_killed_half_way_goes_on_and_ends_as_an_undisturbed_one(workshop):
     workshop.backend = Closeness()
     observer = Heard()
     resumed = workshop.run(observer=observer)
-    assert observer.events[0] == ("started", "t", 200, 64)
+    assert observer.events[:2] == [("resumed", 64, 200), ("started", "t", 200, 64)]
     assert len(workshop.backend.asked) == 3 * (200 - 64)
     ids = [row["id"] for row in workshop.rows()]
     assert ids == [f"t{i}" for i in range(200)]
@@ -58,9 +58,11 @@ def test_a_run_killed_half_way_goes_on_and_ends_as_an_undisturbed_one(workshop):
 
 def test_a_line_cut_short_is_dropped_and_computed_again(workshop):
     write_task(workshop.folder, "t", 10)
-    workshop.run()
+    with pytest.raises(KeyboardInterrupt):
+        workshop.run(observer=Heard(stop_after=10))
     file = workshop.path / "run" / "predictions" / "t.jsonl"
     whole = file.read_bytes()
+    assert whole.count(b"\n") == 10
     file.write_bytes(whole[:-20])
     workshop.run()
     assert file.read_bytes() == whole
@@ -192,10 +194,10 @@ def test_no_weights_are_touched_before_all_data_is_known_to_be_good(workshop):
 def test_a_folder_of_another_run(workshop):
     write_task(workshop.folder, "t")
     workshop.run()
-    with pytest.raises(RecordError, match=r"holds another run \(model on t\); choose another --output_path"):
-        workshop.run(seed=1)
-    with pytest.raises(RecordError, match="--fresh deletes nothing"):
-        workshop.run(fresh=True)
+    with pytest.raises(
+        RecordError, match=r"another run \(limit was null, is 5; seed was 0, is 1\); choose"
+    ):
+        workshop.run(seed=1, limit=5)
 
 
 def test_data_that_changed_under_a_run(workshop):

@@ -12,7 +12,7 @@ from figeval.errors import RecordError, UnknownName
 from figeval.metrics.catalogue import load_metrics
 from figeval.pipeline.stored import stored_metrics, stored_values, with_breakdown
 from figeval.records.folder import RunFolder, read_record
-from tests.runs import finished
+from tests.runs import finished, row
 
 TASKS = ("mini_pairs", "mini_retrieval")
 
@@ -52,8 +52,11 @@ def test_an_unknown_column_has_near_names(folder: Path) -> None:
 def test_a_metric_that_is_not_installed_is_named(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "run"
     (other / "predictions").mkdir(parents=True)
-    (other / "run.json").write_bytes((folder / "run.json").read_bytes())
-    row = {"id": "1", "metrics": {"acme_margin": 0.5}, "meta": {"figure": "idiom"}, "cluster": None}
-    (other / "predictions/mini_pairs.jsonl").write_text(json.dumps(row) + "\n")
+    record = read_record(folder / "run.json")
+    for task in record.tasks:
+        task.predictions_sha256 = None  # as before 1.4
+    RunFolder(other).write(record)
+    line = row("1", metrics={"acme_margin": 0.5}, meta={"figure": "idiom"})
+    (other / "predictions/mini_pairs.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(UnknownName, match="unknown metric 'acme_margin'"):
         with_breakdown(other, "figure", load_metrics(plugins.host()))

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from figeval.errors import RecordError
 from figeval.records.folder import RunFolder, find_record, read_record
 from figeval.records.schema import ModelRecord, RunRecord
+from figeval.text import cleaned, valid
+from tests.runs import row
 
 RECORD = RunRecord(
     identity="0123abcd",
@@ -26,7 +28,11 @@ RECORD = RunRecord(
     provenance={},
 )
 TEXTS = st.text() | st.sampled_from(["谚语", "a\nb\r\n\u2028\x85c", "\ud800", '"\\', "\x00", "😀" * 40])
-ROWS = st.lists(st.fixed_dictionaries({"id": TEXTS, "metrics": st.dictionaries(TEXTS, st.floats(0, 1))}), max_size=6)
+ROWS = st.lists(
+    st.builds(lambda name, metrics: row(name, metrics=metrics), TEXTS, st.dictionaries(TEXTS, st.floats(0, 1))),
+    max_size=6,
+    unique_by=lambda one: one["id"],
+)
 
 
 def write(folder: RunFolder, rows: list[dict]) -> None:
@@ -43,7 +49,7 @@ def write(folder: RunFolder, rows: list[dict]) -> None:
 def test_rows_come_back_as_they_were_written(rows: list[dict], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     write(folder, rows)
-    assert list(folder.rows("t")) == rows
+    assert list(folder.rows("t")) == cleaned(rows, valid)
 
 
 @given(rows=ROWS, more=ROWS, data=st.data())
@@ -56,18 +62,19 @@ def test_a_cut_anywhere_keeps_the_whole_lines_and_goes_on_after_them(
     content = file.read_bytes()
     cut = data.draw(st.integers(0, len(content)))
     file.write_bytes(content[:cut])
-    whole = content[:cut].count(b"\n")
-    assert list(folder.rows("t")) == rows[:whole]
-    write(folder, more)
-    assert list(folder.rows("t")) == rows[:whole] + more
+    kept = cleaned(rows, valid)[: content[:cut].count(b"\n")]
+    assert list(folder.rows("t")) == kept
+    others = [one for one in cleaned(more, valid) if one["id"] not in {row["id"] for row in kept}]
+    write(folder, others)
+    assert list(folder.rows("t")) == kept + others
 
 
 def test_a_torn_line_longer_than_a_block_is_dropped(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    write(folder, [{"id": "1"}])
+    write(folder, [row("1")])
     with folder.predictions_file("t").open("ab") as stream:
         stream.write(b"x" * 200_000)
-    write(folder, [{"id": "2"}])
+    write(folder, [row("2")])
     assert [row["id"] for row in folder.rows("t")] == ["1", "2"]
 
 
@@ -78,21 +85,21 @@ def test_a_task_without_predictions_has_no_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", [b"{broken}\n", b"\xff\xfe\n", b"[1, 2]\n", b"{}\n", b"\x00\x00\n"])
 def test_a_damaged_line_is_named(line: bytes, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    write(folder, [{"id": "1"}])
+    write(folder, [row("1")])
     with folder.predictions_file("t").open("ab") as stream:
         stream.write(line)
-    with pytest.raises(RecordError, match=r"t\.jsonl, line 2, .*delete the file"):
+    with pytest.raises(RecordError, match=r"t\.jsonl, line 2, is no prediction .*delete that line"):
         list(folder.rows("t"))
 
 
 def test_what_json_does_not_know_is_never_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        write(RunFolder(tmp_path), [{"id": "1", "metrics": {"acc": float("nan")}}])
+        write(RunFolder(tmp_path), [row("1", metrics={"acc": float("nan")})])
 
 
 def test_rows_are_taken_out_and_the_others_stay_as_they_are(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    rows = [{"id": str(number), "status": "error" if number % 3 else "ok", "raw": "…\n"} for number in range(7)]
+    rows = [row(str(number), status="error" if number % 3 else "ok", raw="…\n") for number in range(7)]
     assert folder.drop("t", lambda row: True) == 0  # no file
     write(folder, rows)
     file = folder.predictions_file("t")
@@ -108,7 +115,7 @@ def test_rows_are_taken_out_and_the_others_stay_as_they_are(tmp_path: Path) -> N
 def test_rows_are_put_in_order(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.arrange("t", ["1"])  # no file
-    write(folder, [{"id": name} for name in "24531"])
+    write(folder, [row(name) for name in "24531"])
     folder.arrange("t", "12345")
     assert [row["id"] for row in folder.rows("t")] == list("12345")
     before = folder.predictions_file("t").stat().st_ino
@@ -118,18 +125,18 @@ def test_rows_are_put_in_order(tmp_path: Path) -> None:
 
 def test_rows_of_other_folders_are_taken_in_once(tmp_path: Path) -> None:
     own, *others = (RunFolder(tmp_path / name) for name in "abc")
-    write(own, [{"id": "3", "of": "a"}])
-    write(others[0], [{"id": "2", "of": "b"}, {"id": "4", "of": "b"}])
-    write(others[1], [{"id": "1", "of": "c"}, {"id": "3", "of": "c"}])
+    write(own, [row("3", cluster="a")])
+    write(others[0], [row("2", cluster="b"), row("4", cluster="b")])
+    write(others[1], [row("1", cluster="c"), row("3", cluster="c")])
     with others[0].predictions_file("t").open("a") as file:
         file.write('{"id": "5", "of')
     assert own.arrange("t", "12345", others) == 4
-    assert [(row["id"], row["of"]) for row in own.rows("t")] == [("1", "c"), ("2", "b"), ("3", "a"), ("4", "b")]
+    assert [(row["id"], row["cluster"]) for row in own.rows("t")] == [("1", "c"), ("2", "b"), ("3", "a"), ("4", "b")]
 
 
 def test_no_room_for_a_smaller_file_leaves_the_larger_one(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    write(folder, [{"id": "1"}, {"id": "2"}])
+    write(folder, [row("1"), row("2")])
     draft = folder.predictions_file("t").with_suffix(".jsonl.part")
     draft.mkdir()  # the draft cannot be written
     with pytest.raises(RecordError, match="choose another place"):
@@ -145,7 +152,8 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 folder = RunFolder(Path(sys.argv[1]))
 with folder.locked(), folder.appending("t") as writer:
     for number in range(1000):
-        writer.write({"id": str(number), "filler": "x" * 90})
+        row = {"id": str(number), "status": "ok", "pred": 0, "gold": 0, "tied": 1, "truncated": False, "metrics": {}}
+        writer.write({**row, "cluster": None, "group": None, "meta": {}})
 """
 
 
@@ -157,7 +165,7 @@ def test_a_full_disk_keeps_what_was_written(tmp_path: Path) -> None:
     kept = [row["id"] for row in folder.rows("t")]
     assert kept == [str(number) for number in range(len(kept))]
     assert 30 < len(kept) < 50
-    write(folder, [{"id": "next"}])
+    write(folder, [row("next")])
     assert [row["id"] for row in folder.rows("t")] == [*kept, "next"]
 
 

@@ -99,7 +99,7 @@ def test_the_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
     before = (tmp_path / "run/run.json").read_bytes()
     arguments = ("run", "--tasks", "mini_fables", "--model", "random", "--output_path", "run")
     refused = figeval(*arguments, cwd=tmp_path, code=2)
-    assert "run holds another run (overlap on mini_fables); choose another --output_path" in refused.stderr
+    assert "run holds another run (model was overlap, is random); choose another --output_path" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
     assert (tmp_path / "run/run.json").read_bytes() == before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from figeval.config import RunConfig
@@ -51,6 +52,9 @@ def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:
 
 class Unheard:
     """An observer of a run that nobody watches."""
+
+    def resumed(self, folder: Path, kept: int, n: int) -> None:
+        """Nothing."""
 
     def task_started(self, task: str, n: int, done: int) -> None:
         """Nothing."""

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from figeval.records.folder import cure
+from figeval.records.cures import cure
 from figeval.records.provenance import installed
 from figeval.types import JSON
 

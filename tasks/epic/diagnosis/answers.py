@@ -11,7 +11,7 @@ from typing import Any
 from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.errors import DataError, RecordError, near
-from figeval.records.folder import RunFolder, find_record, read_record
+from figeval.records.folder import RunFolder, find_record, read_run
 from figeval.records.schema import RunRecord
 from figeval.types import JSON
 
@@ -65,7 +65,7 @@ def known_tasks(record: RunRecord) -> list[str]:
 
 def open_run(path: Path) -> RunRecord:
     """The record of a run. Raises `RecordError` if there is none, or none of its tasks can be diagnosed."""
-    record = read_record(find_record(path))
+    record, _ = read_run(path)
     if not known_tasks(record):
         has = ", ".join(task.task for task in record.tasks) or "no task"
         raise RecordError(f"{path} has nothing to diagnose: it has {has}, not one of {', '.join(ROWS)}")

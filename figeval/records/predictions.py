@@ -1,0 +1,176 @@
+"""One `predictions/<task>.jsonl`: lines appended, checked when they are read, and replaced as a whole.
+
+A run's folder may come from somebody else. So no link in it is followed, and every line has to be a row of
+`PredictionRow` whose id no earlier line has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+from figeval.atomic import replacing
+from figeval.errors import RecordError
+from figeval.jsonfile import parse_json
+from figeval.records.cures import cure
+from figeval.records.schema import PredictionRow
+from figeval.text import cleaned, one_line, valid
+from figeval.types import JSON
+
+MAX_BYTES = 1 << 26  # of a line
+HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half a surrogate pair
+
+
+class PredictionWriter:
+    """Appends prediction rows, each handed to the operating system at once."""
+
+    def __init__(self, stream: IO[bytes], file: Path) -> None:
+        self._stream = stream
+        self._file = file
+
+    def write(self, row: JSON) -> None:
+        """Append one row; half a surrogate pair becomes U+FFFD.
+
+        Raises:
+            RecordError: there is no room; a half-written line is dropped on resume.
+        """
+        line = valid(encoded(row)).encode("utf-8")
+        with cure(self._file):
+            while line:  # an unbuffered write may take only a part
+                line = line[self._stream.write(line) :]
+
+
+def encoded(row: JSON) -> str:
+    """A row as a line of text."""
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+class Place(NamedTuple):
+    """Where a line is; `begin` and `length` are in bytes."""
+
+    file: Path
+    begin: int
+    length: int
+
+
+def indexed(file: Path) -> Iterator[tuple[JSON, Place]]:
+    """The whole lines of a predictions file and where they are: memory does not grow with their length.
+
+    Raises:
+        RecordError: a whole line is no prediction, or the file is a link or something else that is no file.
+    """
+    if not is_own(file):
+        return
+    begin = 0
+    with file.open("rb") as stream:  # bytes: a cut may go through a character
+        for number, line in enumerate(iter(partial(stream.readline, MAX_BYTES), b""), start=1):
+            if len(line) == MAX_BYTES:
+                raise RecordError(f"{file}, line {number}, is larger than {MAX_BYTES:,} bytes; delete that line")
+            if line.endswith(b"\n"):
+                yield parsed(line, file, number), Place(file, begin, len(line))
+            begin += len(line)
+
+
+def parsed(line: bytes, file: Path, number: int) -> JSON:
+    """One line of a predictions file. Raises `RecordError` if it is no `PredictionRow`."""
+    try:
+        if HALF.search(line) is not None:  # which no UTF-8 holds: written by a figeval before 0.2, or by somebody else
+            line = encoded(cleaned(parse_json(line), valid)).encode("utf-8")
+        adapter().validate_json(line, strict=True)
+        row: JSON = parse_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        why = f"{place}: {first['msg']}" if place else str(first["msg"])
+    except ValueError as error:
+        why = str(error)
+    else:
+        return row
+    raise RecordError(
+        f"{file}, line {number}, is no prediction ({one_line(why, 200)}); delete that line: the same command asks anew"
+    )
+
+
+@lru_cache(maxsize=1)
+def adapter() -> TypeAdapter[Any]:
+    """What checks a row. Built once, when the first row is read."""
+    return TypeAdapter(PredictionRow)
+
+
+def is_own(file: Path) -> bool:
+    """Whether a file is there. Raises `RecordError` for a link, a pipe or a device, which lead out of the folder."""
+    try:
+        mode = file.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise RecordError(f"cannot read {file} ({error.strerror})") from error
+    if not stat.S_ISREG(mode):
+        what = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
+        raise RecordError(f"{file} is {what}, which figeval does not follow in a run's folder; put a copy there")
+    return True
+
+
+def sha256_of(file: Path) -> str:
+    """The sha256 of a file that is there. Raises `RecordError` if it cannot be read."""
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise RecordError(f"cannot read {file} ({error.strerror})") from error
+
+
+def rewrite(file: Path, places: Sequence[Place]) -> None:
+    """Replace a predictions file, atomically, by these lines of itself and of others."""
+    with ExitStack() as opened, cure(file), replacing(file) as new:
+        old = {source: opened.enter_context(source.open("rb")) for source in {place.file for place in places}}
+        for place in places:
+            old[place.file].seek(place.begin)
+            new.write(old[place.file].read(place.length))
+
+
+@contextmanager
+def replaced(file: Path) -> Iterator[PredictionWriter]:
+    """A writer of rows that take the place of those in a file, at once or not at all."""
+    with cure(file), replacing(file) as stream:
+        yield PredictionWriter(stream, file)
+
+
+@contextmanager
+def appended(file: Path) -> Iterator[PredictionWriter]:
+    """A writer that goes on after the last whole line.
+
+    Raises:
+        RecordError: no room or no permission; what was written stays.
+    """
+    with cure(file):
+        if is_own(file):
+            drop_torn_line(file)
+        stream = file.open("ab", buffering=0)
+    with stream:
+        yield PredictionWriter(stream, file)
+
+
+def drop_torn_line(file: Path) -> None:
+    """Cut a file back to its last line feed."""
+    with file.open("rb+") as stream:
+        size = end = stream.seek(0, 2)
+        while end > 0:
+            begin = max(0, end - 65536)
+            stream.seek(begin)
+            position = stream.read(end - begin).rfind(b"\n")
+            if position >= 0:
+                end = begin + position + 1
+                break
+            end = begin
+        if end < size:
+            stream.truncate(end)

@@ -1,0 +1,73 @@
+"""Text from outside, made harmless: where it comes in, and where it goes out to a terminal.
+
+Servers, models and the records of others may send what no file can hold (half a surrogate pair) and what a terminal
+obeys (escape sequences, C1 controls) or shows in another order than it is stored (bidirectional overrides; Unicode
+Technical Report 36, section 2.5). Writers of a format escape what is special in that format themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+# ECMA-48: control strings (OSC, DCS, SOS, PM, APC) with their content, control sequences, other escapes. Bounded, so
+# that a string that is never closed costs no text behind it and no time.
+SEQUENCE = re.compile(
+    "(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\\\|\x9c)"
+    "|(?:\x1b\\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
+    "|\x1b[ -/]{0,16}[0-~]"
+)
+CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"  # without tab and line feed
+BIDI = "\u202a-\u202e\u2066-\u2069"  # embeddings, overrides and isolates; marks (LRM, RLM) reorder no other text
+UNSAFE = re.compile(f"[{CONTROL}{BIDI}\u2028\u2029]")
+
+
+def valid(text: str) -> str:
+    """The text with U+FFFD for each half of a surrogate pair; two halves that belong together become one character."""
+    if SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def clean(text: str) -> str:
+    """Text that can be stored and printed: no lone surrogate, escape sequence, control or invisible direction mark.
+
+    Tabs and line feeds stay.
+    """
+    text = valid(text)
+    if UNSAFE.search(text) is None:
+        return text
+    return UNSAFE.sub("", SEQUENCE.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
+
+
+def one_line(text: str, longest: int | None = None) -> str:
+    """Clean text with single blanks for all white space, cut after `longest` characters."""
+    line = " ".join(clean(text).split())
+    return line if longest is None or len(line) <= longest else line[:longest] + "…"
+
+
+def cleaned(value: T, mend: Any = clean) -> T:
+    """What JSON can hold, with all texts in it (keys included) mended; everything else stays as it is."""
+    found: Any = value
+    if isinstance(value, str):
+        found = mend(value)
+    elif isinstance(value, Mapping):
+        found = {cleaned(key, mend): cleaned(one, mend) for key, one in value.items()}
+    elif isinstance(value, list | tuple):
+        found = [cleaned(one, mend) for one in value]
+    result: T = found
+    return result
+
+
+def shown_json(text: str) -> str:
+    r"""JSON as a terminal may see it: what `clean` would take out of a string is spelled like `\u001b`."""
+    return UNSAFE.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be")
+    return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
