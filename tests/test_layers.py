@@ -25,11 +25,8 @@ PLUMBING = {
     "registry",
     "resources",
     "sandbox",
-<<<<<<< HEAD
-    "textfile",
-=======
     "text",
->>>>>>> 965091a (Rows are matched by id and checked by one schema, finished tasks carry the sha256 of their predictions, links in run folders are not followed, another run in the folder is told by the settings that differ)
+    "textfile",
     "types",
     "yamlfile",
 }

@@ -214,14 +214,14 @@ def test_a_folder_of_another_run(cli: Cli, tasks: Path, tmp_path: Path) -> None:
     before = {file: file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file()}
     for change in (("--model", "random"), ("--tasks", "mini_pairs"), ("--limit", "3"), ("--seed", "1")):
         line = cli(*command, *change).complaint
-        assert "out holds another run (overlap on t); choose another --output_path" in line
+        assert "out holds another run (model was overlap, is random); choose another --output_path" in line
     assert "--fresh deletes nothing" in cli(*command, "--fresh").complaint
     assert {file: file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file()} == before
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [("{", "is no JSON"), ("[]", "has schema version None"), ('{"schema_version": "9.0"}', "schema version 9.0")],
+    [("{", "not valid JSON"), ("[]", "has schema version None"), ('{"schema_version": "9.0"}', "schema version 9.0")],
 )
 def test_a_folder_with_a_record_of_something_else(
     content: str, words: str, cli: Cli, tasks: Path, tmp_path: Path

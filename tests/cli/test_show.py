@@ -9,7 +9,7 @@ import pytest
 
 from figeval.records.folder import RunFolder
 from tests.cli.conftest import Cli
-from tests.runs import finished, run, task
+from tests.runs import finished, row, run, task
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_a_run_that_is_going_on_says_how_far_it_has_come(cli: Cli, tmp_path: Pat
     folder.write(run(done, task("second", status="running", scores=[]), status="running"))
     with folder.appending("second") as writer:
         for number in range(3):
-            writer.write({"id": str(number)})
+            writer.write(row(str(number)))
     out = cli("show", "run").out
     assert "running, begun 2026-01-31T23:59:59Z; the same command goes on where it stopped" in out
     assert "second: 3 of 40 examples answered" in out
@@ -93,7 +93,7 @@ def test_a_task_wins_over_a_folder_of_its_name_that_holds_no_run(cli: Cli) -> No
 def test_what_is_neither(cli: Cli) -> None:
     assert "unknown run or task 'mini_pair'; did you mean 'mini_pairs'" in cli("show", "mini_pair").complaint
     Path("empty").mkdir()
-    assert "cannot read empty/run.json" in cli("show", "empty").complaint
+    assert "empty/run.json cannot be read" in cli("show", "empty").complaint
     assert "only a run has scores for --by" in cli("show", "mini_pairs", "--by", "idiom").complaint
 
 
@@ -178,4 +178,4 @@ def test_seeds_and_a_grid(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", ["seeds.json", "grid.json"])
 def test_a_record_that_is_none(cli: Cli, tmp_path: Path, file: str) -> None:
     (tmp_path / file).write_text('{"task": 1}')
-    assert f"{file} was not written by this version of figeval" in cli("show", tmp_path).complaint
+    assert f"{file}: task: Input should be a valid string; it was not written by" in cli("show", tmp_path).complaint

@@ -236,7 +236,7 @@ def test_a_kill_while_writing_leaves_the_old_record(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "is no JSON"),
+        ("{", "run.json:1: not valid JSON"),
         ("[]", "has schema version None"),
         (json.dumps({"schema_version": "2.0"}), "has schema version 2.0, this figeval reads 1.4"),
         (json.dumps({**RECORD.model_dump(), "schema_version": "10.1"}), "has schema version 10.1"),
@@ -258,5 +258,5 @@ def test_another_minor_version_is_read(tmp_path: Path) -> None:
 
 
 def test_a_missing_record_says_what_to_give(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"cannot read .*give the folder of a run"):
+    with pytest.raises(RecordError, match=r"cannot be read .*give the folder of a run"):
         read_record(find_record(tmp_path / "nowhere"))
