@@ -212,10 +212,14 @@ def test_a_folder_of_another_run(cli: Cli, tasks: Path, tmp_path: Path) -> None:
     command = ("run", "--tasks", "t", "--model", "overlap", "--include_path", tasks, "--output_path", "out")
     assert cli(*command).code == 0
     before = {file: file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file()}
-    for change in (("--model", "random"), ("--tasks", "mini_pairs"), ("--limit", "3"), ("--seed", "1")):
+    for change, told in (
+        (("--model", "random"), "model was overlap, is random"),
+        (("--tasks", "mini_pairs"), 'tasks was ["t"], is ["t", "mini_pairs"]'),
+        (("--limit", "3"), "limit was null, is 3"),
+        (("--seed", "1"), "seed was 0, is 1"),
+    ):
         line = cli(*command, *change).complaint
-        assert "out holds another run (model was overlap, is random); choose another --output_path" in line
-    assert "--fresh deletes nothing" in cli(*command, "--fresh").complaint
+        assert f"out holds another run ({told}); choose another --output_path, or begin anew with --fresh" in line
     assert {file: file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file()} == before
 
 
