@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from figeval.metrics.compare import Comparison
     from figeval.pipeline.compare import RunComparison, TaskComparison
     from figeval.types import JSON
 
@@ -20,13 +21,14 @@ NOTHING = "–"
 @click.argument("run_a", type=click.Path(path_type=Path))
 @click.argument("run_b", type=click.Path(path_type=Path))
 @click.option("--metric", default="acc", show_default=True, help="A metric that is a mean over examples.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the sign-flip test.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the sign-flip test.")
 @click.option("--json", "as_json", is_flag=True, help="All numbers as one JSON object.")
 def compare(run_a: Path, run_b: Path, metric: str, seed: int, as_json: bool) -> None:
     """Compare two runs example by example, task by task.
 
-    Tests are paired and take clusters into account: two intervals that overlap say little, since both models meet the
-    same hard examples.
+    p is by a sign flip of the clusters' summed differences (for independent 0/1 rows the exact McNemar test), the
+    interval of the difference by t with a clustered standard error. Two intervals that overlap say little, since both
+    models meet the same hard examples.
 
     \b
     figeval compare results/runs/minilm results/runs/tfidf
@@ -63,7 +65,14 @@ def cells(one: TaskComparison) -> tuple[str, ...]:
     interval = NOTHING if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
     values = (decimal(found.value_a), decimal(found.value_b), decimal(found.difference, "+"))
     tests = (pvalue(found.p), pvalue(one.p_holm))
-    return (one.task, *values, interval, *tests, str(found.n), str(found.clusters), found.test)
+    return (one.task, *values, interval, *tests, str(found.n), clusters(found), found.test)
+
+
+def clusters(found: Comparison) -> str:
+    """`139 (30 eff.)`: the second number only where clusters of unequal size make it another."""
+    from figeval.report.table import effective
+
+    return f"{found.clusters}{effective(found.clusters, found.effective_clusters)}"
 
 
 def decimal(value: float | None, sign: str = "") -> str:

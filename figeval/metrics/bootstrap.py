@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from figeval.metrics.intervals import LEVEL, NOTHING, Interval
+from figeval.metrics.intervals import LEVEL, Interval
+from figeval.metrics.spread import NOTHING
 
 Floats = NDArray[np.float64]
 RESAMPLES = 10_000

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
+from math import isclose
 
 import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics.bootstrap import blocks
-from figeval.metrics.intervals import NOTHING, Bounds, Interval, Spread, clip, interval_of_mean, spread_of
+from figeval.metrics.intervals import Bounds, Interval, interval_by_t
+from figeval.metrics.spread import NOTHING, Spread, by_cluster, spread_of
 
 Floats = NDArray[np.float64]
 DRAWS = 10_000
 EXACT = 14  # up to this many clusters all 2^G sign patterns are tried
 ALPHA = 0.05
+FEW = 10  # effective clusters below which no test that keeps its level has power (docs/statistics.md)
 TINIEST = sys.float_info.min  # a p-value that underflows is tiny, not 0
 
 
@@ -28,21 +31,23 @@ TINIEST = sys.float_info.min  # a p-value that underflows is tiny, not 0
 class Comparison:
     """Run A minus run B over the `n` examples that both answered, in `clusters` independent groups.
 
-    `p` is that of `test`, `p_sign_flip` the check beside it; None where there is nothing to test. `a_only` and
-    `b_only` count the examples that one run alone got right, for 0/1 values. `note` says what to beware of.
+    `p` is that of `test`, None where there is nothing to test. The interval of the difference is by t with `freedom`
+    degrees of freedom. `effective_clusters` is as many groups of equal size as would be as good. `a_only` and `b_only`
+    count the examples that one run alone got right, for 0/1 values. `note` says what to beware of.
     """
 
     n: int
     clusters: int
+    effective_clusters: float | None = None
     value_a: float | None = None
     value_b: float | None = None
     difference: float | None = None
     low: float | None = None
     high: float | None = None
     stderr: float | None = None
+    freedom: float | None = None
     test: str = ""
     p: float | None = None
-    p_sign_flip: float | None = None
     a_only: int | None = None
     b_only: int | None = None
     note: str = ""
@@ -57,8 +62,9 @@ def paired(
 ) -> Comparison:
     """Compare per-example values of two runs, aligned by example; None where a run has no value.
 
-    Independent 0/1 rows: exact McNemar test. Everything else: paired t test on the clustered standard error of the
-    differences, with a sign-flip test of the clusters' sums beside it. The interval is always that of the t test.
+    The p value is that of a sign flip of the clusters' summed differences. For independent 0/1 rows these sums are
+    1, 0 or −1, and the exact McNemar test is the same test without draws. The interval of the difference is by t on
+    the CR2 standard error with Bell and McCaffrey's (2002) degrees of freedom.
 
     Args:
         values_a: of run A.
@@ -75,65 +81,51 @@ def paired(
     if not common:
         return Comparison(n=0, clusters=0, note="no example that both runs answered")
     a, b = np.array([row[:2] for row in common], dtype=np.float64).T
-    spread, sums = _by_cluster(a - b, [row[2] for row in common])
+    sums, sizes, within = by_cluster(a - b, [row[2] for row in common])
+    spread = spread_of(sums, sizes, within)
     interval = _interval(spread, bounds)
     binary = bool(np.isin((a, b), (0.0, 1.0)).all())
     a_only, b_only = int((a > b).sum()), int((b > a).sum())
-    flip = sign_flip(sums, seed) if spread.clusters > 1 else None
-    exact = binary and spread.independent
-    test, p = ("exact McNemar", mcnemar(a_only, b_only)) if exact else _t_test(spread, interval, flip)
+    test, p = "", None
+    if binary and spread.independent:
+        test, p = "exact McNemar", mcnemar(a_only, b_only)
+    elif spread.clusters > 1:
+        test, p = "sign flip", sign_flip(sums, seed)
     return Comparison(
         n=spread.n,
         clusters=spread.clusters,
+        effective_clusters=spread.effective_clusters,
         value_a=float(a.mean()),
         value_b=float(b.mean()),
         difference=spread.mean,
         low=interval.low,
         high=interval.high,
         stderr=interval.stderr,
+        freedom=None if interval.low is None else spread.freedom,
         test=test,
         p=p,
-        p_sign_flip=flip,
         a_only=a_only if binary else None,
         b_only=b_only if binary else None,
         note=_note(spread, interval),
     )
 
 
-def _by_cluster(differences: Floats, clusters: Sequence[str | None]) -> tuple[Spread, Floats]:
-    """The spread of the differences over clusters, and the clusters' sums, shape (G,)."""
-    places: dict[str | int, int] = {}
-    index = [places.setdefault(i if name is None else name, len(places)) for i, name in enumerate(clusters)]
-    sums = np.bincount(index, weights=differences).astype(np.float64)
-    return spread_of(sums, np.bincount(index)), sums
-
-
 def _interval(spread: Spread, bounds: Bounds) -> Interval:
     """The t interval of the difference; none where all clusters differ alike (two runs that never disagree)."""
-    interval = interval_of_mean(spread, None)
-    if interval.low is None or interval.high is None or bounds is None:
-        return interval
-    reach = bounds[1] - bounds[0]
-    low, high = clip((interval.low, interval.high), (-reach, reach))
-    return replace(interval, low=low, high=high)
-
-
-def _t_test(spread: Spread, interval: Interval, flip: float | None) -> tuple[str, float | None]:
-    """Paired t with G − 1 degrees of freedom; sign flip where the standard error is 0."""
-    from scipy.special import stdtr
-
-    if interval.stderr is None:
-        return ("sign flip", flip) if flip is not None else ("", None)
-    p = 2 * float(stdtr(spread.clusters - 1, -abs(spread.mean) / interval.stderr))
-    return f"paired {interval.method}", max(p, TINIEST)
+    if spread.clusters == 1:
+        return Interval("none: one cluster" if spread.n > 1 else "none: one row")
+    return interval_by_t(spread, None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0]))
 
 
 def _note(spread: Spread, interval: Interval) -> str:
     """What the reader should beware of: no interval, or too few clusters for any evidence."""
     notes = [] if interval.low is not None else [f"no interval: {interval.method.removeprefix('none: ')}"]
-    floor = 2.0 ** (1 - spread.clusters)
-    if ALPHA < floor < 1:
-        notes.append(f"with {spread.clusters} clusters a sign-flip p cannot fall below {floor:.3g}")
+    unit = "examples" if spread.independent else "clusters"
+    if spread.effective_clusters < FEW:
+        unequal = "" if isclose(spread.effective_clusters, spread.clusters) else " effective"
+        least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
+        few = f"{spread.effective_clusters:.3g}{unequal}"
+        notes.append(f"too few {unit} ({few}): a test that keeps its level finds hardly any difference{least}")
     return "; ".join(notes)
 
 

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import ArrayLike
+from figeval.metrics.spread import Spread
 
 Bounds: TypeAlias = tuple[float, float] | None
 LEVEL = 0.95
-NOTHING = 1e-12  # a standard error below this, relative to the values, is rounding
+PRIOR_CORRELATION = 0.2  # of one pair of events within a cluster: without it few events hide the correlation
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,35 +28,16 @@ class Interval:
     stderr: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """What the interval of a mean rests on.
+def wilson(successes: float, n: float, level: float = LEVEL, quantile: float | None = None) -> tuple[float, float]:
+    """Wilson (1927) score interval of a proportion.
 
-    `squares` = Σ_c (S_c − n_c · mean)² over clusters c with sum S_c and size n_c; `binary`: all values are 0 or 1.
+    Args:
+        successes: may be fractional.
+        n: sample size, which may be an effective one.
+        level: of confidence.
+        quantile: to take in place of the normal distribution's.
     """
-
-    mean: float
-    n: int
-    clusters: int
-    squares: float
-    binary: bool
-
-    @property
-    def independent(self) -> bool:
-        """Every cluster has one row."""
-        return self.n == self.clusters
-
-    @property
-    def stderr(self) -> float:
-        """SE² = G/(G−1) · Σ_c (S_c − n_c · mean)² / N², for G ≥ 2 (Miller 2024, section 2.2, with the correction for
-        few clusters); for independent rows this is the usual s²/n.
-        """
-        return math.sqrt(self.clusters / (self.clusters - 1) * self.squares) / self.n
-
-
-def wilson(successes: float, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Wilson (1927) score interval of a proportion; `successes` may be fractional."""
-    z = NormalDist().inv_cdf((1 + level) / 2)
+    z = NormalDist().inv_cdf((1 + level) / 2) if quantile is None else quantile
     p = successes / n
     centre = p + z * z / (2 * n)
     margin = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
@@ -66,11 +46,16 @@ def wilson(successes: float, n: int, level: float = LEVEL) -> tuple[float, float
     return max(0.0, min(p, (centre - margin) / scale)), min(1.0, max(p, (centre + margin) / scale))
 
 
-def t_interval(mean: float, stderr: float, df: float, level: float = LEVEL) -> tuple[float, float]:
-    """Mean ± t · SE with the quantile of Student's t."""
+def t_quantile(freedom: float, level: float = LEVEL) -> float:
+    """The quantile of Student's t for a two-sided interval."""
     from scipy.special import stdtrit
 
-    margin = float(stdtrit(df, (1 + level) / 2)) * stderr
+    return float(stdtrit(freedom, (1 + level) / 2))
+
+
+def t_interval(mean: float, stderr: float, df: float, level: float = LEVEL) -> tuple[float, float]:
+    """Mean ± t · SE with the quantile of Student's t."""
+    margin = t_quantile(df, level) * stderr
     return mean - margin, mean + margin
 
 
@@ -81,47 +66,60 @@ def clip(interval: tuple[float, float], bounds: Bounds) -> tuple[float, float]:
     return max(interval[0], bounds[0]), min(interval[1], bounds[1])
 
 
-def clustered(
-    sums: ArrayLike, counts: ArrayLike, bounds: Bounds = None, level: float = LEVEL
-) -> tuple[float, float, tuple[float, float]]:
-    """Mean, clustered standard error and t(G − 1) interval from the sums and sizes of G ≥ 2 clusters, shape (G,)."""
-    spread = spread_of(sums, counts)
-    interval = t_interval(spread.mean, spread.stderr, spread.clusters - 1, level)
-    return spread.mean, spread.stderr, clip(interval, bounds)
-
-
-def spread_of(sums: ArrayLike, counts: ArrayLike, *, binary: bool = False) -> Spread:
-    """The spread of G clusters with these sums and sizes, shape (G,)."""
-    totals, sizes = np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-    n = float(sizes.sum())
-    mean = float(totals.sum()) / n
-    return Spread(mean, int(n), len(sizes), float(np.square(totals - sizes * mean).sum()), binary)
-
-
 def interval_of_mean(spread: Spread, bounds: Bounds) -> Interval:
-    """Wilson for independent 0/1 rows, t(G − 1) on the clustered standard error otherwise.
+    """Wilson for independent 0/1 rows, Wilson on an effective sample size for other values within bounds, t without.
 
-    Where no cluster differs from the mean the standard error is 0, which says nothing about the next cluster: Wilson
-    with n = G then takes its place (for values within bounds no distribution with that mean varies more than 0/1).
+    Where all rows have the same value nothing is known of the next cluster: Wilson with n = G then takes its place (of
+    all distributions within bounds with that mean, 0/1 values vary most).
     """
     rows = "row" if spread.independent else "cluster"
-    binary = spread.binary and spread.independent
+    if spread.binary and spread.independent:
+        stderr = None if spread.clusters == 1 or spread.constant else spread.stderr
+        return Interval("wilson", *wilson(spread.mean * spread.n, spread.n), stderr)
     if spread.clusters == 1:
-        return _wilson(spread, (0.0, 1.0), None, "wilson") if binary else Interval(f"none: one {rows}")
-    constant = spread.stderr <= NOTHING * max(1.0, abs(spread.mean))
-    stderr = None if constant else spread.stderr
-    if binary:
-        return _wilson(spread, (0.0, 1.0), stderr, "wilson")
-    if constant:
-        return _wilson(spread, bounds, None, f"wilson on {rows}s") if bounds else Interval(f"none: no {rows} differs")
-    interval = clip(t_interval(spread.mean, spread.stderr, spread.clusters - 1), bounds)
-    return Interval("t" if spread.independent else "clustered t", *interval, stderr)
+        return Interval(f"none: one {rows}")
+    if bounds is None:
+        return interval_by_t(spread)
+    low, high = bounds
+    share = min(1.0, max(0.0, (spread.mean - low) / (high - low)))
+    if spread.constant:
+        limits, method, stderr = wilson(share * spread.clusters, spread.clusters), f"wilson on {rows}s", None
+    else:
+        variance = variance_of_mean(spread, bounds)
+        limits = effective_wilson(share, variance / (high - low) ** 2, max(1.0, spread.effective_clusters - 1))
+        method, stderr = "wilson on effective n", math.sqrt(variance)
+    return Interval(method, low + (high - low) * limits[0], low + (high - low) * limits[1], stderr)
 
 
-def _wilson(spread: Spread, bounds: tuple[float, float], stderr: float | None, method: str) -> Interval:
-    """Wilson on the clusters, on the scale of the metric's bounds."""
-    lowest, highest = bounds
-    width = highest - lowest
-    share = min(1.0, max(0.0, (spread.mean - lowest) / width))
-    low, high = wilson(share * spread.clusters, spread.clusters)
-    return Interval(method, lowest + width * low, lowest + width * high, stderr)
+def interval_by_t(spread: Spread, bounds: Bounds = None) -> Interval:
+    """Mean ± t · SE with the CR2 standard error and Bell and McCaffrey's (2002) degrees of freedom, for G ≥ 2."""
+    rows = "row" if spread.independent else "cluster"
+    if spread.alike:
+        return Interval(f"none: no {rows} differs")
+    limits = clip(t_interval(spread.mean, spread.stderr, spread.freedom), bounds)
+    return Interval("t" if spread.independent else "clustered t", *limits, spread.stderr)
+
+
+def variance_of_mean(spread: Spread, bounds: tuple[float, float]) -> float:
+    """The larger of the clustered variance and that of a design effect (Kish 1965), for G ≥ 2.
+
+    max{G / (G − 1) · Σ u_c² / N², (s² / N)(1 + (K − 1) ρ̃)} with K = Σ n_c² / N. Few clusters with all the events may
+    not be in the sample, so the intraclass correlation ρ̂ is drawn towards .2 by a prior worth one pair of events
+    within a cluster: ρ̃ = (Q ρ̂ + .2) / (Q + 1), Q = Σ n_c(n_c − 1)/2 · (m(1 − m))², m the mean on [0, 1].
+    """
+    low, high = bounds
+    share = (spread.mean - low) / (high - low)
+    events = spread.pairs * (share * (1 - share)) ** 2
+    correlation = (events * spread.correlation + PRIOR_CORRELATION) / (events + 1)
+    rows = (spread.between + spread.within) / (spread.n - 1)
+    effect = 1 + (spread.squared_sizes / spread.n - 1) * correlation
+    clustered = spread.clusters / (spread.clusters - 1) * spread.squares / spread.n**2
+    return max(clustered, rows / spread.n * effect)
+
+
+def effective_wilson(share: float, variance: float, freedom: float) -> tuple[float, float]:
+    """Wilson on the sample size at which independent 0/1 rows would have this variance, with Student's t in place of z
+    (Korn and Graubard 1998; Dean and Pagano 2015; Franco et al. 2019).
+    """
+    n = share * (1 - share) / variance
+    return wilson(share * n, n, quantile=t_quantile(freedom))

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from figeval.metrics.intervals import Bounds, Interval, clip, spread_of, t_interval
+from figeval.metrics.intervals import Bounds, Interval, clip, effective_wilson, t_interval, variance_of_mean
+from figeval.metrics.spread import by_cluster, spread_of
+
+FEWEST = 3  # with two seeds their variance has one degree of freedom (docs/statistics.md)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,13 @@ def over_seeds(scores: Sequence[float]) -> OverSeeds:
 
 
 def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bounds: Bounds) -> Interval:
-    """95 % interval of a mean over other seeds and other examples.
+    """95 % interval of a mean over other seeds and other examples, from three seeds on.
 
-    V = SE² + s² / S: the clustered standard error of the examples' means over seeds, and the variance of the S
-    trainings' scores. t with Satterthwaite's (1946) degrees of freedom, V² / (SE⁴ / (G − 1) + (s² / S)² / (S − 1)).
-    What is neither the seed's nor the example's own is counted in both parts, so it errs on the wide side.
+    V = SE² + s² / S: the clustered variance of the examples' means over seeds, and the variance of the S trainings'
+    scores, with Satterthwaite's (1946) degrees of freedom, V² / (SE⁴ / f + (s² / S)² / (S − 1)). f is G_eff − 1 within
+    bounds, Bell and McCaffrey's without. Within bounds the interval is Wilson's on the effective sample size of V,
+    without bounds mean ± t · √V. What is neither the seed's nor the example's own is counted in both parts, so it errs
+    on the wide side.
 
     Args:
         values: of every training on the same examples, shape (S, n).
@@ -43,27 +48,23 @@ def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bound
         bounds: of the metric.
     """
     table = np.asarray(values, dtype=np.float64)
-    sums, counts = clustered_sums(table.mean(axis=0), clusters)
-    if len(table) < 2:
-        return Interval("none: one seed")
-    if len(counts) < 2:
+    if len(table) < FEWEST:
+        return Interval("none: fewer than three seeds")
+    spread = spread_of(*by_cluster(table.mean(axis=0), clusters))
+    if spread.clusters < 2:
         return Interval("none: one cluster")
-    spread = spread_of(sums, counts)
-    examples, seeds = spread.stderr**2, float(table.mean(axis=1).var(ddof=1)) / len(table)
-    variance = examples + seeds
-    if variance == 0:
+    seeds = float(table.mean(axis=1).var(ddof=1)) / len(table)
+    if spread.constant and seeds == 0:
         return Interval("none: nothing differs")
-    freedom = variance**2 / (examples**2 / (spread.clusters - 1) + seeds**2 / (len(table) - 1))
-    low, high = clip(t_interval(spread.mean, math.sqrt(variance), freedom), bounds)
-    return Interval("t over seeds and examples", low, high, math.sqrt(variance))
-
-
-def clustered_sums(values: ArrayLike, clusters: Sequence[str | None]) -> tuple[list[float], list[int]]:
-    """Sums and sizes of the clusters of values, shape (n,)."""
-    sums: dict[str | int, float] = {}
-    counts: dict[str | int, int] = {}
-    for place, (value, cluster) in enumerate(zip(np.asarray(values), clusters, strict=True)):
-        key = place if cluster is None else cluster
-        sums[key] = sums.get(key, 0.0) + float(value)
-        counts[key] = counts.get(key, 0) + 1
-    return list(sums.values()), list(counts.values())
+    examples = spread.stderr**2 if bounds is None else variance_of_mean(spread, bounds)
+    own = spread.freedom if bounds is None else max(1.0, spread.effective_clusters - 1)
+    variance = examples + seeds
+    freedom = variance**2 / (examples**2 / own + seeds**2 / (len(table) - 1))
+    if bounds is None:
+        limits = t_interval(spread.mean, math.sqrt(variance), freedom)
+        return Interval("t over seeds and examples", *limits, math.sqrt(variance))
+    low, high = bounds
+    share = (spread.mean - low) / (high - low)
+    scaled = effective_wilson(share, variance / (high - low) ** 2, freedom)
+    limits = clip((low + (high - low) * scaled[0], low + (high - low) * scaled[1]), bounds)
+    return Interval("wilson over seeds and examples", *limits, math.sqrt(variance))

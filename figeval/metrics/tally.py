@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from figeval.errors import DataError
 from figeval.metrics.bootstrap import FEWEST, interval_of_statistic, resample
-from figeval.metrics.intervals import Bounds, Interval, Spread, interval_of_mean
+from figeval.metrics.intervals import Bounds, Interval, interval_of_mean
+from figeval.metrics.spread import Moments, spread_of
 from figeval.metrics.statistic import Statistic
 from figeval.types import Example, Prediction, Score
 
@@ -28,8 +29,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(slots=True)
 class ClusterSums:
-    """Per cluster the number of its rows and the sum of their features, in two flat arrays."""
+    """Per cluster the number of its rows and the sum of their features, in two flat arrays.
 
+    `within` is the sum of squares of the first feature about its clusters' means (Welford 1962).
+    """
+
+    within: float = 0.0
     places: dict[str, int] = field(default_factory=dict)
     rows: array[int] = field(default_factory=lambda: array("q"))
     sums: array[float] = field(default_factory=lambda: array("d"))
@@ -40,6 +45,9 @@ class ClusterSums:
         if place == len(self.rows):
             self.rows.append(0)
             self.sums.extend(0.0 for _ in features)
+        else:
+            step = features[0] - self.sums[place * len(features)] / self.rows[place]
+            self.within += step * step * self.rows[place] / (self.rows[place] + 1)
         self.rows[place] += 1
         for offset, value in enumerate(features, place * len(features)):
             self.sums[offset] += value
@@ -47,28 +55,6 @@ class ClusterSums:
     def matrix(self, k: int) -> Floats:
         """The sums, shape (G, k)."""
         return np.array(self.sums, dtype=np.float64).reshape(-1, k)
-
-
-@dataclass(slots=True)
-class Moments:
-    """Count, sum and squared deviations of rows that stand alone (Welford 1962)."""
-
-    n: int = 0
-    total: float = 0.0
-    mean: float = 0.0
-    squares: float = 0.0
-
-    def add(self, value: float) -> None:
-        """Add one row."""
-        self.n += 1
-        self.total += value
-        step = value - self.mean
-        self.mean += step / self.n
-        self.squares += step * (value - self.mean)
-
-    def squares_about(self, centre: float) -> float:
-        """Σ (value − centre)²."""
-        return self.squares + self.n * (self.mean - centre) ** 2
 
 
 class Tally:
@@ -127,6 +113,13 @@ class Tally:
         """How many independent groups the rows form."""
         return len(self._clusters.rows) + self._moments.n + self._vectors.total()
 
+    @property
+    def effective_clusters(self) -> float:
+        """n² / Σ n_c² (Kish 1965), for n ≥ 1: as many groups of equal size would be as good."""
+        sizes = np.array(self._clusters.rows, dtype=np.float64)
+        alone = self._moments.n + self._vectors.total()
+        return self.n**2 / (float(sizes @ sizes) + alone)
+
     def score(self, seed: int = 0) -> Score:
         """The value and its 95 % interval; `seed` matters to bootstrapped statistics only."""
         value, interval = self._scored(seed)
@@ -138,9 +131,15 @@ class Tally:
             stderr=interval.stderr,
             n=self.n,
             clusters=self.clusters,
+            effective_clusters=self._unequal(),
             interval=interval.method,
             higher_is_better=self.higher_is_better,
         )
+
+    def _unequal(self) -> float | None:
+        """The effective clusters, None where they are the clusters."""
+        effective = self.effective_clusters if self.n else 0.0
+        return None if math.isclose(effective, self.clusters) else effective
 
     def _scored(self, seed: int) -> tuple[float, Interval]:
         if not self.n:
@@ -149,12 +148,9 @@ class Tally:
         return self._mean(clusters) if self.statistic.is_mean else self._bootstrapped(clusters, seed)
 
     def _mean(self, clusters: Floats) -> tuple[float, Interval]:
-        total = math.fsum((*clusters[:, 0], self._moments.total))
-        mean = total / self.n
-        residuals = clusters[:, 0] - clusters[:, 1] * mean
-        squares = float(residuals @ residuals) + self._moments.squares_about(mean)
-        spread = Spread(mean, self.n, self.clusters, squares, self._binary)
-        return mean, interval_of_mean(spread, self.bounds)
+        sums, sizes = clusters[:, 0], clusters[:, 1]
+        spread = spread_of(sums, sizes, self._clusters.within, alone=self._moments, binary=self._binary)
+        return spread.mean, interval_of_mean(spread, self.bounds)
 
     def _bootstrapped(self, clusters: Floats, seed: int) -> tuple[float, Interval]:
         vectors = np.array(list(self._vectors), dtype=np.float64).reshape(-1, self._k)

@@ -55,10 +55,12 @@ def compare_runs(path_a: Path, path_b: Path, metric: str = "acc", seed: int = 0)
         seed: of the sign-flip test.
 
     Raises:
-        RecordError: no run there, no task in common, other examples behind the same task name, no such metric.
+        RecordError: no run there, no predictions of it, no task in common, another version of a task or other examples
+            behind its name, no such metric.
     """
     (a, folder_a), (b, folder_b) = read_run(path_a), read_run(path_b)
     tasks_b = {task.task: task for task in b.tasks}
+    _refuse_without_predictions(a, b, folder_a, folder_b)
     left_out = dict.fromkeys(tasks_b, "only in B")
     compared = []
     for task in a.tasks:
@@ -98,7 +100,22 @@ def all_seen(*tasks: TaskRecord) -> bool:
     return any(score.interval == CHOSEN_ON_TEST for task in tasks for score in task.scores)
 
 
+def _refuse_without_predictions(a: RunRecord, b: RunRecord, folder_a: RunFolder, folder_b: RunFolder) -> None:
+    common = {task.task for task in a.tasks} & {task.task for task in b.tasks}
+    for folder in (folder_a, folder_b):
+        if common and not any(folder.predictions_file(task).is_file() for task in common):
+            raise RecordError(
+                f"{folder.path} has no predictions (predictions/*.jsonl beside run.json), and runs are compared "
+                "example by example; make the run again, or copy its predictions there"
+            )
+
+
 def _refuse_other_examples(a: TaskRecord, b: TaskRecord) -> None:
+    if a.version != b.version:
+        raise RecordError(
+            f"{a.task}: A is a run of version {a.version} of the task, B of version {b.version}, and scores of "
+            "different versions are not comparable; make the older run again"
+        )
     if a.examples_sha256 != b.examples_sha256:
         raise RecordError(
             f"{a.task}: the two runs were made on different examples ({a.examples_sha256[:8]} and "

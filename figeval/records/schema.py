@@ -53,6 +53,9 @@ class ScoreRecord(Stored):
     stderr: float | None = Field(description="standard error, clustered where examples are")
     n: int = Field(description="examples that were scored")
     clusters: int = Field(description="independent groups among them")
+    effective_clusters: float | None = Field(
+        default=None, description="n² / Σ n_c² of groups with n_c examples; null where groups are of equal size"
+    )
     interval: str = Field(description="the method behind the interval, or why there is none")
     higher_is_better: bool = True
     sd: float | None = Field(default=None, description="of a mean over trainings: their standard deviation")

@@ -52,6 +52,13 @@ def marked(score: ScoreRecord | SeedScore) -> str:
     return number(value) + MARKS[score.seen]
 
 
+def effective(clusters: int, number: float | None) -> str:
+    """` (30 eff.)` where clusters of unequal size are worth fewer equal ones, else nothing."""
+    if number is None or round(number) == clusters:
+        return ""
+    return f" ({number:.{0 if number >= 10 else 1}f} eff.)"
+
+
 def baselines(records: Sequence[BaselineRecord], metric: str) -> str:
     """`chance 0.200 · overlap 0.312` for one metric."""
     found = []
@@ -82,7 +89,7 @@ def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
 
 def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord]) -> tuple[str, ...]:
     """The cells of one score, from its metric on."""
-    counts = (str(score.n), str(score.clusters))
+    counts = (str(score.n), f"{score.clusters}{effective(score.clusters, score.effective_clusters)}")
     return (score.metric, marked(score), interval(score), *counts, baselines(trivial, score.metric))
 
 

@@ -80,6 +80,7 @@ class Score:
 
     `low` and `high` bound the 95 % interval, None where no honest one exists (`interval` then says why); `stderr` is
     the standard error it rests on; `n` counts examples and `clusters` the independent groups they form.
+    `effective_clusters` is as many groups of equal size as would be as good, None where the groups are of equal size.
     """
 
     metric: str
@@ -89,5 +90,6 @@ class Score:
     stderr: float | None = None
     n: int = 0
     clusters: int = 0
+    effective_clusters: float | None = None
     interval: str = ""
     higher_is_better: bool = True

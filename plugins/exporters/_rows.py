@@ -7,7 +7,10 @@ from typing import Any
 
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
 
-OF_SCORE = ("metric", "value", "sd", "low", "high", "stderr", "n", "clusters", "interval", "higher_is_better", "seen")
+OF_SCORE = (
+    *("metric", "value", "sd", "low", "high", "stderr", "n", "clusters", "effective_clusters"),
+    *("interval", "higher_is_better", "seen"),
+)
 COLUMNS = (
     *("run", "started", "kind", "model", "backend", "task", "version", "protocol", "route", "status"),
     *OF_SCORE,

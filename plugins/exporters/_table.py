@@ -76,6 +76,16 @@ def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
             if not task.scores:
                 yield f"{name} has no scores on {task.task}: {task.status}"
             yield from (f"{name} on {task.task}: {warning}" for warning in task.warnings)
+    sizes = dict.fromkeys(unequal(score, task.task) for run in runs for task in run.tasks for score in task.scores)
+    yield from filter(None, sizes)
+
+
+def unequal(score: ScoreRecord, task: str) -> str:
+    """How many effective clusters a score has where its clusters are of unequal size, else nothing."""
+    effective = score.effective_clusters
+    if effective is None or round(effective) == score.clusters:
+        return ""
+    return f"{task}: {score.clusters} clusters of unequal size are worth {effective:.3g} equal ones"
 
 
 def roles(runs: Sequence[RunRecord]) -> list[Role]:

@@ -21,11 +21,6 @@ RANKING = ("accuracy", "acc_all", "mrr", "mrr_all", "recall_at_1", "recall_at_5"
 ANY = Prediction(example_id="e", value=0)
 
 
-def clustered(**given: Any) -> dict[str, float]:
-    mean, stderr, (low, high) = intervals.clustered(**given)
-    return {"mean": mean, "stderr": stderr, "low": low, "high": high}
-
-
 def tally(rows: list[tuple[str | None, float]]) -> dict[str, Any]:
     total = Tally("accuracy", mean_of(lambda _example, _prediction: None))
     for cluster, value in rows:
@@ -92,7 +87,6 @@ CALLS: dict[str, Callable[..., Any]] = {
     "neighbours": look_around,
     "profiles": lambda **given: distances.profiles(**given).ravel().tolist(),
     "wilson": lambda **given: list(intervals.wilson(**given)),
-    "clustered": clustered,
     "tally": tally,
     "strict": strict,
     "ranking": rank,

@@ -1,18 +1,41 @@
-"""Intervals against scipy and against the formulas written out row by row."""
+"""Intervals against scipy, against matrices, and against the formulas written out row by row."""
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from figeval.metrics.intervals import Spread, clustered, interval_of_mean, t_interval, wilson
+from figeval.metrics.intervals import (
+    effective_wilson,
+    interval_by_t,
+    interval_of_mean,
+    t_interval,
+    variance_of_mean,
+    wilson,
+)
+from figeval.metrics.spread import Moments, Spread, by_cluster, spread_of
 
+UNIT = (0.0, 1.0)
 CLUSTERED = st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=6), min_size=2, max_size=8)
+
+
+def spread(rows: list[list[float]]) -> Spread:
+    """The spread of clusters of rows."""
+    names = [str(place) for place, cluster in enumerate(rows) for _ in cluster]
+    return spread_of(*by_cluster([value for cluster in rows for value in cluster], names))
+
+
+def varied(rows: list[list[float]]) -> list[float]:
+    """All rows, if they vary by more than rounding."""
+    values = [value for cluster in rows for value in cluster]
+    assume(np.std(values) > 1e-6)
+    return values
 
 
 @given(st.integers(1, 3000), st.data(), st.sampled_from([0.8, 0.95, 0.99]))
@@ -29,6 +52,15 @@ def test_wilson_holds_the_share_and_stays_within_0_and_1(n: int, share: float) -
     assert low < high
 
 
+@given(st.floats(0.01, 0.99), st.floats(1e-5, 0.02), st.floats(3, 500))
+def test_effective_wilson_inverts_the_score_test(share: float, variance: float, freedom: float) -> None:
+    """At both ends the distance to the share is t standard errors, the end's own: SE² = x(1 − x) / n."""
+    n = share * (1 - share) / variance
+    quantile = float(stats.t.ppf(0.975, freedom))
+    for end in effective_wilson(share, variance, freedom):
+        assert (end - share) ** 2 == pytest.approx(quantile**2 * end * (1 - end) / n, rel=1e-6, abs=1e-12)
+
+
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=40))
 def test_t_interval_is_scipys(values: list[float]) -> None:
     mean, stderr = float(np.mean(values)), float(stats.sem(values))
@@ -39,46 +71,135 @@ def test_t_interval_is_scipys(values: list[float]) -> None:
 
 
 @given(CLUSTERED)
-def test_clustered_is_the_sandwich_of_a_regression_on_a_constant(rows: list[list[float]]) -> None:
-    """As cluster-robust OLS (Liang and Zeger 1986), summed over pairs of rows within a cluster."""
-    values = [value for cluster in rows for value in cluster]
-    mean = math.fsum(values) / len(values)
-    meat = sum((a - mean) * (b - mean) for cluster in rows for a in cluster for b in cluster)
-    variance = len(rows) / (len(rows) - 1) * meat / len(values) ** 2
-    got_mean, stderr, (low, high) = clustered([sum(cluster) for cluster in rows], [len(cluster) for cluster in rows])
-    assert got_mean == pytest.approx(mean, abs=1e-12)
-    assert stderr**2 == pytest.approx(variance, abs=1e-12)
-    margin = stats.t.ppf(0.975, len(rows) - 1) * stderr
-    assert (low, high) == pytest.approx((mean - margin, mean + margin), abs=1e-12)
+def test_cr2_is_that_of_a_regression_on_a_constant(rows: list[list[float]]) -> None:
+    """Bell and McCaffrey (2002) with matrices: residuals of a cluster times (I − H_cc)^(-1/2), and the degrees of
+    freedom (tr Ω)² / tr Ω², Ω the covariance of the clusters' terms under independent rows.
+    """
+    values = np.array(varied(rows))
+    n = len(values)
+    hat = np.full((n, n), 1 / n)
+    ends = np.cumsum([0, *map(len, rows)])
+    residuals = values - values.mean()
+    weights = np.zeros((len(rows), n))
+    for place, (start, end) in enumerate(pairwise(ends)):
+        block = np.eye(end - start) - hat[start:end, start:end]
+        shares, vectors = np.linalg.eigh(block)
+        root = vectors @ np.diag(1 / np.sqrt(shares)) @ vectors.T
+        weights[place, start:end] = root.sum(axis=0) / n
+    terms = weights @ residuals
+    projected = weights @ (np.eye(n) - hat)
+    omega = projected @ projected.T
+    found = spread(rows)
+    assert found.stderr**2 == pytest.approx(float(terms @ terms), rel=1e-9, abs=1e-14)
+    assert found.freedom == pytest.approx(np.trace(omega) ** 2 / np.trace(omega @ omega), rel=1e-9)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=30))
 def test_one_row_per_cluster_is_the_usual_standard_error(values: list[float]) -> None:
-    assert clustered(values, [1] * len(values))[1] == pytest.approx(float(stats.sem(values)), abs=1e-9)
+    found = spread([[value] for value in values])
+    assert found.stderr == pytest.approx(float(stats.sem(values)), abs=1e-9)
+    assert found.freedom == pytest.approx(len(values) - 1)
+    assert found.effective_clusters == pytest.approx(len(values))
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=2, max_size=8))
+def test_equal_clusters_are_one_number_each(rows: list[list[float]]) -> None:
+    found = spread(rows)
+    assert found.stderr == pytest.approx(float(stats.sem([np.mean(cluster) for cluster in rows])), abs=1e-9)
+    assert found.freedom == pytest.approx(len(rows) - 1)
+
+
+@given(CLUSTERED)
+def test_the_variance_by_the_steps_of_the_page(rows: list[list[float]]) -> None:
+    """docs/statistics.md, written out row by row."""
+    values = varied(rows)
+    n, g, m = len(values), len(rows), float(np.mean(values))
+    k = sum(len(cluster) ** 2 for cluster in rows) / n
+    u = [math.fsum(value - m for value in cluster) for cluster in rows]
+    correlation = 0.0
+    if n > g:
+        msb = sum(len(cluster) * (np.mean(cluster) - m) ** 2 for cluster in rows) / (g - 1)
+        msw = sum((value - np.mean(cluster)) ** 2 for cluster in rows for value in cluster) / (n - g)
+        size = (n - k) / (g - 1)
+        total = msb + (size - 1) * msw
+        correlation = float(np.clip((msb - msw) / total, 0, 1)) if total > 0 else 0.0
+    q = sum(len(cluster) * (len(cluster) - 1) / 2 for cluster in rows) * (m * (1 - m)) ** 2
+    drawn = (q * correlation + 0.2) / (q + 1)
+    effect = float(np.var(values, ddof=1)) / n * (1 + (k - 1) * drawn)
+    expected = max(g / (g - 1) * sum(one**2 for one in u) / n**2, effect)
+    found = spread(rows)
+    assert found.effective_clusters == pytest.approx(n / k)
+    assert variance_of_mean(found, UNIT) == pytest.approx(expected, rel=1e-6, abs=1e-14)
+    interval = interval_of_mean(found, UNIT)
+    limits = effective_wilson(m, expected, max(1, n / k - 1))
+    assert (interval.low, interval.high) == pytest.approx(limits, abs=1e-7)
+    assert interval.stderr == pytest.approx(math.sqrt(expected), rel=1e-6)
+
+
+@given(CLUSTERED)
+def test_other_bounds_are_the_same_on_another_scale(rows: list[list[float]]) -> None:
+    varied(rows)
+    one = interval_of_mean(spread(rows), UNIT)
+    other = interval_of_mean(spread([[10 * value - 4 for value in cluster] for cluster in rows]), (-4.0, 6.0))
+    assert one.low is not None and one.high is not None and one.stderr is not None
+    assert (other.low, other.high) == pytest.approx((10 * one.low - 4, 10 * one.high - 4), abs=1e-6)
+    assert other.stderr == pytest.approx(10 * one.stderr, rel=1e-6)
+
+
+@given(st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.floats(-5, 5)), min_size=1, max_size=25))
+def test_rows_without_a_cluster_are_clusters_of_one(rows: list[tuple[str | None, float]]) -> None:
+    """Kept as moments or as clusters: the same spread."""
+    alone, named = Moments(), [(name, value) for name, value in rows if name is not None]
+    for name, value in rows:
+        if name is None:
+            alone.add(value)
+    whole = spread_of(*by_cluster([value for _, value in rows], [name for name, _ in rows]))
+    parts = spread_of(*by_cluster([value for _, value in named], [name for name, _ in named]), alone=alone)
+    for field in ("mean", "n", "clusters", "squared_sizes", "squares", "corrected", "between", "within", "freedom"):
+        assert getattr(parts, field) == pytest.approx(getattr(whole, field), rel=1e-9, abs=1e-9), field
+
+
+def test_few_events_do_not_hide_the_correlation() -> None:
+    """Two successes of 1000, in two of ten clusters: no cluster shows that its rows are alike, but they may be."""
+    rows = [[1.0, *[0.0] * 99]] * 2 + [[0.0] * 100] * 8
+    interval = interval_of_mean(spread(rows), UNIT)
+    assert interval.high is not None
+    assert interval.high > 3 * wilson(2, 1000)[1]
+
+
+def test_without_bounds_it_is_t_with_fewer_degrees_of_freedom() -> None:
+    """One cluster of ninety and ten of one are not eleven clusters."""
+    generator = np.random.default_rng(3)
+    rows = [generator.normal(size=90).tolist(), *generator.normal(size=(10, 1)).tolist()]
+    found = spread(rows)
+    assert found.effective_clusters == pytest.approx(100**2 / (90**2 + 10))
+    assert found.freedom < 1.5
+    assert interval_of_mean(found, None) == interval_by_t(found)
+    assert interval_by_t(found).method == "clustered t"
 
 
 def test_clipping_keeps_to_the_bounds() -> None:
-    assert clustered([3, 0], [3, 3], bounds=(0.0, 1.0))[2] == (0.0, 1.0)
-    low, high = clustered([3, 0], [3, 3])[2]
-    assert low < -5
-    assert high > 5
+    uneven = spread([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
+    interval, free = interval_by_t(uneven, UNIT), interval_by_t(uneven)
+    assert (interval.low, interval.high) == UNIT
+    assert free.low is not None and free.high is not None
+    assert free.low < -5
+    assert free.high > 5
 
 
-def test_other_bounds_scale_the_fallback() -> None:
+def test_constant_values_get_wilson_on_the_clusters() -> None:
     """Four clusters at the top of [-1, 1]: Wilson of 4 of 4 on that scale."""
-    interval = interval_of_mean(Spread(1.0, 8, 4, 0.0, False), (-1.0, 1.0))
+    interval = interval_of_mean(spread([[1.0, 1.0]] * 4), (-1.0, 1.0))
     assert (interval.low, interval.high) == pytest.approx((2 * wilson(4, 4)[0] - 1, 1.0))
-    assert interval.stderr is None
+    assert (interval.method, interval.stderr) == ("wilson on clusters", None)
 
 
 def test_without_bounds_no_variation_means_no_interval() -> None:
-    interval = interval_of_mean(Spread(3.0, 8, 4, 0.0, False), None)
+    interval = interval_of_mean(spread([[3.0, 3.0]] * 4), None)
     assert (interval.low, interval.method) == (None, "none: no cluster differs")
 
 
 def test_rounding_is_not_variation() -> None:
     """Three clusters of ten rows of 0.1: sums of 0.1 leave residuals of 1e-16."""
-    sums = [sum([0.1] * 10), sum([0.1] * 10), 1.0]
-    spread = Spread(0.1, 30, 3, float(np.square(np.array(sums) - 1.0).sum()), False)
-    assert spread.squares > 0
-    assert interval_of_mean(spread, (0.0, 1.0)).method == "wilson on clusters"
+    found = spread([[0.1] * 10] * 3)
+    assert interval_of_mean(found, UNIT).method == "wilson on clusters"

@@ -18,26 +18,32 @@ def test_mean_and_standard_deviation() -> None:
 
 
 def test_by_hand() -> None:
-    """Two seeds, four examples: means over seeds 1, .5, .5, 0; scores .75 and .25."""
-    values = [[1, 1, 1, 0], [1, 0, 0, 0]]
-    examples = np.var([1, 0.5, 0.5, 0], ddof=1) / 4
-    seeds = np.var([0.75, 0.25], ddof=1) / 2
+    """Three seeds, four examples: means over seeds 1, 2/3, 1/3, 0; scores .75, .5 and .25. Wilson's ends are the roots
+    of n (x − m)² = t² x (1 − x) with n = m (1 − m) / V.
+    """
+    values = [[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]]
+    examples = np.var([1, 2 / 3, 1 / 3, 0], ddof=1) / 4
+    seeds = np.var([0.75, 0.5, 0.25], ddof=1) / 3
     variance = examples + seeds
-    freedom = variance**2 / (examples**2 / 3 + seeds**2 / 1)
-    margin = stdtrit(freedom, 0.975) * math.sqrt(variance)
-    found = interval_over_seeds(values, [None] * 4, None)
-    assert (found.low, found.high) == (pytest.approx(0.5 - margin), pytest.approx(0.5 + margin))
-    assert found.stderr == pytest.approx(math.sqrt(variance))
-    clipped = interval_over_seeds(values, [None] * 4, (0.0, 1.0))
-    assert (clipped.low, clipped.high) == (0.0, 1.0)
+    freedom = variance**2 / (examples**2 / 3 + seeds**2 / 2)
+    quantile = stdtrit(freedom, 0.975)
+    found = interval_over_seeds(values, [None] * 4, (0.0, 1.0))
+    n = 0.25 / variance
+    low, high = np.sort(np.roots([n + quantile**2, -n - quantile**2, n / 4]).real)
+    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    assert (found.method, found.stderr) == ("wilson over seeds and examples", pytest.approx(math.sqrt(variance)))
+    free = interval_over_seeds(values, [None] * 4, None)
+    margin = quantile * math.sqrt(variance)
+    assert (free.low, free.high) == (pytest.approx(0.5 - margin), pytest.approx(0.5 + margin))
 
 
 @pytest.mark.parametrize(
     ("values", "clusters", "why"),
     [
-        ([[1, 0]], [None, None], "none: one seed"),
-        ([[1, 0], [0, 1]], ["a", "a"], "none: one cluster"),
-        ([[1, 1], [1, 1]], ["a", "b"], "none: nothing differs"),
+        ([[1, 0]], [None, None], "none: fewer than three seeds"),
+        ([[1, 0], [0, 1]], [None, None], "none: fewer than three seeds"),
+        ([[1, 0], [0, 1], [1, 1]], ["a", "a"], "none: one cluster"),
+        ([[1, 1], [1, 1], [1, 1]], ["a", "b"], "none: nothing differs"),
     ],
 )
 def test_where_there_is_none(values: list[list[float]], clusters: list[str | None], why: str) -> None:

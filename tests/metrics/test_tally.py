@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from figeval.errors import DataError
 from figeval.metrics.classes import accuracy, macro_f1
-from figeval.metrics.intervals import clustered
+from figeval.metrics.intervals import interval_of_mean
+from figeval.metrics.spread import by_cluster, spread_of
 from figeval.metrics.statistic import Statistic, as_statistic, mean_of, ratio
 from figeval.metrics.tally import StrictTally, Tally
 from figeval.types import ChoiceExample, Example, Prediction
@@ -32,24 +33,21 @@ def tally(rows: Rows, statistic: Statistic = MEAN) -> Tally:
     return total
 
 
-def batch(rows: Rows) -> tuple[list[float], list[int]]:
-    """Sums and sizes of the clusters; a row without one is a cluster of its own."""
-    clusters: dict[object, list[float]] = {}
-    for place, (cluster, value) in enumerate(rows):
-        clusters.setdefault(cluster if cluster is not None else place, []).append(value)
-    return [sum(values) for values in clusters.values()], [len(values) for values in clusters.values()]
-
-
 @given(ROWS)
 def test_streaming_is_batch(rows: list[tuple[str | None, float]]) -> None:
     score = tally(rows).score()
-    sums, sizes = batch(rows)
-    assert (score.n, score.clusters) == (len(rows), len(sizes))
-    assert score.value == pytest.approx(np.mean([value for _, value in rows]), abs=1e-12)
-    if score.interval in ("t", "clustered t"):
-        mean, stderr, interval = clustered(sums, sizes, (0.0, 1.0))
-        assert (score.value, score.stderr) == pytest.approx((mean, stderr), abs=1e-9)
-        assert (score.low, score.high) == pytest.approx(interval, abs=1e-9)
+    names, values = zip(*rows, strict=True)
+    binary = set(values) <= {0.0, 1.0}
+    spread = spread_of(*by_cluster(values, names), binary=binary)
+    assert (score.n, score.clusters) == (len(rows), spread.clusters)
+    assert score.value == pytest.approx(np.mean(values), abs=1e-12)
+    equal = len({sum(name == own for own in names) for name in names if name} | ({1} if None in names else set())) == 1
+    effective = None if equal else pytest.approx(spread.effective_clusters)
+    assert score.effective_clusters == effective
+    expected = interval_of_mean(spread, (0.0, 1.0))
+    assert score.interval == expected.method
+    if expected.low is not None:
+        assert (score.low, score.high) == pytest.approx((expected.low, expected.high), abs=1e-7)
 
 
 @given(ROWS, st.randoms())
@@ -168,7 +166,12 @@ def strict(rows: Iterable[tuple[str | None, str | None, float | None]]) -> Stric
 def test_groups_inherit_the_cluster_of_their_members() -> None:
     rows = [(f"g{i // 2}", f"c{i // 6}", float(i % 5 != 0)) for i in range(30)]
     score = strict(rows).score()
-    assert (score.metric, score.n, score.clusters, score.interval) == ("accuracy_strict", 15, 5, "clustered t")
+    assert (score.metric, score.n, score.clusters, score.interval) == (
+        "accuracy_strict",
+        15,
+        5,
+        "wilson on effective n",
+    )
     assert score.value == pytest.approx(9 / 15)
 
 

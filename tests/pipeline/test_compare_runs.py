@@ -64,7 +64,7 @@ def test_clusters_count_instead_of_rows(tmp_path: Path) -> None:
     b = written(tmp_path / "b", {"t": acc("0" * 10 + "0" * 10)}, clusters)
     (one,) = compare_runs(a, b).tasks
     assert (one.comparison.n, one.comparison.clusters) == (20, 4)
-    assert one.comparison.test.startswith("paired")
+    assert one.comparison.test == "sign flip"
     alone = compare_runs(
         written(tmp_path / "c", {"t": acc("1" * 10 + "0" * 10)}), written(tmp_path / "d", {"t": acc("0" * 20)})
     )
@@ -107,6 +107,21 @@ def test_other_examples_behind_one_name_are_refused(tmp_path: Path) -> None:
     b = written(tmp_path / "b", {"t": acc("10")}, examples_sha256="f" * 64)
     with pytest.raises(RecordError, match="t: the two runs were made on different examples"):
         compare_runs(a, b)
+
+
+def test_another_version_of_the_task_is_refused(tmp_path: Path) -> None:
+    a = written(tmp_path / "a", {"t": acc("10")})
+    b = written(tmp_path / "b", {"t": acc("10")}, version=2)
+    with pytest.raises(RecordError, match=r"t: A is a run of version 1 of the task, B of version 2, .* not comparable"):
+        compare_runs(a, b)
+
+
+def test_a_run_without_predictions_is_refused(tmp_path: Path) -> None:
+    a, b = written(tmp_path / "a", {"t": acc("10")}), written(tmp_path / "b", {"t": acc("10")})
+    RunFolder(b).predictions_file("t").unlink()
+    for pair in ((a, b), (b, a)):
+        with pytest.raises(RecordError, match=r"b has no predictions \(predictions/\*.jsonl beside run.json\)"):
+            compare_runs(*pair)
 
 
 def test_no_task_in_common(tmp_path: Path) -> None:

@@ -113,6 +113,15 @@ def test_markdown() -> None:
     assert export("markdown", *TWO) == MARKDOWN
 
 
+def test_unequal_clusters_are_told() -> None:
+    uneven = run(task(scores=[score(clusters=139, effective_clusters=29.96), score("mrr", effective_clusters=19.8)]))
+    told = "proverbs: 139 clusters of unequal size are worth 30 equal ones"
+    assert export("markdown", uneven).count(told) == export("latex", uneven).count(told) == 1
+    assert "20 clusters" not in export("markdown", uneven)
+    assert [row["effective_clusters"] for row in json.loads(export("json", uneven))[:2]] == [29.96, 19.8]
+    assert "29.96" in export("csv", uneven)
+
+
 MEAN = run(task(scores=[score(sd=0.02), score("f1", sd=0.03, low=None, high=None)]))
 
 

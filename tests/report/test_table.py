@@ -38,6 +38,14 @@ def test_a_score_stands_with_its_interval_and_its_floor() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("effective", "cell"), [(None, "20"), (19.9, "20"), (12.34, "20 (12 eff.)"), (3.21, "20 (3.2 eff.)")]
+)
+def test_effective_clusters_are_printed_where_they_differ(effective: float | None, cell: str) -> None:
+    (row,) = rows(run(task(scores=[score(effective_clusters=effective)])))
+    assert row[6] == cell
+
+
 def test_a_task_is_named_once() -> None:
     first, second = rows(run(task(scores=[score(), score("mrr", 0.5)])))
     assert first[:3] == ("proverbs", "by_cosine", "acc")

@@ -1,0 +1,118 @@
+"""How often does a 95 % interval of figeval hold the truth, and how often does its test find a difference that is none?
+
+    python bench/coverage.py                 # all studies; two minutes on one core
+    python bench/coverage.py --study grid --study paired
+    python bench/coverage.py --sizes         # reads the cluster sizes of the IMPLI columns and of ePiC anew
+
+Scores of clustered examples are simulated, given the sizes of the clusters: accuracies of the clusters follow a Beta
+distribution with mean p and a given intraclass correlation, rows within a cluster are independent given its accuracy.
+The rules are written out for all replicates at once (`clustered.py`); figeval itself is asked of the first ones of
+every cell. "First edition" are the rules of figeval's first version.
+Results are in `bench/coverage.csv`, the sizes in `bench/cluster_sizes.json` (how many clusters have which size).
+
+Studies:
+    grid      0/1 rows: sizes × p × correlation.
+    few       the same below ten effective clusters.
+    harder    two-point clusters, correlations of .5 and .8, and sizes that are a sample and go with the accuracy.
+    unit      rows in [0, 1]: reciprocal ranks at chance among 250 candidates and better, and strongly skewed values.
+    unbounded normal rows, by t.
+    macro_f1  the percentile bootstrap of clusters.
+    seeds     means over trainings.
+    paired    tests of two equally good models (`share` is the share of false alarms), and of a difference of .05.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import means
+import trainings
+from clustered import SIZES, Row
+
+RESULTS = Path(__file__).resolve().parent / "coverage.csv"
+COLUMNS = ("study", "sizes", "clusters", "effective", "rows", "case", "p", "correlation", "rule", "share", "width")
+
+STUDIES: dict[str, Callable[[], Iterator[Row]]] = {
+    "grid": means.grid,
+    "few": means.few,
+    "harder": means.harder,
+    "unit": means.unit,
+    "unbounded": means.unbounded,
+    "macro_f1": trainings.bootstrapped,
+    "seeds": trainings.seeds,
+    "paired": trainings.paired,
+}
+
+
+def read_sizes() -> None:
+    """Count the clusters of the tasks' test splits and keep the counts."""
+    from figeval import plugins
+    from figeval.pipeline import Harness
+
+    harness = Harness(plugins.host())
+    found = {}
+    for task in harness.catalogue.expand(["impli", "epic_retrieval_seen", "epic_retrieval_unseen"]):
+        clusters = Counter(
+            example.id if example.cluster is None else example.cluster for example in harness.examples(task, "test")
+        )
+        found[task.name] = dict(sorted(Counter(clusters.values()).items()))
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(counts)}" for name, counts in found.items())
+    SIZES.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--study", action="append", choices=STUDIES, help="Run this study only; may be repeated.")
+    parser.add_argument("--sizes", action="store_true", help="Read the cluster sizes of the benchmarks anew.")
+    wanted = parser.parse_args()
+    if wanted.sizes:
+        read_sizes()
+    run(wanted.study or list(STUDIES))
+
+
+def run(studies: list[str]) -> None:
+    """Replace the results of these studies in the file."""
+    also = {"page"} if "grid" in studies else set()
+    kept = stored() if RESULTS.is_file() else []
+    rows = [row for row in kept if row["study"] not in {*studies, *also}]
+    for study in studies:
+        begun = time.process_time()
+        found = [{**row, "share": f"{row['share']:.4f}", "width": short(row.get("width"))} for row in STUDIES[study]()]
+        rows += found
+        print(f"{study}: {len(found)} results, {time.process_time() - begun:.0f} CPU seconds", flush=True)
+        worst(found)
+        with RESULTS.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def stored() -> list[Row]:
+    with RESULTS.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def short(width: float | None) -> str:
+    return "" if width is None else f"{width:.4g}"
+
+
+def worst(rows: list[Row]) -> None:
+    """The lowest and the highest share of each rule."""
+    for rule in dict.fromkeys(row["rule"] for row in rows):
+        found = sorted((row for row in rows if row["rule"] == rule), key=lambda row: row["share"])
+        low, high = found[0], found[-1]
+        place = f"{low['sizes']}, p {low['p']}, correlation {low['correlation']} {low['case']}"
+        print(f"  {rule}: {low['share']} ({place}) to {high['share']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Studies of one mean: 0/1 rows, rows in [0, 1], and rows without bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from clustered import (
+    REPLICATES,
+    Row,
+    Sizes,
+    accuracies,
+    cell,
+    designs,
+    equal,
+    figeval,
+    first_edition,
+    of_sums,
+    real,
+    scored,
+    seeded,
+    small_designs,
+    uneven,
+)
+from scipy.special import ndtr, stdtrit
+
+from figeval.metrics.intervals import interval_by_t
+from figeval.metrics.spread import spread_of
+
+PROPORTIONS = (0.004, 0.05, 0.2, 0.5, 0.8, 0.95)
+CORRELATIONS = (0.0, 0.1, 0.3)
+
+
+def over(study: str, found: dict[str, Sizes]) -> Iterator[Row]:
+    for name, sizes in found.items():
+        for p in PROPORTIONS:
+            for correlation in CORRELATIONS:
+                generator = seeded(study, name, p, correlation)
+                right = generator.binomial(sizes, accuracies(generator, len(sizes), p, correlation)).astype(float)
+                about = cell(study, name, sizes, p=p, correlation=correlation)
+                yield from ({**about, "rule": rule, **got} for rule, got in of_sums(right, sizes, p))
+
+
+def grid() -> Iterator[Row]:
+    """The cells by which the rule was judged, and those of the page's first table."""
+    yield from over("grid", designs())
+    for g, m in ((10, 25), (20, 12), (40, 10), (100, 10)):
+        sizes = np.full(g, m)
+        generator = seeded("page", g, m)
+        right = generator.binomial(sizes, accuracies(generator, g, 0.7, 0.2)).astype(float)
+        about = cell("page", f"{g} × {m}", sizes, p=0.7, correlation=0.2)
+        yield from ({**about, "rule": rule, **got} for rule, got in of_sums(right, sizes, 0.7, more=True))
+
+
+def few() -> Iterator[Row]:
+    yield from over("few", small_designs())
+
+
+def harder() -> Iterator[Row]:
+    chosen = {name: sizes for name, sizes in designs().items() if name in HARDER}
+    for name, sizes in chosen.items():
+        g = len(sizes)
+        for p in PROPORTIONS:
+            generator = seeded("harder", name, p)
+            # two kinds of clusters: hopeless ones and others, with correlation .3
+            good = 0.3 * (1 - p) + p
+            either = generator.random((REPLICATES, g)) < p / good
+            cases = {
+                "two-point clusters": (np.where(either, good, 0.0), 0.3),
+                "Beta": (accuracies(generator, g, p, 0.5), 0.5),
+                "Beta ": (accuracies(generator, g, p, 0.8), 0.8),
+            }
+            for case, (chances, correlation) in cases.items():
+                right = generator.binomial(sizes, chances).astype(float)
+                about = cell("harder", name, sizes, case.strip(), p, correlation)
+                yield from ({**about, "rule": rule, **got} for rule, got in of_sums(right, sizes, p))
+            # accuracies go with the sizes (rank correlation about .5); the truth is what these sizes have
+            own = accuracies(generator, g, p, 0.2)
+            noisy = np.argsort(np.argsort(np.log(sizes) + generator.normal(0, 1.5, (REPLICATES, g))))
+            chances = np.take_along_axis(np.sort(own), noisy, axis=1)
+            truth = float((chances @ sizes).mean() / sizes.sum())
+            right = generator.binomial(sizes, chances).astype(float)
+            about = cell("harder", name, sizes, "sizes go with accuracies", p, 0.2)
+            yield from ({**about, "rule": rule, **got} for rule, got in of_sums(right, sizes, truth))
+
+
+HARDER = ("10 × 25", "20 × 12", "50 × 10", "lognormal 50 (c)", "lognormal 200 (a)", "impli_idioms_silver_lit")
+
+
+def reciprocal(quantiles: np.ndarray, candidates: int, power: float) -> np.ndarray:
+    """Reciprocal ranks among so many candidates; a higher power puts more of them first, 1 is chance."""
+    return 1.0 / np.clip(np.ceil(candidates * quantiles**power), 1, candidates)
+
+
+def unit() -> Iterator[Row]:
+    """Rows in [0, 1] by a normal copula: a part of the cluster, a part of the row."""
+    designs_here = {name: np.ones(n, int) for name, n in (("50 rows", 50), ("200 rows", 200), ("1000 rows", 1000))}
+    designs_here |= {name: sizes for name, sizes in (equal() | real()).items() if name in UNITS}
+    designs_here |= {"lognormal 50 (c)": uneven()["lognormal 50 (c)"]}
+    cases: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "reciprocal ranks at chance": lambda q: reciprocal(q, 250, 1.0),
+        "reciprocal ranks, mean .17": lambda q: reciprocal(q, 250, 3.0),
+        "reciprocal ranks, mean .5": lambda q: reciprocal(q, 250, 8.0),
+        "token F1, two thirds 0": lambda q: np.clip((q - 2 / 3) * 3, 0, 1),
+        "ties of five options": lambda q: np.select([q < 0.6, q < 0.8], [0.0, 0.5], 1.0),
+        "skewed: u to the 20th": lambda q: q**20,
+    }
+    fine = (np.arange(200_000) + 0.5) / 200_000
+    for name, sizes in designs_here.items():
+        index = np.repeat(np.arange(len(sizes)), sizes)
+        for case, values in cases.items():
+            truth = float(values(fine).mean())
+            for correlation in (0.0,) if len(sizes) == sizes.sum() else (0.0, 0.2):
+                generator = seeded("unit", name, case, correlation)
+                ends: dict[str, list[tuple[np.ndarray, ...]]] = {"figeval": [], "first edition": []}
+                for _ in range(REPLICATES // 500):
+                    own = generator.standard_normal((500, len(sizes)))[:, index] * np.sqrt(correlation)
+                    rest = generator.standard_normal((500, len(index))) * np.sqrt(1 - correlation)
+                    rows = values(ndtr(own + rest))
+                    sums = np.add.reduceat(rows, np.cumsum(sizes) - sizes, axis=1)
+                    within = np.square(rows - (sums / sizes)[:, index]).sum(axis=1)
+                    ends["figeval"].append(figeval(sums, sizes, within))
+                    ends["first edition"].append(first_edition(sums, sizes))
+                about = cell("unit", name, sizes, case, round(truth, 4), correlation)
+                for rule, found in ends.items():
+                    yield {**about, "rule": rule, **scored(*np.concatenate(found, axis=1), truth)}
+
+
+UNITS = ("10 × 25", "20 × 12", "50 × 10", "250 × 4", "impli_idioms_silver_lit", "epic_retrieval_unseen")
+
+
+def unbounded() -> Iterator[Row]:
+    for name, sizes in (designs() | small_designs()).items():
+        for correlation in CORRELATIONS:
+            generator = seeded("unbounded", name, correlation)
+            own = generator.standard_normal((REPLICATES, len(sizes))) * np.sqrt(correlation)
+            noise = generator.standard_normal((REPLICATES, len(sizes))) * np.sqrt((1 - correlation) * sizes)
+            sums = own * sizes + noise
+            about = cell("unbounded", name, sizes, "normal", 0, correlation)
+            one = interval_by_t(spread_of(sums[0], sizes))
+            low, high = by_cr2(sums, sizes)
+            assert np.allclose((one.low, one.high), (low[0], high[0]))
+            yield {**about, "rule": "figeval", **scored(low, high, 0.0)}
+            yield {**about, "rule": "first edition", **scored(*first_edition(sums, sizes, None), 0.0)}
+
+
+def by_cr2(sums: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
+    """`interval_by_t`, all replicates at once; shape (R, G) → (R,)."""
+    n = sizes.sum()
+    mean = sums.sum(axis=1) / n
+    stderr = np.sqrt((np.square(sums - sizes * mean[:, None]) / (1 - sizes / n)).sum(axis=1)) / n
+    margin = stdtrit(spread_of(sums[0], sizes).freedom, 0.975) * stderr
+    return mean - margin, mean + margin

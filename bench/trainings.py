@@ -1,0 +1,181 @@
+"""Studies of several models: the bootstrap of macro-F1, means over seeds, and tests of two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from clustered import (
+    REPLICATES,
+    UNIT,
+    Row,
+    Sizes,
+    accuracies,
+    cell,
+    effective,
+    real,
+    score_interval,
+    scored,
+    seeded,
+    uneven,
+    variance_of,
+)
+from scipy.special import bdtr, ndtri, stdtr, stdtrit
+
+from figeval.metrics.bootstrap import percentiles
+from figeval.metrics.classes import macro_f1
+from figeval.metrics.compare import paired as paired_runs
+from figeval.metrics.seeds import FEWEST, interval_over_seeds
+from figeval.metrics.spread import spread_of
+
+
+def bootstrapped() -> Iterator[Row]:
+    """Two balanced labels, right with the cluster's accuracy of .7 on average, which is the macro-F1."""
+    combine = macro_f1.build(("a", "b")).combine
+    found = {f"{g} × {m}": np.full(g, m) for g, m in ((10, 25), (20, 12), (40, 10), (100, 10))}
+    found |= {name: uneven()[name] for name in ("lognormal 50 (c)", "lognormal 200 (a)", "lognormal 200 (c)")}
+    found |= {
+        name: sizes for name, sizes in real().items() if name in ("impli_idioms_silver_lit", "epic_retrieval_unseen")
+    }
+    for name, sizes in found.items():
+        generator = seeded("macro_f1", name)
+        g, ends = len(sizes), []
+        drawn = generator.multinomial(g, np.full(g, 1 / g), size=999).astype(float)
+        for chance in accuracies(generator, g, 0.7, 0.2):
+            gold = generator.binomial(sizes, 0.5)
+            right_a, right_b = generator.binomial(gold, chance), generator.binomial(sizes - gold, chance)
+            said = right_a + sizes - gold - right_b
+            sums = np.column_stack((right_a, right_b, said, sizes - said, gold, sizes - gold))
+            ends.append(percentiles(combine(drawn @ sums)))
+        about = cell("macro_f1", name, sizes, p=0.7, correlation=0.2)
+        yield {**about, "rule": "percentile bootstrap", **scored(*np.array(ends).T, 0.7)}
+
+
+# ---- seeds ----------------------------------------------------------------------------------------------------------
+
+
+def seeds() -> Iterator[Row]:
+    """A training is right on a row if the sum of normal parts of its seed, the cluster, the row and of neither is below
+    a threshold.
+    """
+    found = {"20 × 12": np.full(20, 12), "100 × 10": np.full(100, 10)}
+    found |= {"lognormal 50 (c)": uneven()["lognormal 50 (c)"]}
+    found |= {"impli_idioms_silver_lit": real()["impli_idioms_silver_lit"]}
+    for name, sizes in found.items():
+        for count in (2, 3, 5):
+            for p in (0.05, 0.5, 0.8):
+                for case, part in (("little of the seed", 0.002), ("much of the seed", 0.05)):
+                    generator = seeded("seeds", name, count, p, case)
+                    ends: dict[str, list[tuple[np.ndarray, ...]]] = {"figeval": [], "first edition": []}
+                    for _ in range(REPLICATES // 250):
+                        values = trained(generator, sizes, count, part) < ndtri(p)  # (250, count, n)
+                        ends["figeval"].append(over_seeds(values, sizes))
+                        ends["first edition"].append(first_over_seeds(values, sizes))
+                    about = cell("seeds", name, sizes, f"{count} seeds, {case}", p, 0.2)
+                    for which, found_ends in ends.items():
+                        yield {**about, "rule": which, **scored(*np.concatenate(found_ends, axis=1), p)}
+
+
+def trained(generator: Any, sizes: Sizes, count: int, part: float) -> np.ndarray:
+    """Standard normal numbers of 250 replicates, shape (250, count, n): a part of the seed, .2 of the cluster, .4 of
+    the row, and the rest of neither.
+    """
+    index = np.repeat(np.arange(len(sizes)), sizes)
+    common = np.sqrt(0.2) * generator.standard_normal((250, 1, len(sizes)))[..., index]
+    common = common + np.sqrt(0.4) * generator.standard_normal((250, 1, len(index)))
+    seed = np.sqrt(part) * generator.standard_normal((250, count, 1))
+    return common + seed + np.sqrt(0.4 - part) * generator.standard_normal((250, count, len(index)))
+
+
+def summed(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums of the clusters and sums of squares within them of the means over seeds, and the means' variance."""
+    rows = values.mean(axis=1)
+    sums = np.add.reduceat(rows, np.cumsum(sizes) - sizes, axis=1)
+    within = np.square(rows - np.repeat(sums / sizes, sizes, axis=1)).sum(axis=1)
+    return sums, within, values.mean(axis=2).var(axis=1, ddof=1) / values.shape[1]
+
+
+def over_seeds(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
+    """`interval_over_seeds`, shape (R, S, n) → (R,), also for two seeds; the first replicate is asked of figeval."""
+    sums, within, own = summed(values, sizes)
+    n, examples = sizes.sum(), variance_of(sums, sizes, within)
+    mean, variance, count = sums.sum(axis=1) / n, examples + own, values.shape[1]
+    freedom = variance**2 / (examples**2 / max(1.0, effective(sizes) - 1) + own**2 / (count - 1))
+    low, high = score_interval(mean, mean * (1 - mean) / variance, stdtrit(freedom, 0.975))
+    if count >= FEWEST:
+        one = interval_over_seeds(values[0], [str(place) for place in np.repeat(np.arange(len(sizes)), sizes)], UNIT)
+        assert np.allclose((one.low, one.high), (low[0], high[0]))
+    return low, high
+
+
+def first_over_seeds(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
+    """Mean ± t · √(SE² + s²/S) with G − 1 degrees of freedom for the examples, shape (R, S, n) → (R,)."""
+    sums, _, own = summed(values, sizes)
+    g, n = len(sizes), sizes.sum()
+    mean = sums.sum(axis=1) / n
+    examples = g / (g - 1) * np.square(sums - sizes * mean[:, None]).sum(axis=1) / n**2
+    freedom = (examples + own) ** 2 / (examples**2 / (g - 1) + own**2 / (values.shape[1] - 1))
+    margin = stdtrit(freedom, 0.975) * np.sqrt(examples + own)
+    return np.maximum(mean - margin, 0), np.minimum(mean + margin, 1)
+
+
+# ---- two runs -------------------------------------------------------------------------------------------------------
+
+
+def paired() -> Iterator[Row]:
+    """Two models with accuracies .6 ± d / 2 and a lean that varies by cluster; without d what is found is an error."""
+    found = {f"{g} × {m}": np.full(g, m) for g, m in ((250, 10), (20, 20), (10, 25), (8, 40))}
+    found |= uneven()
+    found |= {name: real()[name] for name in ("impli_idioms_silver_lit", "impli_idioms_silver_adv")}
+    for name, sizes in found.items():
+        for lean in (0.0, 0.35):
+            for shift in (0.0, 0.05):
+                yield from _paired(name, sizes, lean, shift)
+
+
+def _paired(name: str, sizes: Sizes, lean: float, shift: float) -> Iterator[Row]:
+    g, n = len(sizes), sizes.sum()
+    generator = seeded("paired", name, lean, shift)
+    tilt = generator.uniform(-lean, lean, size=(REPLICATES, g)) / 2
+    a, b = 0.6 + shift / 2 + tilt, 0.6 - shift / 2 - tilt
+    only_a = generator.binomial(sizes, a * (1 - b))  # given that not both or none: b alone
+    only_b = generator.binomial(sizes - only_a, b * (1 - a) / (1 - a * (1 - b)))
+    sums = (only_a - only_b).astype(float)
+    mean = sums.sum(axis=1) / n
+    residuals = np.square(sums - sizes * mean[:, None])
+    old = np.sqrt(g / (g - 1) * residuals.sum(axis=1)) / n
+    new = np.sqrt((residuals / (1 - sizes / n)).sum(axis=1)) / n
+    freedom = spread_of(sums[0], sizes).freedom
+    first = paired_runs(*rows_of(only_a[0], only_b[0], sizes))
+    assert first.stderr is not None and np.isclose(first.stderr, new[0]) and np.isclose(first.freedom, freedom)
+    signs = np.random.default_rng(1).choice((-1.0, 1.0), size=(1999, g))
+    extreme = (np.abs(sums @ signs.T) >= np.abs(sums.sum(axis=1))[:, None] - 1e-9).sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tests = {
+            "McNemar, clusters ignored": mcnemars(only_a.sum(axis=1), only_b.sum(axis=1)),
+            "t(G − 1)": 2 * stdtr(g - 1, -np.abs(mean) / old),
+            "t, CR2": 2 * stdtr(freedom, -np.abs(mean) / new),
+            "sign flip": (extreme + 1) / (len(signs) + 1),
+        }
+    held = np.abs(mean - shift) <= stdtrit(freedom, 0.975) * new
+    about = cell("paired", name, sizes, "lean of clusters" if lean else "no lean", shift, "")
+    for test, p in tests.items():
+        yield {**about, "rule": test, "share": float((np.nan_to_num(p, nan=1.0) <= 0.05).mean())}
+    width = float((2 * stdtrit(freedom, 0.975) * new).mean())
+    yield {**about, "rule": "interval, CR2", "share": float(held.mean()), "width": width}
+
+
+def mcnemars(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Exact p-values."""
+    return np.where(a == b, 1.0, np.minimum(1.0, 2 * bdtr(np.minimum(a, b), a + b, 0.5)))
+
+
+def rows_of(only_a: np.ndarray, only_b: np.ndarray, sizes: Sizes) -> tuple[list[float], list[float], list[str]]:
+    """Values of both runs and clusters, row by row."""
+    a, b, names = [], [], []
+    for place, (ours, theirs, size) in enumerate(zip(only_a, only_b, sizes, strict=True)):
+        a += [1.0] * ours + [0.0] * (size - ours)
+        b += [0.0] * ours + [1.0] * theirs + [0.0] * (size - ours - theirs)
+        names += [str(place)] * size
+    return a, b, names
