@@ -57,7 +57,18 @@ def shown(score: ScoreRecord | None) -> str:
 
 
 def quoted(cell: str, task: str, metric: str) -> Iterator[tuple[str, str, str]]:
-    """(model, its number in a cell of the paper's, the same as we keep it)."""
-    known = {one.model: one.value for one in published(task) if one.metric == metric}
-    for model, value in re.findall(r"(?:^|, )(.+?) (\.\d+)", cell):
-        yield model, value, short(known[model])
+    """(model, its number in a cell of the paper's, the same as we keep it).
+
+    A part of a cell that begins with a version (`arXiv v1: BERT .260`) quotes that one; without, the cell quotes the
+    latest number of each model, and these must all stand in one version.
+    """
+    known = [one for one in published(task) if one.metric == metric]
+    for part in cell.split("; "):
+        version, marked, numbers = part.rpartition(": ")
+        said = [one for one in known if not marked or version in one.source]
+        latest = {one.model: one for one in said}
+        found = re.findall(r"(?:^|, )(.+?) (\.\d+)", numbers)
+        versions = {latest[model].source.split(", ")[1] for model, _ in found}
+        assert len(versions) <= 1, f"{task}, {metric}: the cell {cell!r} mixes {' and '.join(sorted(versions))}"
+        for model, value in found:
+            yield model, value, short(latest[model].value)

@@ -28,6 +28,7 @@ COMMANDS = {
     "preview": ("figeval.cli.preview:preview", "Show what a model would really see."),
     "data": ("figeval.cli.data:data", "List, fetch and verify benchmark data."),
     "validate": ("figeval.cli.validate:validate", "Check task files: load, render, compare gold with options."),
+    "audit": ("figeval.cli.audit:audit", "Measure what the options of a multiple-choice task give away."),
     "new": ("figeval.cli.new:new", "Begin a task or a plugin."),
     "doctor": ("figeval.cli.doctor:doctor", "Report versions, devices, caches and plugins."),
     "export": ("figeval.cli.export:export", "Turn runs into CSV, LaTeX, Markdown or JSON."),

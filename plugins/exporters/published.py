@@ -27,8 +27,19 @@ def latest(line: Line) -> list[Published]:
 
 
 def said(numbers: Sequence[Published]) -> str:
-    """`BERT 0.070, RoBERTa 0.068`."""
-    return ", ".join(f"{one.model} {one.value:.3f}" for one in numbers) or MISSING
+    """`BERT 0.070, RoBERTa 0.068`; where they stand in several versions of a paper, by version, the latest first."""
+    versions = dict.fromkeys(version(one) for one in reversed(numbers))
+    parts = {
+        name: ", ".join(f"{one.model} {one.value:.3f}" for one in numbers if version(one) == name) for name in versions
+    }
+    if len(parts) > 1:
+        return "; ".join(f"{name}: {part}" for name, part in parts.items())
+    return "".join(parts.values()) or MISSING
+
+
+def version(number: Published) -> str:
+    """The version of the paper: the second part of `ePiC, arXiv v1, Table 9`."""
+    return number.source.split(", ")[1]
 
 
 def sources(numbers: Iterator[Published]) -> Iterator[str]:

@@ -27,15 +27,22 @@ if TYPE_CHECKING:
     from .distractors import Scores
 
 SPLIT = "retrieval_seen_test"  # the narratives of the paper's items, Table 10
+VERSION = 2  # of the tasks that these items make
 RULES = {
     "mcq": (
         "Each scorer's scores of a narrative for all proverbs are standardised (mean 0, variance 1) and turned into "
-        "probabilities by softmax; the probabilities of the scorers are averaged. Distractors: the two proverbs of "
-        "the highest probability and the two whose probability is closest to that of the gold one."
+        "probabilities by softmax; the probabilities of the scorers are averaged. Distractors: two proverbs of high "
+        "probability (cost: -log p), then two whose probability is close to that of the gold one (cost: the "
+        "difference of the logarithms)."
     ),
-    "mcq_random": "Distractors: four proverbs drawn uniformly.",
+    "mcq_random": "Distractors: random costs for every narrative and proverb, drawn from the seed.",
 }
-EXCLUSION = "No two options of an item are near-duplicates (near_duplicates.json); their order is shuffled."
+BALANCE = (
+    "In each block of narratives (one of every proverb) and for each of the four distractors, proverbs are assigned to "
+    "narratives one to one at the least total cost, so that every proverb is wrong 16 times and right 4 times. "
+    "In each block the gold option stands at every place equally often."
+)
+EXCLUSION = "No two options of an item are near-duplicates (near_duplicates.json)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +93,26 @@ def build(scorers: Sequence[str], seed: int, output: Path) -> dict[str, JSON]:
     for kind, wrong in choose(material, scores, seed).items():
         lines = items(material, wrong, seed)
         written = _write_items(output / f"{kind}_items.jsonl", lines)
-        rule = f"{RULES[kind]} {EXCLUSION}"
-        records[kind] = {**written, **shared, "rule": rule, "audit": audit(scores, material, lines)}
+        rule = f"{RULES[kind]} {BALANCE} {EXCLUSION}"
+        found = audit(scores, material, lines)
+        records[kind] = {**written, "version": VERSION, **shared, "rule": rule, "audit": found}
         _save(output / f"{kind}_items.json", json.dumps(records[kind], indent=2) + "\n")
     return records
 
 
 def choose(material: Material, scores: Mapping[str, Scores], seed: int) -> dict[str, list[list[int]]]:
     """The four wrong proverbs of every narrative, as indexes, by kind."""
+    import numpy as np
+
     from . import distractors
 
     alike = distractors.alike_matrix(material.proverb_ids, listed()["groups"])
-    return {
-        "mcq": [
-            distractors.adversarial(row, gold, alike)
-            for row, gold in zip(distractors.averaged(scores), material.gold, strict=True)
-        ],
-        "mcq_random": [
-            distractors.uniform(random.Random(f"{seed} draw {key}"), gold, alike)
-            for key, gold in zip(material.ids, material.gold, strict=True)
-        ],
+    gold = np.array(material.gold)
+    costs = {
+        "mcq": distractors.adversarial(distractors.averaged(scores), gold),
+        "mcq_random": distractors.uniform(seed, material.ids, len(material.proverbs)),
     }
+    return {kind: distractors.balanced(of_kind, gold, alike) for kind, of_kind in costs.items()}
 
 
 def read_material() -> Material:
@@ -151,13 +157,26 @@ def score_all(model: Model, material: Material) -> Scores:
 
 
 def items(material: Material, wrong: Sequence[Sequence[int]], seed: int) -> list[JSON]:
-    """`{"id", "options", "gold"}`: proverb ids in an order drawn from seed and id, gold their index."""
+    """Return `{"id", "options", "gold"}` for each narrative: proverb ids, and the index of the gold one.
+
+    The items stand block by block (see `distractors.blocks`), so that the first 250, 500 or 750 are balanced, too. In
+    a block the order of the items, the place of the gold option and the order of the others are drawn from the seed.
+    """
+    import numpy as np
+
+    from . import distractors
+
     made = []
-    for key, gold, others in zip(material.ids, material.gold, wrong, strict=True):
-        options = [gold, *others]
-        random.Random(f"{seed} order {key}").shuffle(options)
-        names = [material.proverb_ids[index] for index in options]
-        made.append({"id": key, "options": names, "gold": options.index(gold)})
+    for number, block in enumerate(distractors.blocks(np.array(material.gold))):
+        generator = random.Random(f"{seed} block {number}")
+        order = generator.sample(list(map(int, block)), len(block))
+        places = [place % (distractors.SLOTS + 1) for place in range(len(order))]
+        generator.shuffle(places)
+        for narrative, place in zip(order, places, strict=True):
+            options = generator.sample(list(wrong[narrative]), len(wrong[narrative]))
+            options.insert(place, material.gold[narrative])
+            names = [material.proverb_ids[option] for option in options]
+            made.append({"id": material.ids[narrative], "options": names, "gold": place})
     return made
 
 
@@ -166,10 +185,13 @@ def audit(scores: Mapping[str, Scores], material: Material, lines: Sequence[JSON
     from .distractors import gold_picked
 
     place = {name: index for index, name in enumerate(material.proverb_ids)}
+    rows = {key: row for row, key in enumerate(material.ids)}
+    order = [rows[line["id"]] for line in lines]
     options = [[place[name] for name in line["options"]] for line in lines]
+    gold = [material.gold[row] for row in order]
     shares: dict[str, JSON] = {}
     for name, matrix in scores.items():
-        share, broken = gold_picked(matrix, options, material.gold)
+        share, broken = gold_picked(matrix[order], options, gold)
         shares[name] = {"gold_picked": round(share, 6), "nan": broken}
     mean = sum(share["gold_picked"] for share in shares.values()) / len(shares)
     return {"scorers": shares, "mean": round(mean, 6), "chance": 1 / len(options[0])}

@@ -1,7 +1,8 @@
 """Which proverbs stand beside the right one in a multiple-choice item: arithmetic on scores, no models, no files.
 
 Throughout, scores and probabilities have shape (narratives, proverbs), and `alike` is a symmetric boolean matrix
-(proverbs, proverbs) with a true diagonal: which proverbs must not meet in one item.
+(proverbs, proverbs) with a true diagonal: which proverbs must not meet in one item. Costs are float64 of the same shape
+as scores; the cheaper a proverb, the sooner it becomes a distractor of the narrative.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.errors import ModelError
+from figeval.errors import DataError, ModelError
 
 Scores: TypeAlias = NDArray[np.float64]
 Alike: TypeAlias = NDArray[np.bool_]
+Golds: TypeAlias = NDArray[np.intp]  # per narrative the proverb that is right
+Places: TypeAlias = NDArray[np.intp]
+
+SLOTS = 4  # distractors of an item
 
 
 def alike_matrix(names: Sequence[str], groups: Iterable[Iterable[str]]) -> Alike:
@@ -56,32 +61,66 @@ def averaged(per_scorer: Mapping[str, Scores]) -> Scores:
     return np.asarray(mean.filled(np.nan))
 
 
-def adversarial(probability: Scores, gold: int, alike: Alike) -> list[int]:
-    """Two proverbs of the highest probability, then two whose probability is closest to that of the gold one.
+def adversarial(probability: Scores, gold: Golds) -> list[Scores]:
+    """Return what each of the four distractors of an item costs, as four matrices of shape (narratives, proverbs).
 
-    `probability` is one row. The mix follows Ghosh and Srivastava 2022, section 5.1; the numbers are ours. Equal
-    values keep the order of the proverbs.
+    The first two cost −log p, so that the most probable proverbs are the cheapest; the other two cost
+    |log p − log p(gold)|, so that those closest in probability to the right one are. The mix follows Ghosh and
+    Srivastava 2022, section 5.1; the numbers are ours.
     """
-    highest = np.argsort(-probability, kind="stable")
-    closest = np.argsort(np.abs(probability - probability[gold]), kind="stable")
-    return admissible([highest, highest, closest, closest], gold, alike)
+    surprise = -np.log(probability)
+    distance = np.abs(surprise - np.take_along_axis(surprise, gold[:, None], axis=1))
+    return [surprise, surprise, distance, distance]
 
 
-def uniform(generator: random.Random, gold: int, alike: Alike) -> list[int]:
-    """Four proverbs drawn uniformly without replacement, under the same exclusions."""
-    order = generator.sample(range(len(alike)), len(alike))
-    return admissible([order] * 4, gold, alike)
+def uniform(seed: int, names: Sequence[str], proverbs: int) -> list[Scores]:
+    """Return random costs of the same shape; each row depends on the seed and the name of its narrative alone."""
+    slots = []
+    for slot in range(SLOTS):
+        drawn = (random.Random(f"{seed} draw {name} {slot}") for name in names)
+        slots.append(np.array([[generator.random() for _ in range(proverbs)] for generator in drawn]))
+    return slots
 
 
-def admissible(orders: Iterable[Sequence[int] | NDArray[np.intp]], gold: int, alike: Alike) -> list[int]:
-    """The first proverb of each order that is like neither the gold one nor one taken before.
+def blocks(gold: Golds) -> list[Places]:
+    """Return the narratives as blocks in which every proverb is right exactly once: the k-th block has the k-th
+    narrative of every proverb, in the order of the proverbs.
 
-    Two options that say the same would also give themselves away: at most one answer is right.
+    Raises:
+        DataError: the proverbs have different numbers of narratives.
     """
-    taken = [gold]
-    for order in orders:
-        taken.append(next(int(index) for index in order if not alike[index, taken].any()))
-    return taken[1:]
+    order = np.argsort(gold, kind="stable")
+    counts = np.bincount(gold)
+    if counts.min() != counts.max():
+        raise DataError(
+            f"proverbs have {counts.min()} to {counts.max()} narratives; balanced items need as many of each"
+        )
+    return list(order.reshape(len(counts), -1).T)
+
+
+def balanced(costs: Sequence[Scores], gold: Golds, alike: Alike) -> list[list[int]]:
+    """Return the distractors of every narrative, one per matrix of `costs`, at the least total cost under which every
+    proverb is a distractor exactly as often as it is right, in every block and for every matrix.
+
+    One matrix and block at a time this is an assignment of the block's narratives to the proverbs, one to one (the
+    Hungarian method). No two options of an item are alike.
+
+    Raises:
+        DataError: no such assignment exists, because too many proverbs are alike.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    options = [[int(right)] for right in gold]
+    for block in blocks(gold):
+        for cost in costs:
+            barred = np.array([alike[options[narrative]].any(axis=0) for narrative in block])
+            try:
+                _, chosen = linear_sum_assignment(np.where(barred, np.inf, cost[block]))
+            except ValueError as error:
+                raise DataError("too many proverbs are near-duplicates of each other to balance the items") from error
+            for narrative, proverb in zip(block, chosen, strict=True):
+                options[narrative].append(int(proverb))
+    return [wrong for _, *wrong in options]
 
 
 def gold_picked(scores: Scores, options: Sequence[Sequence[int]], gold: Sequence[int]) -> tuple[float, int]:

@@ -47,6 +47,12 @@ def test_the_papers_numbers_stand_beside_ours() -> None:
     assert "- epic_retrieval_all: ePiC, ACL 2022, Table 4: off the shelf, cosine" in text
 
 
+def test_numbers_of_two_versions_of_a_paper_are_told_apart() -> None:
+    """Version 1 has three models, the version in print two of them with other numbers."""
+    line = export("published", run(task("epic_mcq", scores=[score("acc")]))).splitlines()[2]
+    assert line.endswith("| ACL 2022: RoBERTa 0.230, Human 0.787; arXiv v1: BERT 0.260 |")
+
+
 def test_a_plugin_may_bring_another() -> None:
     class Plugin:
         @staticmethod

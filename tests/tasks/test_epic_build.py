@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
+import re
 from collections import Counter
 from importlib.resources import files
 
@@ -18,7 +18,10 @@ from figeval.backends.models import Model
 from figeval.builtin.tasks.epic import build, distractors
 from figeval.builtin.tasks.epic.build import Material
 from figeval.data.formats import read_jsonl
-from figeval.errors import CapabilityError, FigevalError, ModelError
+from figeval.errors import CapabilityError, DataError, FigevalError, ModelError
+from figeval.pipeline import Harness
+from figeval.pipeline.audit import audit
+from figeval.taskdef.blind import ALL, HALF, ITEM
 
 FROZEN = files("figeval.builtin.tasks.epic")
 KINDS = ("mcq", "mcq_random")
@@ -54,40 +57,65 @@ def test_a_nan_of_one_scorer_is_answered_by_the_others():
         distractors.averaged({"one": one})
 
 
-def test_two_of_the_highest_and_two_closest_to_the_gold():
-    probability = np.array([0.30, 0.20, 0.15, 0.10, 0.09, 0.06, 0.05, 0.05])
-    assert distractors.adversarial(probability, 4, np.eye(8, dtype=bool)) == [0, 1, 3, 5]
-    assert distractors.adversarial(probability, 0, np.eye(8, dtype=bool)) == [1, 2, 3, 4]
+PROBABILITY = np.array([[0.30, 0.20, 0.15, 0.10, 0.09, 0.06, 0.05, 0.05]])
 
 
-def test_near_duplicates_of_gold_and_of_each_other_are_passed_over():
-    probability = np.array([0.30, 0.20, 0.15, 0.10, 0.09, 0.06, 0.05, 0.05])
-    alike = distractors.alike_matrix("abcdefgh", ["ea", "bc", "cd"])
-    assert distractors.adversarial(probability, 4, alike) == [1, 3, 5, 6]  # not a: like e; not c: like b
+def test_what_is_probable_or_as_probable_as_the_gold_one_is_cheap():
+    high, again, close, too = distractors.adversarial(PROBABILITY, np.array([4]))
+    assert (np.argsort(high[0], kind="stable") == np.arange(8)).all()
+    assert np.argsort(close[0], kind="stable")[:3].tolist() == [4, 3, 5]  # itself, then .10 and .06 around .09
+    assert (high == again).all() and (close == too).all()
+
+
+def test_random_costs_of_a_narrative_depend_on_its_name_alone():
+    one, other = distractors.uniform(7, ["a", "b"], 9), distractors.uniform(7, ["b"], 9)
+    assert all((mine[1] == alone[0]).all() for mine, alone in zip(one, other, strict=True))
+    assert len({row.tobytes() for cost in one for row in cost}) == 2 * distractors.SLOTS
+
+
+def test_in_each_block_every_proverb_is_right_once():
+    gold = np.array([2, 0, 1, 1, 2, 0])
+    assert [block.tolist() for block in distractors.blocks(gold)] == [[1, 2, 0], [5, 3, 4]]
+    with pytest.raises(DataError, match="proverbs have 1 to 2 narratives"):
+        distractors.blocks(np.array([0, 0, 1]))
 
 
 @st.composite
 def problems(draw):
-    size = draw(st.integers(8, 20))
-    names = [f"Q{i}" for i in range(size)]
-    groups = draw(st.lists(st.lists(st.sampled_from(names[:3]), min_size=2, max_size=3, unique=True), max_size=3))
-    scores = draw(st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.5]), min_size=size, max_size=size))
-    return np.array([scores]), draw(st.integers(0, size - 1)), distractors.alike_matrix(names, groups)
+    """Scores of two narratives for each of 20 to 24 proverbs, some of which are near-duplicates."""
+    size = draw(st.integers(20, 24))
+    groups = draw(st.lists(st.lists(st.sampled_from("abc"), min_size=2, max_size=3, unique=True), max_size=2))
+    gold = np.array(draw(st.permutations([*range(size), *range(size)])))
+    seed = draw(st.integers(0, 2**32 - 1))
+    scores = np.random.default_rng(seed).choice([0.0, 0.1, 0.2, 0.5], (2 * size, size))
+    return scores, gold, distractors.alike_matrix("abcdefghijklmnopqrstuvwx"[:size], groups)
 
 
-@given(problems(), st.integers())
-def test_four_different_admissible_distractors(problem, seed):
+@given(problems())
+def test_every_proverb_is_offered_equally_often_wherever_it_is_right(problem):
     scores, gold, alike = problem
-    probability = distractors.probabilities(scores)[0]
-    for wrong in (
-        distractors.adversarial(probability, gold, alike),
-        distractors.uniform(random.Random(seed), gold, alike),
-    ):
-        together = [gold, *wrong]
+    wrong = distractors.balanced(distractors.adversarial(distractors.probabilities(scores), gold), gold, alike)
+    for right, others in zip(gold, wrong, strict=True):
+        together = [right, *others]
         assert len(set(together)) == 5
         assert alike[np.ix_(together, together)].sum() == 5  # each is like itself only
-    high = distractors.adversarial(probability, gold, alike)[0]
-    assert probability[high] == max(p for p, near in zip(probability, alike[gold], strict=True) if not near)
+    for block in distractors.blocks(gold):
+        for slot in range(distractors.SLOTS):
+            assert sorted(wrong[narrative][slot] for narrative in block) == sorted(range(len(alike)))
+
+
+def test_the_cheapest_assignment_is_taken():
+    """Each narrative likes one proverb, another one for each: all get what they like."""
+    size = 9
+    likes = [(np.arange(size) + shift) % size for shift in (1, 2, 3, 4)]
+    costs = [np.where(np.arange(size) == wanted[:, None], 0.0, 1.0) for wanted in likes]
+    wrong = distractors.balanced(costs, np.arange(size), np.eye(size, dtype=bool))
+    assert wrong == [[(right + shift) % size for shift in (1, 2, 3, 4)] for right in range(size)]
+
+
+def test_too_many_near_duplicates_are_one_line():
+    with pytest.raises(DataError, match="too many proverbs are near-duplicates"):
+        distractors.balanced([np.zeros((3, 3))] * 4, np.arange(3), np.ones((3, 3), dtype=bool))
 
 
 def test_gold_picked_counts_ties_by_expectation_and_nan_as_not_picked():
@@ -144,15 +172,17 @@ def test_the_command_writes_items_and_records(invented, tmp_path):
         content = (tmp_path / "new" / f"{kind}_items.jsonl").read_bytes()
         record = json.loads((tmp_path / "new" / f"{kind}_items.json").read_text())
         assert record["sha256"] == hashlib.sha256(content).hexdigest() and record["items"] == 200
-        assert record["seed"] == 7
+        assert (record["seed"], record["version"]) == (7, 2)
         assert record["scorers"] == [
             {"name": "letters", "fingerprint": "letters"},
             {"name": "shared", "fingerprint": ""},
         ]
         shares = [share["gold_picked"] for share in record["audit"]["scorers"].values()]
         assert record["audit"]["mean"] == pytest.approx(sum(shares) / 2, abs=1e-6) and record["audit"]["chance"] == 0.2
-        for line, key in zip(map(json.loads, content.decode().splitlines()), invented.ids, strict=True):
-            assert set(line) == {"id", "options", "gold"} and line["id"] == key
+        lines = list(map(json.loads, content.decode().splitlines()))
+        assert sorted(line["id"] for line in lines) == sorted(invented.ids)
+        for line in lines:
+            assert set(line) == {"id", "options", "gold"}
             check(line)
             assert not {"Q0", "Q26"} <= set(line["options"]) and len({"Q1", "Q2", "Q3"} & set(line["options"])) <= 1
 
@@ -168,16 +198,11 @@ def test_the_same_seed_gives_the_same_files_and_another_seed_other_orders(invent
         run(tmp_path / folder, "--scorers", "letters,shared", "--seed", seed)
     a, b, c = ({path.name: path.read_bytes() for path in (tmp_path / f).iterdir()} for f in "abc")
     assert a == b and a.keys() == c.keys()
-    one, other = ([json.loads(line) for line in f["mcq_items.jsonl"].splitlines()] for f in (a, c))
-    assert [set(x["options"]) for x in one] == [set(x["options"]) for x in other]  # the seed moves no distractor
-    assert [x["options"] for x in one] != [x["options"] for x in other]
-
-
-def test_an_item_does_not_depend_on_the_others(invented):
-    """Adding a narrative later must not reshuffle the items before it."""
-    wrong = [[(gold + step) % 40 for step in (1, 2, 3, 4)] for gold in invented.gold]
-    fewer = Material(invented.ids[50:], invented.narratives[50:], invented.gold[50:], invented.proverb_ids, ())
-    assert build.items(invented, wrong, 7)[50:] == build.items(fewer, wrong[50:], 7)
+    one, other = (
+        {line["id"]: line["options"] for line in map(json.loads, f["mcq_items.jsonl"].splitlines())} for f in (a, c)
+    )
+    assert {key: set(options) for key, options in one.items()} == {key: set(options) for key, options in other.items()}
+    assert one != other  # the seed moves no distractor, only their order
 
 
 def test_scorers_are_fitted_to_the_narratives(invented):
@@ -204,6 +229,57 @@ def frozen(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_the_tasks_have_the_version_of_their_items(kind):
+    task = Harness().catalogue.tasks.get(f"epic_{kind}")
+    assert task.version == frozen(kind)[1]["version"] == build.VERSION
+
+
+# ---- the page ------------------------------------------------------------------------------------------------------
+
+PAGE = (FROZEN / "MCQ.md").read_text(encoding="utf-8").splitlines()
+
+
+def rows_of(heading):
+    """The cells of each row of the table on MCQ.md that begins with these cells."""
+    start = next(number for number, line in enumerate(PAGE) if line.startswith(f"| {heading}"))
+    for line in PAGE[start + 2 :]:
+        if not line.startswith("|"):
+            return
+        yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize("column", [0, 1], ids=KINDS)
+def test_the_audit_on_the_page_is_that_of_the_items(column, real_data):
+    harness = Harness()
+    found = audit(harness.catalogue.tasks.get(f"epic_{KINDS[column]}"), harness)
+    told = list(rows_of("blind rule | what it knows"))
+    assert [(row[0], row[1]) for row in told] == [(one.rule.name, one.rule.knows) for one in found.findings]
+    for row, one in zip(told, found.findings, strict=True):
+        numbers = [float(number) for number in re.findall(r"\.\d+", row[2 + column])]
+        assert numbers[0] == pytest.approx(one.score.value, abs=5.1e-4), one.rule.name
+        assert numbers[1:] == pytest.approx([one.score.low, one.score.high], abs=0.01), one.rule.name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_rule_that_reads_options_only_beats_chance(kind, real_data):
+    """But for those that count on it that each proverb is right four times, and know which ones are used up."""
+    harness = Harness()
+    found = audit(harness.catalogue.tasks.get(f"epic_{kind}"), harness)
+    floors = [one for one in found.findings if one.rule.knows in (ITEM, ALL, HALF)]
+    assert len(floors) == 14
+    for one in floors:
+        beats = one.score.value > 0.2 and one.is_off
+        assert not (beats if "regression" in one.rule.name else one.is_off), one.rule.name
+
+
+def test_the_models_on_the_page_are_those_of_the_records():
+    told = {name.partition(" ")[0]: cells for name, *cells in rows_of("model | version 1")}
+    for kind, column in zip(KINDS, (1, 3), strict=True):
+        for name, share in frozen(kind)[1]["audit"]["scorers"].items():
+            assert told[name][column] == f"{share['gold_picked']:.3f}".removeprefix("0"), (kind, name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_frozen_items_are_what_their_record_says(kind):
     lines, record = frozen(kind)
     assert hashlib.sha256((FROZEN / f"{kind}_items.jsonl").read_bytes()).hexdigest() == record["sha256"]
@@ -222,9 +298,14 @@ def test_frozen_items_hold_no_two_near_duplicates(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_gold_option_stands_everywhere_alike(kind):
-    places = Counter(line["gold"] for line in frozen(kind)[0])
-    assert sum((places[place] - 200) ** 2 / 200 for place in range(5)) < 18.5  # chi-squared, 4 degrees, p = .001
+def test_every_block_of_the_file_is_balanced(kind):
+    """Each proverb is right once and wrong four times in each quarter, and gold stands at each place equally often."""
+    lines = frozen(kind)[0]
+    for start in range(0, 1000, 250):
+        block = lines[start : start + 250]
+        assert set(Counter(line["options"][line["gold"]] for line in block).values()) == {1}
+        assert set(Counter(name for line in block for name in line["options"]).values()) == {5}
+        assert Counter(line["gold"] for line in block) == dict.fromkeys(range(5), 50)
 
 
 def test_both_kinds_ask_about_the_same_narratives():
@@ -235,7 +316,7 @@ def test_both_kinds_ask_about_the_same_narratives():
 def test_frozen_ids_are_those_of_the_seen_test_split(kind, real_data):
     material = build.read_material()
     lines = frozen(kind)[0]
-    assert [line["id"] for line in lines] == list(material.ids)
+    assert sorted(line["id"] for line in lines) == sorted(material.ids)
     assert {name for line in lines for name in line["options"]} <= set(material.proverb_ids)
     assert len(material.proverbs) == 250 and not any("link to proverb" in text for text in material.proverbs)
 
