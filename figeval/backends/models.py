@@ -103,7 +103,9 @@ class Model:
     @property
     def source(self) -> str:
         """Where its weights come from: a folder, or a hub id; empty for a model without any."""
-        return str(self.backend.source()) if hasattr(self.backend, "source") else self.wanted
+        if hasattr(self.backend, "source"):
+            return str(self.backend.source())
+        return str(self.options.get("pretrained") or self.wanted)
 
     def close(self) -> None:
         """Free its memory."""

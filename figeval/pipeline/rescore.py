@@ -132,7 +132,8 @@ class _Reader:
             example = known[row["id"]]
             prediction = replace(self._prediction(row, example.for_prompt()), truncated=row["truncated"])
             features = self.measures.features(example, prediction)
-            yield prediction_row(example, prediction, features, samples="texts" in row)
+            made = prediction_row(example, prediction, features, samples="texts" in row)
+            yield made | {key: row[key] for key in ("seen",) if row.get(key)}
 
     def _prediction(self, row: JSON, example: Example) -> Prediction:
         if not row.get("answers"):

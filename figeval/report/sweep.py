@@ -6,7 +6,7 @@ from typing import Any
 
 from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
 from figeval.report.grid import Grid, say
-from figeval.report.table import MARKS, NOTHING, SEEN, UNSEEN, interval, marked, number
+from figeval.report.table import MARKS, NOTHING, REST, SEEN, interval, marked, number
 
 OVER_SEEDS = ("task", "metric", "mean", "sd", "95 % interval", "seeds", "n", "lowest", "highest")
 
@@ -47,7 +47,7 @@ def show_seeds(record: SeedsRecord, console: Any) -> None:
 def cells(score: SeedScore) -> tuple[str, ...]:
     """One line of the table."""
     known = [value for value in score.values.values() if value is not None]
-    task = UNSEEN if score.unseen_only else score.task
+    task = REST if score.unseen_only else score.task
     return (
         *(task, score.metric, marked(score), number(score.sd), interval(score)),
         *(str(len(score.values)), str(score.n)),

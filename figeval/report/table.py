@@ -20,7 +20,7 @@ SEEN: dict[Role, str] = {  # what the marks mean; the note of the task says on h
     "trained": "the model was trained on examples behind this score, which says nothing of new ones",
     "chosen": "the model was chosen by examples behind this score, and no interval around a maximum is honest",
 }
-UNSEEN = "  on the unseen"  # heads a line with the score on the other examples
+REST = "  on the rest"  # heads a line with the score on the other examples
 COUNTED = {
     "ties": "ties, scored by expectation",
     "truncated_inputs": "inputs cut to the model's length",
@@ -81,7 +81,7 @@ def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
             first = (name, task.route) if index == 0 else ("", "")
             yield (*first, *cells(score, task.baselines))
             if task.overlap is not None and score.metric in rest:
-                yield (UNSEEN, "", *cells(rest[score.metric], task.overlap.baselines))
+                yield (REST, "", *cells(rest[score.metric], task.overlap.baselines))
     for macro in record.macro:
         value = number(macro.value) + MARKS[macro.seen]
         yield (f"{macro.suite}: macro mean of {macro.tasks}", "", macro.metric, value, "", "", "", "")

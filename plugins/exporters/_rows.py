@@ -21,7 +21,7 @@ COLUMNS = (
 def rows(runs: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
     """Every number of every run with its circumstances; `kind` is model, baseline or macro mean, and prompt or probe
     where the model was asked in another way. Where it has seen some of the examples, which `seen` says, the scores on
-    the others follow, with "unseen" before their kind.
+    the others follow, with "on the rest" behind their kind.
 
     A task without scores keeps a row that says so in `status`.
     """
@@ -39,14 +39,14 @@ def _of_task(about: dict[str, Any], task: TaskRecord) -> Iterator[dict[str, Any]
     kind = "model" if task.kind == "task" else task.kind
     scored = [("", task.scores, task.baselines)]
     if task.overlap is not None:
-        scored.append(("unseen ", task.overlap.scores, task.overlap.baselines))
+        scored.append((" on the rest", task.overlap.scores, task.overlap.baselines))
     if not task.scores:
         yield _row(about, shared, {"kind": kind, "route": task.route})
     for examples, scores, baselines in scored:
         for score in scores:
-            yield _row(about, shared, {"kind": f"{examples}{kind}", "route": task.route}, _numbers(score))
+            yield _row(about, shared, {"kind": f"{kind}{examples}", "route": task.route}, _numbers(score))
         for one in baselines:
-            trivial = {"kind": f"{examples}baseline", "model": one.baseline, "backend": one.baseline}
+            trivial = {"kind": f"baseline{examples}", "model": one.baseline, "backend": one.baseline}
             yield from (_row(about, shared, trivial, _numbers(score)) for score in one.scores)
 
 

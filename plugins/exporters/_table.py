@@ -48,7 +48,7 @@ def _scored(task: TaskRecord) -> Iterator[tuple[str, str, Sequence[ScoreRecord],
     """(name of its lines, which examples of the task, scores, baselines) of all examples, and of the unseen ones."""
     yield task.task, "", task.scores, task.baselines
     if task.overlap is not None:
-        yield f"{task.task} (unseen)", task.overlap.rest_sha256, task.overlap.scores, task.overlap.baselines
+        yield f"{task.task} (rest)", task.overlap.rest_sha256, task.overlap.scores, task.overlap.baselines
 
 
 def _baselines(records: Sequence[BaselineRecord], metric: str) -> dict[str, ScoreRecord]:

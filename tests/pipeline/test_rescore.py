@@ -10,7 +10,8 @@ from figeval.errors import RecordError
 from figeval.pipeline import rescore as module
 from figeval.pipeline.rescore import rescore
 from figeval.protocols import reading
-from figeval.types import Reply
+from figeval.training.seen import Digests, Lineage, questions, write
+from figeval.types import ChoiceExample, Reply
 from tests.fakes import Writer
 from tests.pipeline.conftest import write_task
 from tests.pipeline.test_variants import letter_of_the_word, write_prompted
@@ -129,3 +130,21 @@ def test_a_prompt_that_is_gone(workshop):
     write_task(workshop.folder, "t")
     with pytest.raises(RecordError, match="t has no prompt 'loud' any more, so t@loud cannot be read again"):
         rescore(workshop.path / "run", workshop.harness())
+
+
+def test_marks_of_seen_examples_stay(workshop, tmp_path):
+    write_prompted(workshop.folder)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "figeval.json").write_text(json.dumps({"about": {"trained_from": "something"}}))
+    query = ChoiceExample(id="", query="Word3 here!", options=("a", "b"), gold=0)
+    write(folder, Lineage(trained=Digests(questions([query]))))
+    workshop.backend = Writer(function=letter_of_the_word)
+    workshop.backend.source = lambda: folder
+    (before,) = workshop.run().tasks
+    assert (before.overlap.trained, before.scores[0].seen) == (1, "trained")
+    stored = content(workshop)
+    rescore(workshop.path / "run", workshop.harness())
+    assert content(workshop) == stored
+    (after,) = json.loads((workshop.path / "run" / "run.json").read_text())["tasks"]
+    assert after == json.loads(before.model_dump_json())

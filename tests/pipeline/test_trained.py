@@ -195,22 +195,22 @@ def test_every_report_has_the_mark_and_the_rest(models: Path) -> None:
     console = Console(width=200, record=True, file=StringIO())
     table.show(record, console)
     shown = console.export_text()
-    assert f"{score.value:.4f}‡" in shown and "on the unseen" in shown and f"{rest.low:.3f} to {rest.high:.3f}" in shown
+    assert f"{score.value:.4f}‡" in shown and "on the rest" in shown and f"{rest.low:.3f} to {rest.high:.3f}" in shown
     assert (
         "mini_retrieval: 20 of 60 examples were seen: trained on 18" in shown and "‡ the model was trained on" in shown
     )
     formats = load_exporters(Harness().host)
     markdown, latex, csv, json_ = (formats.get(name)([record]) for name in ("markdown", "latex", "csv", "json"))
     for text, mark in ((markdown, "‡"), (latex, r"$^\ddagger$")):
-        assert f"{score.value:.3f}{mark}" in text and f"{rest.value:.3f}" in text and "(unseen)" in text
+        assert f"{score.value:.3f}{mark}" in text and f"{rest.value:.3f}" in text and "(rest)" in text
         assert "trained on some of these examples" in text
     lines = [row for row in json.loads(json_) if row["task"] == "mini_retrieval" and row["metric"] == score.metric]
     told = {(row["kind"], row["model"]): row for row in lines}
     assert told["model", record.model.name]["seen"] == "trained"
     assert told["model", record.model.name]["low"] is None
-    assert told["unseen model", record.model.name]["low"] == rest.low
-    assert told["unseen baseline", "chance"]["n"] == 40
-    assert "unseen model" in csv and "none: trained on 18" in csv
+    assert told["model on the rest", record.model.name]["low"] == rest.low
+    assert told["baseline on the rest", "chance"]["n"] == 40
+    assert "model on the rest" in csv and "none: trained on 18" in csv
 
 
 def test_a_model_inherits_what_its_ancestors_have_seen_even_if_they_are_gone(models: Path) -> None:
@@ -247,6 +247,14 @@ def test_what_an_older_figeval_trained_is_unknown_until_its_command_is_given_aga
     after = asked(models / "old", models / "of-old", "mini_retrieval")  # the same run goes on, nothing is asked again
     assert (after.tasks[0].overlap.trained, after.tasks[0].scores[0].seen) == (18, "trained")
     assert len(after.tasks[0].overlap.baselines) == len(after.tasks[0].baselines)
+
+
+def test_what_was_read_without_labels_was_trained_on(models: Path) -> None:
+    reader = trained(models, "reader", limit=20, head="mlm", head_args={})
+    again = trained(models, "again", "reader", task="elsewhere")
+    (task,) = asked(again, models / "of-again", "mini_retrieval").tasks
+    assert (task.overlap.trained, task.overlap.chosen) == (18, 2)
+    assert lineage_of("reader", reader).trained != lineage_of("part", models / "part").trained
 
 
 def test_a_comparison_is_over_what_neither_model_has_seen(models: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from figeval.types import Score
@@ -32,6 +32,7 @@ def tolerant(answers: Answers, accepted: Relation) -> Tolerant:
     """The share of narratives whose taken proverb is the gold one or accepted in its place, clustered by proverb.
 
     A row that does not say which candidates tie is left out, unless nothing but the gold proverb would be accepted.
+    There is no interval where the model has seen some of the narratives.
     """
     from figeval.metrics.statistic import mean_of
     from figeval.metrics.tally import Tally
@@ -47,7 +48,10 @@ def tolerant(answers: Answers, accepted: Relation) -> Tolerant:
             unknown += 1
         else:
             tally.add(answer.gold, features)
-    return Tolerant(tally.score(), chance(answers, accepted), unknown)
+    score = tally.score()
+    if answers.seen:
+        score = replace(score, low=None, high=None, stderr=None, interval=f"none: {answers.seen} were seen")
+    return Tolerant(score, chance(answers, accepted), unknown)
 
 
 def credited(answer: Answer, accepted: Relation) -> float | None:

@@ -49,12 +49,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers of one run to one task, by narrative; `unanswered` counts narratives without a valid answer."""
+    """The answers of one run to one task, by narrative; `unanswered` counts narratives without a valid answer, `seen`
+    those that the model was trained on or chosen on.
+    """
 
     model: str
     questions: Mapping[str, Question]
     given: Mapping[str, Answer]
     unanswered: int = 0
+    seen: int = 0
     proverbs: Mapping[str, str] = field(default_factory=dict)  # proverb id → text, for the console
 
 
@@ -84,14 +87,15 @@ def read_answers(path: Path, record: RunRecord, task: str) -> Answers:
         can = known_tasks(record)
         raise RecordError(f"{path} has no {task!r} to diagnose{near(task, can)}; it has {', '.join(can)}")
     questions, texts = read_questions(known[task])
-    given, unanswered = {}, 0
+    given, unanswered, seen = {}, 0, 0
     for row in RunFolder(find_record(path).parent).rows(task):
         question = asked(row, questions, task)
+        seen += bool(row.get("seen"))
         if row["status"] == "ok" and isinstance(row["metrics"].get("acc"), float | int):
             given[row["id"]] = Answer(question.gold, float(row["metrics"]["acc"]), picks(row, question.candidates))
         else:
             unanswered += 1
-    return Answers(record.model.name, questions, given, unanswered, texts)
+    return Answers(record.model.name, questions, given, unanswered, seen, texts)
 
 
 def read_questions(task: str) -> tuple[dict[str, Question], dict[str, str]]:

@@ -114,6 +114,8 @@ def accuracy_grid(name: str, runs: Sequence[Answers], aware: Sequence[dict[str, 
                 notes.append(
                     f"{answers.model}, {key}: {one.unknown} rows left out, they do not say which candidates tie"
                 )
+        if answers.seen:
+            notes.append(f"{answers.model} was trained or chosen on {answers.seen} of these narratives: no intervals")
         if answers.unanswered:
             notes.append(f"{answers.model}: {answers.unanswered} narratives without a valid answer are left out")
     notes.append("paraphrases: the same lesson; defensible: the generous list (near_duplicates.json)")
@@ -191,8 +193,10 @@ def versus_grid(found: Versus) -> tuple[Any, list[str]]:
     notes = [READING, f"A = {found.a}, B = {found.b}; of {found.n} narratives right by {right}"]
     if found.same is not None:
         notes.append(f"the same proverb taken in {100 * found.same:.1f} % of the narratives")
-    if found.r is None or found.interval is None:
+    if found.r is None:
         notes.append("correlation of accuracies over proverbs: undefined, one model has the same everywhere")
+    elif found.interval is None:
+        notes.append(f"correlation of accuracies over proverbs: r = {found.r:.2f}")
     else:
         low, high = found.interval
         notes.append(f"correlation of accuracies over proverbs: r = {found.r:.2f} (95 % {low:.2f} to {high:.2f})")

@@ -52,6 +52,8 @@ def versus(a: Answers, b: Answers) -> Versus:
         groups.setdefault(pair[0].gold, []).append(pair)
     accuracies = [[sum(pair[side].right for pair in own) / len(own) for own in groups.values()] for side in (0, 1)]
     r, interval = correlation(*accuracies)
+    if a.seen or b.seen:  # no estimate for new narratives
+        interval = None
     both = sum(one.right * other.right for one, other in common)
     right_a, right_b = (sum(pair[side].right for pair in common) for side in (0, 1))
     return Versus(
