@@ -1,34 +1,213 @@
-"""Jinja as figeval uses it everywhere: sandboxed, strict about missing names, exact about white space.
+"""Jinja as figeval uses it everywhere: sandboxed, strict about missing names, exact about white space, and bounded.
 
-Templates and field expressions come from third parties; they may read the values given to them and nothing else.
+Templates and field expressions come from third parties. They may read the values given to them and nothing else; an
+evaluation ends after a number of steps (`figeval.steps`), so neither time nor memory grows beyond that; and nothing
+random is available, so the same input always gives the same text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
-from jinja2 import BaseLoader, StrictUndefined, TemplateError, Undefined
-from jinja2.exceptions import SecurityError
+from jinja2 import BaseLoader, StrictUndefined, Template, TemplateError, Undefined, defaults, nodes
+from jinja2.exceptions import SecurityError, TemplateNotFound, TemplateSyntaxError
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
 
+from figeval import steps
 from figeval.errors import TaskError
+
+MAX_SOURCE = 100_000  # characters of a template or an expression
+INCLUDE = 1_000  # steps that a template takes which another one asks for
+LONGEST = 200  # characters of foreign text in a message
+REMOVED = {"lipsum", "pprint", "random", "urlize", "xmlattr"}  # not deterministic, or for debugging and web pages
+FORBIDDEN = {"encode", "expandtabs", "format", "format_map", "to_bytes", "translate"}  # methods of texts and numbers
+PATH = re.compile(r"[\w.]+")
+# Filters that the sandbox itself writes into templates; a name with a blank cannot be written there.
+OWN: dict[str, Callable[..., Any]] = {
+    "figeval concatenated": steps.concatenated,
+    "figeval counted": steps.counted,
+    "figeval measured": steps.measured,
+    "figeval spent": steps.spent,
+}
+JINJAS: Mapping[str, Callable[..., Any]] = vars(defaults)["DEFAULT_FILTERS"]
+FILTERS = {name: steps.limited(name, made) for name, made in JINJAS.items() if name not in REMOVED} | OWN
+TESTS = {name: steps.limited(name, made) for name, made in vars(defaults)["DEFAULT_TESTS"].items()}
+
+
+class EvaluationError(Exception):
+    """An expression failed on its values; the message is one line."""
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, whose global names nobody changes: a plain dictionary of them does.
+    """Jinja's sandbox within a budget; its global names are a plain dictionary that nobody changes.
 
     Jinja itself has a chain of dictionaries that it copies, slowly, each time that a template is rendered.
     """
+
+    intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
+    concat = staticmethod(steps.concatenated)
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(optimized=False, finalize=steps.printed, **options)  # not optimized: 1e999 has no literal
+        self.filters, self.tests = dict(FILTERS), dict(TESTS)
+        self.globals = {name: value for name, value in self.globals.items() if name not in REMOVED}
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
         """The names that every template knows, overlaid by `d`."""
         return {**self.globals, **(d or {})}
 
+    def _generate(self, source: nodes.Template, *arguments: Any, **named: Any) -> str:
+        return super()._generate(_Meter(self).visit(source), *arguments, **named)
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Jinja's rules; and no methods that make much of little."""
+        forbidden = attr in FORBIDDEN and isinstance(obj, str | int)
+        return not forbidden and super().is_safe_attribute(obj, attr, value)
+
+    def wrap_str_format(self, value: Any) -> None:  # noqa: ARG002 - Jinja's
+        """Nothing: str.format is forbidden as other methods are, its widths could be computed."""
+        return
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """An operation, paid for in advance."""
+        steps.operated(operator, left, right)
+        return steps.bounded(super().call_binop(context, operator, left, right))
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
+        """A call, paid for in advance."""
+        steps.called(__obj, args, kwargs)
+        return steps.bounded(super().call(__context, __obj, *args, **kwargs))
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """An item; hashing a nested tuple needs stack."""
+        if isinstance(argument, tuple):
+            steps.measure(argument)
+        return super().getitem(obj, argument)
+
+    def get_template(self, *arguments: Any, **named: Any) -> Template:
+        """A template that another one asks for."""
+        steps.budget.spend(INCLUDE)
+        return super().get_template(*arguments, **named)
+
+
+class _Meter(NodeTransformer):
+    """Has a template spend steps where generated code meets no method of the environment: in loops and comparisons."""
+
+    def __init__(self, environment: Sandbox) -> None:
+        self.environment = environment
+
+    def _through(self, name: str, value: Any) -> nodes.Filter:
+        node = nodes.Filter(value, f"figeval {name}", [], [], None, None, lineno=value.lineno or 1)
+        return node.set_environment(self.environment)  # type: ignore[return-value]
+
+    def _weighed(self, node: Any) -> Any:
+        """A body that spends a step for each of its nodes, each time that it runs."""
+        self.generic_visit(node)
+        weight, inside = 0, list(node.body)
+        while inside:
+            one = inside.pop()
+            weight += steps.characters(len(one.data)) if isinstance(one, nodes.TemplateData) else 1
+            inside.extend(one.iter_child_nodes())
+        constant = nodes.Const(weight, lineno=node.lineno)
+        node.body.insert(0, nodes.ExprStmt(self._through("spent", constant), lineno=node.lineno))
+        return node
+
+    visit_Macro = visit_Block = visit_CallBlock = _weighed
+
+    def visit_For(self, node: nodes.For) -> nodes.For:
+        """A loop takes what its values and its body take."""
+        if node.recursive:
+            raise TemplateSyntaxError("recursive loops are not available", node.lineno)
+        self._weighed(node)
+        node.iter = self._through("counted", node.iter)
+        return node
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
+        """Long texts and lists are compared item by item."""
+        self.generic_visit(node)
+        node.expr = self._through("measured", node.expr)
+        for operand in node.ops:
+            operand.expr = self._through("measured", operand.expr)
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:
+        """`~` makes a text."""
+        self.generic_visit(node)
+        return self._through("concatenated", nodes.List(node.nodes, lineno=node.lineno))
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Getitem:
+        """A slice is a copy."""
+        self.generic_visit(node)
+        if isinstance(node.arg, nodes.Slice):
+            node.node = self._through("counted", node.node)
+        return node
+
+    def visit_Pair(self, node: nodes.Pair) -> nodes.Pair:
+        """Keys are hashed."""
+        self.generic_visit(node)
+        node.key = self._through("measured", node.key)
+        return node
+
+    def visit_Const(self, node: nodes.Const) -> nodes.Const:
+        """No literal is beyond the range of a float."""
+        if isinstance(node.value, float) and not math.isfinite(node.value):
+            raise TemplateSyntaxError("a number is too large", node.lineno)
+        return node
+
 
 def environment(loader: BaseLoader | None = None) -> Sandbox:
     """A sandboxed environment; a name that is not there is an error, never an empty string."""
     return Sandbox(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+
+
+@contextmanager
+def compiling(where: str) -> Iterator[None]:
+    """Turn everything that foreign source can do to the compiler into a `TaskError` that begins with `where`."""
+    steps.begin()
+    try:
+        yield
+    except TaskError:
+        raise
+    except RecursionError as error:
+        raise TaskError(f"{where}: nested too deeply") from error
+    except Exception as error:  # Python's own compiler refuses with SyntaxError, MemoryError, ValueError, ...
+        raise TaskError(f"{where}: {_one_line(error)}") from error
+
+
+@contextmanager
+def evaluating(where: str) -> Iterator[None]:
+    """Begin a new budget, and turn what the sandbox forbids into a `TaskError` that begins with `where`.
+
+    Raises:
+        TaskError: the source wants more than the sandbox allows, or is wrong.
+        LookupError: a name is missing.
+        EvaluationError: anything else; the source is foreign, so no exception out of it is a bug of figeval.
+    """
+    steps.begin()
+    try:
+        yield
+    except TaskError:
+        raise
+    except SecurityError as error:
+        raise TaskError(f"{where} is not allowed in the sandbox ({_one_line(error)})") from error
+    except TemplateError as error:
+        raise LookupError(_one_line(error)) from error
+    except RecursionError as error:
+        raise EvaluationError("nested too deeply, or calls itself") from error
+    except Exception as error:
+        raise EvaluationError(f"{type(error).__name__}: {_one_line(error)}") from error
+
+
+def _one_line(error: Exception) -> str:
+    said = f"there is no template {error.name!r}" if isinstance(error, TemplateNotFound) else str(error)
+    text = " ".join(said.split()) or type(error).__name__
+    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
 
 Expression = Callable[[Mapping[str, Any]], Any]
@@ -37,28 +216,23 @@ Expression = Callable[[Mapping[str, Any]], Any]
 def expression(source: str, where: str) -> Expression:
     """Compile one Jinja expression to a function of its variables that returns the value itself (an int stays one).
 
-    The function raises `TaskError` naming `where` for what the sandbox forbids and `LookupError` for a missing name
-    (Jinja returns an Undefined object there instead of raising).
+    Raises `TaskError` naming `where` if the source is no expression. The function raises as `evaluating` does; Jinja
+    itself returns an Undefined object for a missing name.
     """
-    try:
+    shown = f"{source!r}" if len(source) <= LONGEST else f"{source[:LONGEST]!r}…"
+    with compiling(f"{where}: {shown} is no Jinja expression"):
+        if len(source) > MAX_SOURCE:
+            raise ValueError(f"more than {MAX_SOURCE:,} characters")
         compiled = environment().compile_expression(source, undefined_to_none=False)
-    except TemplateError as error:
-        raise TaskError(f"{where}: {source!r} is no Jinja expression ({error})") from error
+    plain = PATH.fullmatch(source) is not None
 
     def evaluate(variables: Mapping[str, Any]) -> Any:
-        try:
+        with evaluating(f"{where}: {shown}"):
             value = compiled(**variables)
-        except SecurityError as error:
-            raise TaskError(f"{where}: {source!r} is not allowed in the sandbox ({error})") from error
-        except TemplateError as error:
-            raise LookupError(str(error)) from error
-        if isinstance(value, Undefined):
-            try:
-                str(value)
-            except SecurityError as error:
-                raise TaskError(f"{where}: {source!r} is not allowed in the sandbox ({error})") from error
-            except TemplateError as error:
-                raise LookupError(str(error)) from error
-        return value
+            if isinstance(value, Undefined):
+                str(value)  # raises an error that says why
+            if not plain:  # what the row holds was measured when it was read
+                steps.measure(value)
+            return value
 
     return evaluate

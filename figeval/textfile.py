@@ -11,6 +11,14 @@ MAX_BYTES = 1 << 20  # 1 MiB: task files, suites, templates, configs
 BYTE_ORDER_MARK = "\ufeff"
 
 
+def is_file(file: Traversable) -> bool:
+    """Whether there is a regular file; False, and no error, for names that no file can have."""
+    try:
+        return file.is_file()
+    except (OSError, ValueError):  # the name is too long, or has a null character
+        return False
+
+
 def read_text(
     file: Traversable, failure: type[FigevalError], *, cure: str = "check the path", max_bytes: int = MAX_BYTES
 ) -> str:
@@ -42,11 +50,11 @@ def read_bytes(
     """The bytes of a file; arguments and errors are those of `read_text`."""
     try:
         if isinstance(file, Path) and file.exists() and not file.is_file():  # reading a device or a pipe may never end
-            raise failure(f"{file} is not a regular file; {cure}")
+            raise failure(f"{file}: not a regular file; {cure}")
         with file.open("rb") as opened:
             data: bytes = opened.read(max_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        raise failure(f"{file} cannot be read ({getattr(error, 'strerror', None) or error}); {cure}") from error
+        raise failure(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error}); {cure}") from error
     if len(data) > max_bytes:
-        raise failure(f"{file} is larger than {max_bytes:,} bytes; {cure}")
+        raise failure(f"{file}: larger than {max_bytes:,} bytes; {cure}")
     return data

@@ -1,18 +1,124 @@
-"""One YAML file as one pydantic model, with mistakes told in one line."""
+"""YAML of outside origin: task files, suites, presets and configs, with mistakes told in one line.
+
+Size, nesting and what aliases expand to are limited before values are constructed. Only the types of JSON are made:
+dates stay texts, and tags that ask for other types are refused. `parse_yaml` reads a text, `read_mapping` a file with
+keys and values, `read_yaml` a file that a pydantic model describes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.resources.abc import Traversable
 from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from yaml.constructor import ConstructorError
+from yaml.reader import ReaderError
 
 from figeval.errors import FigevalError, near
+from figeval.textfile import MAX_BYTES, read_text
 
 M = TypeVar("M", bound=BaseModel)
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MAX_DEPTH = 50  # levels of lists and mappings
+MAX_NODES = 100_000  # values, those behind aliases counted each time
+PREFIX = "tag:yaml.org,2002:"
+SCALARS = tuple(PREFIX + name for name in ("null", "bool", "int", "float", "str"))
+COLLECTIONS = (PREFIX + "seq", PREFIX + "map")
+TIMESTAMP = PREFIX + "timestamp"
+
+
+class InvalidYAML(ValueError):
+    """A text is not YAML, or is beyond the limits; the message is one line. `line` counts from 1, if it is known."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(" ".join(message.split()))
+        self.line = line
+
+
+def _scalar(make: Callable[[Any, yaml.Node], Any]) -> Callable[[Any, yaml.Node], Any]:
+    """A constructor of PyYAML that names the place where it fails, and makes no integer beyond the range of a float."""
+
+    def construct(loader: Any, node: yaml.Node) -> Any:
+        try:
+            value = make(loader, node)
+            if isinstance(value, int):
+                float(value)
+        except (ValueError, TypeError, LookupError, OverflowError) as error:
+            what = f"{node.value!r:.40} is not of type {node.tag.rpartition(':')[2]}, or has too many digits"
+            raise ConstructorError(None, None, what, node.start_mark) from error
+        return value
+
+    return construct
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """The types of JSON, and nothing else."""
+
+    yaml_constructors = {  # noqa: RUF012 - as PyYAML declares it
+        tag: _scalar(make) if tag in SCALARS else make
+        for tag, make in yaml.SafeLoader.yaml_constructors.items()
+        if tag in (None, *SCALARS, *COLLECTIONS)
+    }
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [(tag, pattern) for tag, pattern in rules if tag != TIMESTAMP]
+        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def parse_yaml(text: str, *, max_bytes: int = MAX_BYTES) -> Any:
+    """The value of a YAML text.
+
+    Raises:
+        InvalidYAML: the text is not YAML, is larger than `max_bytes`, nested deeper than 50 levels or has more than
+            100,000 values, an alias stands inside of what it names, or a value is not what its tag says.
+    """
+    if len(text) > max_bytes:
+        raise InvalidYAML(f"larger than {max_bytes:,} characters")
+    try:
+        _check_limits(text)
+        return yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        column = f" (column {mark.column + 1})" if mark else ""
+        problem = ", ".join(filter(None, (error.context, error.problem)))
+        raise InvalidYAML(f"{problem}{column}", mark.line + 1 if mark else None) from error
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise InvalidYAML(f"the character U+{ord(text[error.position]):04X} is not allowed", line) from error
+    except yaml.YAMLError as error:
+        raise InvalidYAML(str(error)) from error
+
+
+def _check_limits(text: str) -> None:
+    """Raise `InvalidYAML` for nesting, expanded size and aliases; reads events, which need no stack."""
+    sizes: dict[str, tuple[int, int]] = {}  # anchor → nodes and levels below it, once it is complete
+    open_nodes: list[tuple[str | None, int, int]] = [(None, 0, 0)]  # anchor, nodes, levels; of the stream first
+    for event in yaml.parse(text, Loader=_Loader):
+        line = event.start_mark.line + 1 if event.start_mark else None
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_nodes.append((event.anchor, 1, 1))
+            sizes.pop(event.anchor or "", None)
+            nodes, levels = 0, 0
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, nodes, levels = open_nodes.pop()
+            sizes[anchor or ""] = nodes, levels
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor not in sizes:
+                problem = f"the alias *{event.anchor} stands inside of what it names, or names nothing"
+                raise InvalidYAML(problem, line)
+            nodes, levels = sizes[event.anchor]
+        elif isinstance(event, yaml.ScalarEvent):
+            nodes, levels = 1, 0
+            sizes[event.anchor or ""] = nodes, levels
+        else:
+            continue
+        anchor, counted, below = open_nodes[-1]
+        open_nodes[-1] = anchor, counted + nodes, max(below, levels + 1)
+        if len(open_nodes) + levels > MAX_DEPTH + 1:
+            raise InvalidYAML(f"nested too deeply (more than {MAX_DEPTH} levels)", line)
+        if sum(count for _, count, _ in open_nodes) > MAX_NODES:
+            raise InvalidYAML(f"more than {MAX_NODES:,} values, aliases expanded", line)
 
 
 def read_yaml(file: Traversable, model: type[M], failure: type[FigevalError]) -> M:
@@ -23,13 +129,14 @@ def read_yaml(file: Traversable, model: type[M], failure: type[FigevalError]) ->
 def read_mapping(file: Traversable, failure: type[FigevalError]) -> dict[str, Any]:
     """The keys and values of a file, as they stand there. Raises `failure` if it is no YAML mapping."""
     try:
-        content = yaml.load(file.read_text(encoding="utf-8"), Loader=_Loader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise failure(f"{file}: not valid YAML ({' '.join(str(error).split())})") from error
-    except OSError as error:
-        raise failure(f"{file}: cannot be read ({error.strerror})") from error
+        content = parse_yaml(read_text(file, failure))
+    except InvalidYAML as error:
+        place = f"{file}:{error.line}" if error.line else str(file)
+        raise failure(f"{place}: not valid YAML: {error}") from error
     if not isinstance(content, dict):
         raise failure(f"{file}: must be a mapping of keys to values")
+    if strange := [key for key in content if not isinstance(key, str)]:
+        raise failure(f"{file}: the key {strange[0]!r} is not a text; put it in quotes")
     return content
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from figeval.digits import whole_number
 from figeval.errors import ModelError, near
 
 DTYPES = ("float32", "float16", "bfloat16", "auto")
@@ -48,10 +49,10 @@ class Settings:
 
 def positive(name: str, value: Any) -> int:
     """A whole number of at least 1, given as a number or in digits."""
-    text = str(value)
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise ModelError(f"{name}={value} is no positive whole number")
-    return int(text)
+    number = whole_number(str(value))
+    if not number:
+        raise ModelError(f"{name}={value!s:.80} is no positive whole number")
+    return number
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import click
 
+from figeval.digits import whole_number
 from figeval.jsonfile import parse_json
+from figeval.resources import EXTERNAL
 
 
 def listed(_context: click.Context, _parameter: click.Parameter, value: Any) -> tuple[str, ...]:
@@ -49,7 +52,7 @@ def scalar(text: str) -> Any:
 
 def several(_context: click.Context, parameter: click.Parameter, value: Any) -> str:
     """`cyclic`, `all`, or a number from 2."""
-    if not value or value in {"cyclic", "all"} or (value.isdigit() and int(value) > 1):
+    if not value or value in {"cyclic", "all"} or (whole_number(value) or 0) > 1:
         return value or ""
     raise click.BadParameter(f"cyclic, all, or a number from 2, not {value!r}", param=parameter)
 
@@ -98,9 +101,28 @@ def prompting(command: Any) -> Any:
 
 model_args = click.option("--model_args", "-a", callback=settings, help="key=value,… or a JSON object.")
 seed = click.option("--seed", type=int, default=0, show_default=True, help="Of everything that draws.")
-include_path = click.option(
-    "--include_path",
-    multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder with further task files.",
+
+
+def _allow_external(_context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        os.environ[EXTERNAL] = "1"
+
+
+def include_path(command: Any) -> Any:
+    """`--include_path`, and what files may be read that its task files name."""
+    folders = click.option(
+        "--include_path",
+        multiple=True,
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="A folder with further task files.",
+    )
+    return folders(allow_external_files(command))
+
+
+allow_external_files = click.option(
+    "--allow_external_files",
+    is_flag=True,
+    expose_value=False,
+    callback=_allow_external,
+    help="Let task files name data and includes outside of their own folder.",
 )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from figeval.cli.options import include_path, listed, model_args, prompting, seed
+from figeval.digits import whole_number
 
 
 @click.command()
@@ -77,10 +78,10 @@ def configured(flags: dict[str, Any]) -> Any:
     from figeval.config import RunConfig
 
     batch = str(flags.pop("batch_size"))
-    if batch != "auto" and not (batch.isdigit() and int(batch) > 0):
+    if batch != "auto" and not whole_number(batch):
         raise click.BadParameter(f"--batch_size is a whole number from 1 or auto, not {batch!r}")
     return RunConfig(
         baselines=not flags.pop("no_baselines"),
-        batch_size="auto" if batch == "auto" else int(batch),
+        batch_size=whole_number(batch) or "auto",
         **flags,
     )

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import click
 
-from figeval.cli.options import listed, settings
+from figeval.cli.options import allow_external_files, listed, settings
 from figeval.errors import TrainError
 from figeval.training.config import TrainConfig
 from figeval.training.slurm import MASTER, script
@@ -63,6 +63,7 @@ def shown(default: Any) -> str:
 @click.command()
 @click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A YAML file of these.")
 @flags
+@allow_external_files
 @click.option("--seeds", metavar="N|A,B", help="Train with so many seeds, or with these; scores as mean and spread.")
 @click.option("--grid", multiple=True, metavar="FIELD=A,B;…", help="Train every combination, and choose one on dev.")
 @click.option(

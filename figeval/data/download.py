@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from figeval.data.sources import DataFile
+from figeval.digits import whole_number
 from figeval.errors import DataError
 
 if TYPE_CHECKING:
@@ -203,16 +204,17 @@ class Transfer:
         if status not in (200, 206):
             raise Unavailable(f"{self.url}: HTTP {status}")
         total = content_range.rpartition("/")[2] if status == 206 else response.headers.get("Content-Length", "")
-        if self.size is not None and total.isdigit() and int(total) != self.size:
+        declared = whole_number(total)
+        if self.size is not None and declared not in (None, self.size):
             self.part.unlink(missing_ok=True)
-            raise wrong_bytes(self.name, self.url, f"a file of {int(total):,} bytes, expected {self.size:,}")
+            raise wrong_bytes(self.name, self.url, f"a file of {declared:,} bytes, expected {self.size:,}")
         etag = response.headers.get("ETag", "")
         self.etag = "" if etag.startswith("W/") else etag  # a weak one does not promise the same bytes
         return status == 206
 
     def _write(self, response: httpx.Response, start: int) -> None:
-        length = response.headers.get("Content-Length", "")
-        total = self.size or (start + int(length) if length.isdigit() else None)
+        length = whole_number(response.headers.get("Content-Length", ""))
+        total = self.size or (None if length is None else start + length)
         with self.part.open("ab" if start else "wb") as out, progress(self.name, total, start) as advance:
             for piece in response.iter_raw():
                 out.write(piece)
@@ -227,8 +229,9 @@ def _say(error: Exception) -> str:
 
 def retry_after(value: str) -> float:
     """Seconds that a `Retry-After` header asks for, given as seconds or as a date; 0 if it says neither."""
-    if value.strip().isdigit():
-        return float(value)
+    seconds = whole_number(value.strip())
+    if seconds is not None:
+        return float(seconds)
     try:
         when = parsedate_to_datetime(value)
     except ValueError:

@@ -16,10 +16,12 @@ from importlib.resources.abc import Traversable
 from typing import Any, cast
 
 from figeval.data.rows import DataContext, Row
+from figeval.digits import whole_number
 from figeval.errors import DataError, near
 from figeval.jsonfile import MAX_BYTES as MAX_JSON_BYTES
 from figeval.jsonfile import InvalidJSON, parse_json
-from figeval.textfile import BYTE_ORDER_MARK, read_text
+from figeval.resources import inside
+from figeval.textfile import BYTE_ORDER_MARK, is_file, read_text
 
 MAX_ROW_BYTES = 1_000_000
 
@@ -47,19 +49,20 @@ def open_tsv(path: str, context: DataContext) -> Iterator[Row]:
 
 def resource(path: str, context: DataContext) -> Traversable:
     """The file of this path. Raises `DataError` with near names if there is none."""
-    file = context.folder.joinpath(path)
-    if not file.is_file():
+    file = inside(context.folder, path, DataError)
+    if not is_file(file):
         beside = [other.name for other in context.folder.iterdir()] if context.folder.is_dir() else []
-        raise DataError(f"there is no data file {path!r} in {context.folder}{near(path, beside)}")
+        raise DataError(f"there is no data file {path!r:.200} in {context.folder}{near(path, beside)}")
     return file
 
 
 def max_row_bytes() -> int:
     """The longest row that is read. Raises `DataError` if `FIGEVAL_MAX_ROW_BYTES` is no number."""
     given = os.environ.get("FIGEVAL_MAX_ROW_BYTES", "")
-    if given and not given.isdigit():
+    limit = whole_number(given) if given else MAX_ROW_BYTES
+    if not limit:
         raise DataError(f"FIGEVAL_MAX_ROW_BYTES is {given!r}; set it to a number of bytes or unset it")
-    return int(given or MAX_ROW_BYTES)
+    return limit
 
 
 def text_lines(file: Traversable, encoding: str = "utf-8") -> Iterator[str]:

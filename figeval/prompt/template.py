@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, Template, TemplateError
-from jinja2.exceptions import SecurityError, TemplateNotFound
+from jinja2 import Environment, FunctionLoader, Template
+from jinja2.exceptions import TemplateNotFound
 from jinja2.meta import find_referenced_templates
 
 from figeval.errors import TaskError, near
 from figeval.resources import read_template
-from figeval.sandbox import environment
+from figeval.sandbox import MAX_SOURCE, EvaluationError, compiling, environment, evaluating
+from figeval.steps import concatenated
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,13 @@ class PromptTemplate:
         """
         if block not in self.compiled.blocks:
             raise TaskError(f"template {self.name} has no block {block!r}{near(block, self.compiled.blocks)}")
+        where = f"template {self.name}, block {block!r}"
         try:
-            context = self.compiled.new_context(dict(variables))
-            return "".join(self.compiled.blocks[block](context))
-        except SecurityError as error:
-            raise TaskError(f"template {self.name}, block {block!r}: not allowed in the sandbox: {error}") from error
-        except TemplateError as error:
-            raise TaskError(f"template {self.name}, block {block!r}: {error}") from error
+            with evaluating(where):
+                context = self.compiled.new_context(dict(variables))
+                return concatenated(self.compiled.blocks[block](context))
+        except (LookupError, EvaluationError) as error:
+            raise TaskError(f"{where}: {error}") from error
 
 
 def load_template(name: str, folder: Traversable | None = None) -> PromptTemplate:
@@ -57,14 +58,13 @@ def load_template(name: str, folder: Traversable | None = None) -> PromptTemplat
     Raises:
         TaskError: there is no such file, or it is no Jinja template.
     """
-    jinja = environment(FunctionLoader(lambda wanted: read_template(wanted, folder)))
-    try:
-        digest = hashlib.sha256("\0".join(_sources(name, jinja, {})).encode()).hexdigest()
-        compiled = jinja.get_template(name)
-    except TemplateNotFound as error:
-        raise TaskError(f"template {str(error)!r} is neither beside its task nor built in") from error
-    except TemplateError as error:
-        raise TaskError(f"template {name}: {error}") from error
+    jinja = environment(FunctionLoader(lambda wanted: read_template(wanted, folder, MAX_SOURCE)))
+    with compiling(f"template {name:.200}"):
+        try:
+            digest = hashlib.sha256("\0".join(_sources(name, jinja, {})).encode()).hexdigest()
+            compiled = jinja.get_template(name)
+        except TemplateNotFound as error:
+            raise TaskError(f"template {str(error)!r:.200} is neither beside its task nor built in") from error
     return PromptTemplate(name, digest, compiled)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from figeval.errors import DataError, near
-from figeval.sandbox import Expression, expression
+from figeval.sandbox import EvaluationError, Expression, expression
 from figeval.taskdef.prompted import with_prompted
 from figeval.taskdef.spec import FieldSource, TaskSpec
 from figeval.types import (
@@ -82,8 +83,8 @@ def _evaluate(field: Expression, row: Values, where: str) -> Any:
         return field({"row": row})
     except LookupError as error:
         raise DataError(f"{where}: {error}; the row has {_keys(row)}{_near_column(error, row)}") from error
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise DataError(f"{where}: {type(error).__name__}: {error}") from error
+    except EvaluationError as error:
+        raise DataError(f"{where}: {error}") from error
 
 
 def _keys(row: Values) -> str:
@@ -99,7 +100,7 @@ def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:
     """id, meta and cluster, which every protocol has."""
     identity = values["id"]
     if not isinstance(identity, str | int) or identity == "":
-        raise DataError(f"{where}, field 'id': {identity!r} is no id; give a string or a whole number")
+        raise DataError(f"{where}, field 'id': {identity!r:.200} is no id; give a string or a whole number")
     columns = values.get("meta", {})
     if not isinstance(columns, Mapping):
         raise DataError(f"{where}, field 'meta': expected a mapping of names to values, found {columns!r:.80}")
@@ -113,7 +114,9 @@ def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:
 
 def _text(value: Any, field: str, where: str) -> str:
     if not isinstance(value, str):
-        raise DataError(f"{where}, field {field!r}: {value!r} is no text; write `… | string` if it should become one")
+        raise DataError(
+            f"{where}, field {field!r}: {value!r:.80} is no text; write `… | string` if it should become one"
+        )
     return value
 
 
@@ -127,7 +130,8 @@ def _texts(value: Any, field: str, where: str) -> tuple[str, ...]:
 
 def _index(value: Any, field: str, options: int, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise DataError(f"{where}, field {field!r}: {value!r} is no index; write `… | int` if it should become one")
+        cure = "write `… | int` if it should become one"
+        raise DataError(f"{where}, field {field!r}: {value!r:.80} is no index; {cure}")
     if not 0 <= value < options:
         raise DataError(f"{where}, field {field!r}: {value} is out of range for {options} options (0 to {options - 1})")
     return value
@@ -170,7 +174,7 @@ def _ranked(values: Values, where: str) -> dict[str, Any]:
 def _pair(task: TaskSpec, values: Values, common: dict[str, Any], where: str) -> Example:
     label = values["label"]
     if label is not None and label not in task.labels:
-        raise DataError(f"{where}, field 'label': {label!r} is not among the labels {', '.join(task.labels)}")
+        raise DataError(f"{where}, field 'label': {label!r:.200} is not among the labels {', '.join(task.labels)}")
     left, right = (_text(values[side], side, where) for side in ("left", "right"))
     return PairExample(left=left, right=right, label=label, **common)
 
@@ -178,8 +182,8 @@ def _pair(task: TaskSpec, values: Values, common: dict[str, Any], where: str) ->
 def _span(_task: TaskSpec, values: Values, common: dict[str, Any], where: str) -> SpanExample:
     text, given, known = (_text(values[field], field, where) for field in ("text", "given", "known"))
     reference, weight = values.get("reference"), values.get("weight", 1.0)
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or weight <= 0:
-        raise DataError(f"{where}, field 'weight': {weight!r} is no positive number")
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
+        raise DataError(f"{where}, field 'weight': {weight!r:.200} is no positive number")
     return SpanExample(
         text=text,
         given=given,

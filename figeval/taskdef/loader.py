@@ -9,6 +9,7 @@ from typing import Any
 from figeval.errors import TaskError, UnknownName
 from figeval.plugins import Host
 from figeval.registry import Registry, fill
+from figeval.resources import inside
 from figeval.taskdef.spec import Named, SuiteSpec, TaskSpec
 from figeval.yamlfile import read_mapping, validated
 
@@ -31,11 +32,29 @@ class Catalogue:
         first.add(item.name, item, owner)  # type: ignore[arg-type]
 
     def expand(self, names: Iterable[str]) -> list[TaskSpec]:
-        """The tasks behind names of tasks and suites, each once, in order. Raises `UnknownName`."""
+        """The tasks behind names of tasks and suites, each once, in order.
+
+        Raises:
+            UnknownName: there is neither a task nor a suite of that name.
+            TaskError: a suite contains itself, directly or by way of others.
+        """
         found: dict[str, TaskSpec] = {}
-        for name in names:
-            if name in self.suites:
-                found.update((task.name, task) for task in self.expand(self.suites.get(name).tasks))
+        expanded: set[str] = set()
+        waiting = [iter(names)]
+        opened: list[str] = []  # suites that are being expanded, outermost first
+        while waiting:
+            name = next(waiting[-1], None)
+            if name is None:
+                waiting.pop()
+                expanded.update(opened[-1:])
+                opened[-1:] = []
+            elif name in self.suites:
+                if name in opened:
+                    cycle = " → ".join([*opened[opened.index(name) :], name])
+                    raise TaskError(f"the suite {name!r} contains itself ({cycle}); take one of them out")
+                if name not in expanded:
+                    opened.append(name)
+                    waiting.append(iter(self.suites.get(name).tasks))
             elif name in self.tasks:
                 found[name] = self.tasks.get(name)
             else:
@@ -54,9 +73,15 @@ def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
     model = next(model for ending, model in KINDS.items() if file.name.endswith(ending))
     content = read_mapping(file, TaskError)
     if "include" in content:
-        content = {**read_mapping(folder / str(content.pop("include")), TaskError), **content}
+        content = {**read_mapping(_included(content.pop("include"), file, folder), TaskError), **content}
     read = validated(content, str(file), model, TaskError)
     return read.model_copy(update={"folder": folder, "origin": file.name})
+
+
+def _included(path: Any, file: Traversable, folder: Traversable) -> Traversable:
+    if not isinstance(path, str):
+        raise TaskError(f"{file}: include: {path!r:.80} is not a path; write include: base.yaml")
+    return inside(folder, path, TaskError)
 
 
 def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Callable[[str], None]) -> None:

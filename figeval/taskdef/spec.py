@@ -7,13 +7,22 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.resources.abc import Traversable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from figeval.types import Example
 
 FieldSource = str | int | float | list[Any] | dict[str, str]
 ProtocolName = Literal["choice", "ranking", "pairs", "spans", "joint", "generation", "similarity"]
-NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,99}")  # becomes part of file names, of which 255 bytes are allowed
 RESERVED = ("all", "default", "no_query", "shuffled_query")  # what else stands behind the @ of a record, or means it
 
 # What one row is made into, per protocol: (required fields, optional fields).
@@ -71,7 +80,7 @@ class Named(BaseModel):
     @classmethod
     def _plain_name(cls, name: str) -> str:
         if not NAME.fullmatch(name):
-            raise ValueError("a name is lower-case letters, digits and underscores")
+            raise ValueError("a name is at most 100 lower-case letters, digits and underscores")
         return name
 
 
@@ -89,11 +98,11 @@ class TaskSpec(Named):
     labels: Words = ()  # pairs: in order; the first is the positive one
     only_label: str | None = None  # pairs: the gold label of all test examples, where that is meant
     verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
-    threshold: float = 0.5  # pairs by similarity: at or above is the first label
+    threshold: FiniteFloat = 0.5  # pairs by similarity: at or above is the first label
     route: str | None = None  # where the task itself is to be put in one way; --route may still choose another
     protocols: Mapping[str, str] = Field(default_factory=dict)  # --protocol NAME → the task to run in this one's place
     splits: Mapping[str, str] = Field(default_factory=dict)  # --split NAME → the same
-    max_new_tokens: int | None = None  # of an answer in words
+    max_new_tokens: PositiveInt | None = None  # of an answer in words
     metrics: tuple[str, ...] = ("acc",)
     cluster: str | None = None  # meta key: examples that share it are not independent; null is a cluster of its own
     group: str | None = None  # Jinja expression: minimal pairs
@@ -126,6 +135,13 @@ class TaskSpec(Named):
         if strange:
             raise ValueError(f"verbalizer has words for {sorted(strange)}, which are not among labels {self.labels}")
         return self
+
+    @field_validator("labels")
+    @classmethod
+    def _different_labels(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := sorted({label for label in labels if labels.count(label) > 1}):
+            raise ValueError(f"{twice[0]!r} is listed twice; every label needs a name of its own")
+        return labels
 
     @field_validator("prompts")
     @classmethod

@@ -119,7 +119,7 @@ DEFINITIONS = {
     "an unknown protocol": ("protocol: choice", "protocol: choose", "t.task.yaml: protocol:"),
     "a scheme that nobody reads": ("jsonl:t.jsonl", "jsnl:t.jsonl", "unknown data scheme 'jsnl'; did you mean 'json"),
     "a file that is not there": ("jsonl:t.jsonl", "jsonl:u.jsonl", "there is no data file 'u.jsonl'"),
-    "no YAML": ("name: t", "name: [t", "t.task.yaml: not valid YAML"),
+    "no YAML": ("name: t", "name: [t", "not valid YAML"),
     "no such template": (
         "name: t",
         "name: t\ntemplate: no.jinja",
@@ -226,7 +226,7 @@ def test_one_broken_file_hides_no_other(task: Path, cli: Cli) -> None:
     for arguments in ((task.parent,), ("--include_path", task.parent)):
         done = cli("validate", *arguments)
         assert done.code == 2
-        assert "a.task.yaml: not valid YAML" in done.out
+        assert "a.task.yaml:2: not valid YAML" in done.out
         assert "t (t.task.yaml): ok" in done.out
         assert "z: row 1" in done.out
 

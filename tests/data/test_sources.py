@@ -59,7 +59,7 @@ def test_every_mistake_is_one_line_with_file_and_key(tmp_path: Path, before: str
     file = written(tmp_path, GOOD.replace(before, after))
     with pytest.raises(DataError, match=message) as error:
         read_yaml(file, Sources, DataError)
-    assert str(error.value).startswith(f"{file}: ")
+    assert str(error.value).startswith(f"{file}:")
     assert "\n" not in str(error.value)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from figeval import plugins, task
@@ -42,7 +44,7 @@ def test_include_is_read_first_and_own_keys_win(tmp_path):
     ("text", "message"),
     [
         (YAML + "metrisc: [acc]", r"t.task.yaml: unknown key 'metrisc'; did you mean 'metrics'"),
-        (YAML.replace("name: t", "name: My Task"), "name: a name is lower-case letters"),
+        (YAML.replace("name: t", "name: My Task"), "name: a name is at most 100 lower-case letters"),
         (YAML.replace("pairs", "pears"), "protocol: Input should be 'choice'"),
         (YAML.replace("labels: [yes_, no_]", ""), "lists its labels"),
         (YAML.replace("left: row.a, ", ""), r"a pairs task needs the fields \['left'\]"),
@@ -113,3 +115,56 @@ def test_a_task_in_python():
     assert isinstance(made, TaskSpec)
     assert (made.name, made.description, made.metrics) == ("py", "Pairs made on the spot.", ("acc",))
     assert [e.id for e in made.examples()] == ["1"]
+
+
+def suites(folder: Path, members: dict[str, str]) -> Catalogue:
+    (folder / "t.task.yaml").write_text(YAML)
+    for name, tasks in members.items():
+        (folder / f"{name}.suite.yaml").write_text(f"name: {name}\ntasks: {tasks}\n")
+    return load_catalogue(plugins.host(), (folder,))
+
+
+def test_suites_that_name_each_other(tmp_path: Path) -> None:
+    catalogue = suites(tmp_path, {"a": "[t, b]", "b": "[c]", "c": "[t, a]", "me": "[me]"})
+    with pytest.raises(TaskError, match=r"the suite 'a' contains itself \(a → b → c → a\); take one of them out"):
+        catalogue.expand(["a"])
+    with pytest.raises(TaskError, match=r"the suite 'me' contains itself \(me → me\)"):
+        catalogue.expand(["t", "me"])
+
+
+def test_suites_that_name_the_next_one_twice_end_at_once(tmp_path: Path) -> None:
+    members = {f"s{n}": f"[s{n + 1}, s{n + 1}]" for n in range(60)} | {"s60": "[t, t]"}
+    assert [task.name for task in suites(tmp_path, members).expand(["s0", "s30"])] == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("name: t", "name: t\ninclude: /etc/passwd", "'/etc/passwd' leads out of"),
+        ("name: t", "name: t\ninclude: ../base.yaml", "'../base.yaml' leads out of"),
+        ("name: t", "name: t\ninclude: link.yaml", "'link.yaml' leads out of"),
+        ("name: t", "name: t\ninclude: [a]", r"include: \['a'\] is not a path"),
+        ("name: t", f"name: {'t' * 101}", "name: a name is at most 100 lower-case letters"),
+        ("name: t", "name: t\nthreshold: .nan", "threshold: Input should be a finite number"),
+        ("name: t", "name: t\nmax_new_tokens: -1", "max_new_tokens: Input should be greater than 0"),
+        ("[yes_, no_]", "[a, b, a]", "labels: 'a' is listed twice"),
+    ],
+)
+def test_what_a_task_file_may_not_say(tmp_path: Path, old: str, new: str, words: str) -> None:
+    folder = tmp_path / "tasks"
+    folder.mkdir()
+    (tmp_path / "base.yaml").write_text("version: 2\n")
+    (folder / "link.yaml").symlink_to(tmp_path / "base.yaml")
+    (folder / "t.task.yaml").write_text(YAML.replace(old, new))
+    with pytest.raises(TaskError, match=words):
+        read_item(folder / "t.task.yaml", folder)
+
+
+def test_includes_outside_of_the_folder_can_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIGEVAL_ALLOW_EXTERNAL_FILES", "1")
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "base.yaml").write_text("version: 2\n")
+    (tmp_path / "tasks" / "t.task.yaml").write_text(YAML + "include: ../base.yaml\n")
+    item = read_item(tmp_path / "tasks" / "t.task.yaml", tmp_path / "tasks")
+    assert isinstance(item, TaskSpec)
+    assert item.version == 2

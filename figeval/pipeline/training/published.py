@@ -8,13 +8,14 @@ from typing import Any
 
 from figeval import plugins
 from figeval.errors import TrainError
+from figeval.jsonfile import read_json
 from figeval.plugins import Host
+from figeval.textfile import is_file
 from figeval.training.config import TrainConfig
 from figeval.training.described import described
 from figeval.training.folder import DECLARED
 from figeval.training.presets import SENTENCES, Preset, load_presets
 from figeval.types import JSON
-from figeval.yamlfile import read_mapping
 
 
 def names_of(model: str) -> list[str]:
@@ -32,8 +33,9 @@ def _line_of(model: str) -> Iterator[str]:
         seen.add(model)
         yield model
         file = Path(model) / DECLARED
-        about: Any = read_mapping(file, TrainError).get("about") if file.is_file() else None
-        model = str((about or {}).get("trained_from") or "")
+        declared: Any = read_json(file, TrainError) if is_file(file) else None
+        about = declared.get("about") if isinstance(declared, dict) else None
+        model = str(about.get("trained_from") or "") if isinstance(about, dict) else ""
 
 
 def row_of(name: str, task: str, model: str, host: Host | None = None) -> Preset:

@@ -27,6 +27,7 @@ from figeval.records.schema import RunRecord
 from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecord, write
 from figeval.training.config import ELSEWHERE, TrainConfig
 from figeval.training.folder import TrainFolder
+from figeval.yamlfile import InvalidYAML, parse_yaml
 
 # What must be the same for scores on dev to be compared.
 SHARED = frozenset(("task", "model", "seed", "preset", "select_on", "select_by", "holdout", "holdout_by", "limit"))
@@ -192,9 +193,10 @@ def folder_of(values: Mapping[str, str]) -> str:
 
 def scalar(text: str) -> Any:
     """An option of a head as YAML reads it: 0.05 is a number, dot a text."""
-    import yaml
-
-    return yaml.safe_load(text)
+    try:
+        return parse_yaml(text)
+    except InvalidYAML as error:
+        raise TrainError(f"--grid: {text!r:.80} is no value ({error})") from error
 
 
 def listed(values: Mapping[str, Any]) -> str:

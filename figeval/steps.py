@@ -1,0 +1,244 @@
+"""The budget of a Jinja evaluation: what filters, tests, calls and operators take, spent before the work is done.
+
+A step is a value that is looked at or made, or 64 characters of text. Steps are counted, not timed, so the same input
+always ends the same way.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import Any
+
+from jinja2 import Undefined
+from jinja2.exceptions import SecurityError
+
+STEPS = 1_000_000
+MAX_DEPTH = 100  # levels of lists and mappings inside each other
+MAX_WIDTH = 10_000  # of what is padded, indented or cut into pieces
+MAX_BITS = 4_096  # of an integer
+
+SLOW = {"striptags", "title", "tojson", "urlencode", "wordcount", "wordwrap"}  # filters that take a step per character
+WIDENING = {"batch", "center", "indent", "ljust", "rjust", "round", "slice", "tojson", "zfill"}
+
+
+class _Budget(threading.local):
+    """The steps that the current evaluation has left."""
+
+    left = STEPS
+
+    def spend(self, steps: int) -> None:
+        """Take steps off. Raises `SecurityError` if there are not so many left."""
+        if steps > self.left:
+            self.left = 0
+            raise SecurityError(f"it takes more than {STEPS:,} steps")
+        self.left -= steps
+
+
+budget = _Budget()
+
+
+def begin() -> None:
+    """Start a new evaluation."""
+    budget.left = STEPS
+
+
+def characters(count: int) -> int:
+    """The steps that a text of this length takes."""
+    return 1 + (count >> 6)
+
+
+def measure(*values: Any) -> None:
+    """Spend a step for each value inside these, as often as it is met."""
+    level: Iterable[Any] = values
+    steps = 0
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, str | bytes):
+                steps += characters(len(value))
+            elif isinstance(value, list | tuple | set | frozenset | dict):
+                steps += 1 + len(value)
+                if steps > budget.left:
+                    break
+                inner.extend(value)
+                if isinstance(value, dict):
+                    inner.extend(value.values())
+            else:
+                steps += len(value) if isinstance(value, range) else 1
+        if steps > budget.left or not inner:
+            break
+        level = inner
+    else:
+        raise SecurityError(f"lists are nested more than {MAX_DEPTH} levels deep")
+    budget.spend(steps)
+
+
+def _metered(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        measure(value)
+        yield value
+
+
+def bounded(value: Any) -> Any:
+    """A result, unless it is an integer beyond what can be printed and computed with."""
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")
+    if isinstance(value, str):
+        budget.spend(characters(len(value)))
+    return value
+
+
+def printed(value: Any) -> str:
+    """What is printed of a value."""
+    if isinstance(value, str):
+        budget.spend(characters(len(value)))
+        return value
+    if isinstance(value, Iterator) or (callable(value) and not isinstance(value, Undefined)):
+        raise SecurityError(f"a {type(value).__name__} cannot be printed; make a list of it")
+    measure(value)
+    return str(value)
+
+
+# ---- what would be made, before it is made ---------------------------------------------------------------------------
+
+
+def _formatting(template: Any, given: Any) -> None:
+    """Spend what `template % given` may make."""
+    if isinstance(template, str):
+        widths = [int(digits[:5]) for digits in re.findall(r"\d+", template)]
+        if "*" in template or max(widths, default=0) > MAX_WIDTH:
+            raise SecurityError(f"a width of more than {MAX_WIDTH:,}, or one that is computed")
+        budget.spend(characters(sum(widths)))
+        for _ in range(template.count("%") if isinstance(given, Mapping) else 1):
+            measure(given)
+
+
+def _repeating(left: Any, right: Any) -> None:
+    """Spend what `left * right` may make."""
+    for one, times in ((left, right), (right, left)):
+        if isinstance(times, int) and isinstance(one, str | bytes):
+            budget.spend(characters(len(one) * max(times, 0)))
+        elif isinstance(times, int) and isinstance(one, list | tuple):
+            budget.spend(len(one) * max(times, 0))
+
+
+def _adding(left: Any, right: Any) -> None:
+    """Spend what `left + right` may make."""
+    for one in (left, right):
+        if isinstance(one, list | tuple):
+            budget.spend(len(one))
+
+
+def _raising(left: Any, right: Any) -> None:
+    """Refuse `left ** right` beyond the largest integer."""
+    if isinstance(left, int) and isinstance(right, int) and left.bit_length() * abs(right) > MAX_BITS:
+        raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")
+
+
+def _replacing(s: Any, old: Any, new: Any, *_: Any, **__: Any) -> None:
+    """Spend what replacing may make."""
+    if isinstance(s, str) and isinstance(old, str) and isinstance(new, str):
+        budget.spend(characters((s.count(old) + 1) * len(new)))
+
+
+def _joining(values: Any, d: Any = "", *_: Any, **__: Any) -> None:
+    """Spend what joining may make."""
+    if isinstance(d, str) and hasattr(values, "__len__"):
+        budget.spend(characters(len(values) * len(d)))
+
+
+def _summing(_values: Any, attribute: Any = None, start: Any = 0) -> None:  # noqa: ARG001 - Jinja's names
+    """Refuse to add up anything but numbers: lists would be copied again and again."""
+    if not isinstance(start, int | float):
+        raise SecurityError("only numbers can be added up")
+
+
+def _widening(value: Any, *others: Any) -> None:
+    """Spend a value as often as the widest of the other arguments says."""
+    widths = [len(one) if isinstance(one, str) else abs(one) for one in others if isinstance(one, str | int)]
+    width = max(widths, default=1)
+    if width > MAX_WIDTH:
+        raise SecurityError(f"a width of more than {MAX_WIDTH:,}")
+    size = len(value) if hasattr(value, "__len__") else 1
+    budget.spend(characters(size * width))
+
+
+BINARY: dict[str, Callable[[Any, Any], None]] = {
+    "%": _formatting,
+    "*": _repeating,
+    "+": _adding,
+    "**": _raising,
+}
+ESTIMATES: dict[str, Callable[..., None]] = {
+    "format": lambda template, *given, **named: _formatting(template, named or given),
+    "replace": _replacing,
+    "join": _joining,
+    "sum": _summing,
+    **dict.fromkeys(WIDENING, _widening),
+}
+
+
+def limited(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter or test that spends what it is given and what it makes."""
+    passed = 1 if hasattr(function, "jinja_pass_arg") else 0  # an environment or a context comes first
+    estimate = ESTIMATES.get(name)
+
+    @wraps(function)
+    def limited(*arguments: Any, **named: Any) -> Any:
+        own = list(arguments[passed:])
+        if name == "join" and own and isinstance(own[0], Iterator):
+            own[0] = list(_metered(own[0]))
+        own = [_metered(one) if isinstance(one, Iterator) else one for one in own]
+        measure(*own, *named.values())
+        if estimate is not None:
+            estimate(*own, *(named.values() if name in WIDENING else ()), **({} if name in WIDENING else named))
+        if name in SLOW and own:
+            budget.spend(len(own[0]) if hasattr(own[0], "__len__") else 1)
+        return bounded(function(*arguments[:passed], *own, **named))
+
+    return limited
+
+
+def called(function: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    """Spend what a call may take; of a method also the text or list that it belongs to."""
+    name, owner = getattr(function, "__name__", ""), getattr(function, "__self__", None)
+    given = (owner, *arguments) if isinstance(owner, str | bytes | list | tuple | dict) else arguments
+    measure(*given, *named.values())
+    if name in ESTIMATES and given is not arguments:
+        turned = (given[1], given[0]) if name == "join" and len(given) > 1 else given
+        ESTIMATES[name](*turned)
+    budget.spend(1)
+
+
+def operated(operator: str, left: Any, right: Any) -> None:
+    """Spend what an operation may take."""
+    budget.spend(1)
+    if operator in BINARY:
+        BINARY[operator](left, right)
+
+
+def measured(value: Any) -> Any:
+    """The value; all that is inside it is spent."""
+    measure(value)
+    return value
+
+
+def counted(values: Any) -> Any:
+    """The values; a step for each is spent."""
+    if hasattr(values, "__len__"):
+        budget.spend(len(values))
+    return values
+
+
+def concatenated(values: Iterable[Any]) -> str:
+    """The texts of values, one after the other."""
+    return "".join(map(printed, values))
+
+
+def spent(steps: int) -> str:
+    """An empty text; the steps are spent."""
+    budget.spend(steps)
+    return ""
