@@ -9,7 +9,7 @@ from pathlib import Path
 from figeval.errors import RecordError, near
 from figeval.metrics.compare import Comparison, holm, paired
 from figeval.pipeline.stored import Values, seen_ids, stored_metrics, stored_values
-from figeval.records.folder import read_run
+from figeval.records.folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
 ALL_SEEN = "a model was trained or chosen on these examples, and no test repairs that"
