@@ -23,6 +23,7 @@ from typing import Any
 
 from figeval.errors import ModelError
 from figeval.jsonfile import parse_json
+from figeval.text import one_line
 from figeval.types import JSON, Reply
 
 from ._api_dialects import Answer, Dialect, Unreadable, scrubbed
@@ -197,7 +198,7 @@ def complaint(body: JSON, content: bytes) -> str:
     error = body.get("error")
     told = error.get("message") if isinstance(error, Mapping) else error
     told = told or body.get("message") or body.get("detail") or content.decode("utf-8", "replace")
-    return " ".join(str(told).split())
+    return one_line(str(told))
 
 
 def shortened(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 from figeval.backends.archive import Usage
 from figeval.errors import ModelError
+from figeval.text import one_line, valid
 from figeval.types import JSON, Finish, Message, Prompt, Reply
 
 from ._api_settings import ApiSettings, Endpoint
@@ -21,6 +22,8 @@ ENDINGS: dict[str, Finish] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
+LONGEST = 200  # characters of what a model calls itself
+MOST = 10**8  # tokens of one request; no model reads or writes as many
 STOPS = 4  # as many stop texts as OpenAI takes; the others are cut off here
 
 
@@ -113,7 +116,7 @@ class OpenAI:
             finish="refusal" if refusal else ENDINGS.get(reason, "stop"),
             reasoning=str(message.get("reasoning_content") or message.get("reasoning") or thoughts),
         )
-        used = mapping(answer.get("usage") or {})
+        used = counts_of(answer)
         return Answer(reply, usage(used, "prompt_tokens", "completion_tokens"), str(answer.get("model") or ""))
 
 
@@ -154,7 +157,7 @@ class Anthropic:
             raise Unreadable("no content in it")
         text, thoughts = parts(answer["content"])
         finish = ENDINGS.get(str(answer.get("stop_reason")), "stop")
-        used = mapping(answer.get("usage") or {})
+        used = counts_of(answer)
         cached = ("cache_read_input_tokens", "cache_creation_input_tokens")
         spent = usage(used, "input_tokens", "output_tokens", *cached)
         return Answer(Reply(text=text, finish=finish, reasoning=thoughts), spent, str(answer.get("model") or ""))
@@ -178,12 +181,18 @@ def parts(content: Any) -> tuple[str, str]:
 
 
 def usage(used: Mapping[str, Any], read: str, written: str, *also_read: str) -> Usage | None:
-    """Tokens as the server counts them, None if it does not say."""
-    counts = [used.get(name, 0) or 0 for name in (read, *also_read)]
-    wrote = used.get(written)
-    if read not in used or not isinstance(wrote, int) or not all(isinstance(count, int) for count in counts):
-        return None
-    return Usage(sum(counts), wrote)
+    """Tokens as the server counts them, None if it does not say or if its counts cannot be true: a budget holds only
+    while nothing is given back, and no request reads nothing.
+    """
+    wrote, *counts = used.get(written), *(used.get(name) or 0 for name in (read, *also_read))
+    told = [count for count in (wrote, *counts) if type(count) is int and 0 <= count <= MOST]
+    return Usage(sum(told[1:]), told[0]) if len(told) == len(counts) + 1 and any(told[1:]) else None
+
+
+def counts_of(answer: JSON) -> Mapping[str, Any]:
+    """The server's counts; none where they are not of the expected form, since the answer itself is paid for."""
+    used = answer.get("usage")
+    return used if isinstance(used, Mapping) else {}
 
 
 def first(value: Any) -> Mapping[str, Any]:
@@ -201,7 +210,8 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 def scrubbed(answer: Answer, endpoint: Endpoint) -> Answer:
-    """The answer without the key, should the server have quoted it."""
+    """The answer as it may be kept: without the key, should the server have quoted it, and nothing no file can hold."""
     reply = answer.reply
-    clean = Reply(text=endpoint.scrub(reply.text), finish=reply.finish, reasoning=endpoint.scrub(reply.reasoning))
-    return Answer(clean, answer.usage, endpoint.scrub(answer.model))
+    text, reasoning = (valid(endpoint.scrub(told)) for told in (reply.text, reply.reasoning))
+    model = one_line(endpoint.scrub(answer.model), LONGEST)
+    return Answer(Reply(text=text, finish=reply.finish, reasoning=reasoning), answer.usage, model)

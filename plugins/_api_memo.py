@@ -7,12 +7,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from figeval.jsonfile import parse_json
 from figeval.resources import home
+from figeval.text import cleaned, valid
 from figeval.types import Reply
 
 from ._api_settings import ApiSettings
+
+ANSWERED = ("stop", "length", "refusal")  # how a reply that is kept has ended
 
 
 def archive_file() -> Path:
@@ -35,9 +39,17 @@ def packed(reply: Reply) -> str:
     return json.dumps(asdict(reply))
 
 
-def unpacked(stored: str) -> Reply:
-    """A stored reply."""
-    return Reply(**parse_json(stored))
+def unpacked(stored: Any) -> Reply | None:
+    """A stored reply; None where the row is damaged, so that the question is asked again."""
+    if not isinstance(stored, str) or not stored.isascii():  # `packed` writes nothing else
+        return None
+    try:
+        reply = Reply(**cleaned(parse_json(stored), valid))
+    except (TypeError, ValueError):
+        return None
+    texts = (reply.text, reply.reasoning, reply.error)
+    whole = all(isinstance(text, str) for text in texts) and reply.finish in ANSWERED
+    return reply if whole else None
 
 
 def cut(reply: Reply, stops: Sequence[str]) -> Reply:

@@ -55,9 +55,9 @@ class ApiModel:
     def _remembered(self, archive: Archive, calls: Sequence[Call]) -> dict[str, Reply]:
         if not self.settings.memo:
             return {}
-        found = archive.known({call.key for call in calls})
+        found = remembered(archive, {call.key for call in calls})
         self.session.from_memo += len(found)
-        return {key: unpacked(stored) for key, stored in found.items()}
+        return found
 
     def _call(self, request: Prompt) -> Call:
         body = json.dumps(self.dialect.body(request), separators=(",", ":")).encode("ascii")
@@ -69,7 +69,7 @@ class ApiModel:
         """What it would take to answer these, in one line."""
         costs = {call.key: call.expected for call in map(self._call, requests)}
         with open_archive(archive_file()) as archive:
-            known = archive.known(costs) if self.settings.memo else {}
+            known = remembered(archive, costs) if self.settings.memo else {}
             self.purse.spent = archive.spent(self.settings.account)
         total = sum((cost for key, cost in costs.items() if key not in known), Usage())
         cost = self.purse.cost(total)
@@ -122,6 +122,12 @@ class ApiModel:
             "tokens_out": spent.tokens_out,
             "cost": self.purse.cost(spent),
         }
+
+
+def remembered(archive: Archive, keys: Iterable[str]) -> dict[str, Reply]:
+    """Key → stored reply; damaged rows are left out, and replaced when their question has been asked again."""
+    read = ((key, unpacked(stored)) for key, stored in archive.known(keys).items())
+    return {key: reply for key, reply in read if reply is not None}
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:

@@ -71,7 +71,12 @@ class Archive:
     def spent(self, account: str) -> Usage:
         """What the account has been charged so far, by whatever process."""
         row = self._connection.execute("SELECT tokens_in, tokens_out FROM spending WHERE account = ?", [account])
-        return Usage(*(row.fetchone() or (0, 0)))
+        spent = row.fetchone() or (0, 0)
+        if not all(isinstance(count, int) and count >= 0 for count in spent):
+            raise RecordError(
+                f"the memo is damaged: it says that {spent} tokens were spent; delete it, {ELSEWHERE}"
+            )
+        return Usage(*spent)
 
     def record(self, account: str, entries: Sequence[Entry]) -> Usage:
         """Keep answers and add what they cost to an account, with one commit; what the account has spent in all."""
@@ -97,12 +102,18 @@ def open_archive(file: Path) -> Iterator[Archive]:
     try:
         make_folder(file.parent)
         with closing(sqlite3.connect(file, timeout=PATIENCE, check_same_thread=False)) as connection:
+            connection.text_factory = _text
             connection.executescript(TABLES)
             yield Archive(connection)
     except sqlite3.Error as error:
         raise RecordError(
             f"cannot use the memo {file} ({error}); make room, delete it if it is damaged, {ELSEWHERE}"
         ) from error
+
+
+def _text(stored: bytes) -> str:
+    """A text of the file; one damaged answer must not cost the others."""
+    return stored.decode("utf-8", "replace")
 
 
 def make_folder(folder: Path) -> None:

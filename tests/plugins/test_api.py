@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
@@ -546,6 +547,81 @@ def test_a_memo_that_is_none(model: Open, own_home: Any) -> None:
     archive_file().parent.write_text("")
     with pytest.raises(RecordError, match="set FIGEVAL_HOME to another folder"):
         model().generate(ask("a"))
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "",
+        "{",
+        "[]",
+        "3",
+        "{}",
+        '{"text": 3}',
+        '{"text": "A", "finish": "somehow"}',
+        '{"text": "A", "unheard": 1}',
+        '{"text": "", "finish": "error", "error": "lost"}',
+        "[" * 10_000,
+        b"\xff\xfe",
+        '{"text": "\u00e9"}',
+    ],
+)
+def test_a_damaged_row_of_the_memo_is_asked_again(damaged: Any, desk: Desk, model: Open) -> None:
+    model().generate(ask("a", "b"))
+    with sqlite3.connect(archive_file()) as connection:
+        connection.execute("UPDATE answers SET answer = CAST(? AS TEXT)", [damaged])
+    connection.close()
+    again = model()
+    assert "2 requests" in again.estimate(ask("a", "b"))
+    assert again.generate(ask("a", "b")) == [Reply(text="A"), Reply(text="B")]
+    assert (len(desk.asked), again.describe()["from_memo"]) == (4, 0)
+    model().generate(ask("a", "b"))
+    assert len(desk.asked) == 4, "the rows are whole again"
+
+
+# ---- what servers should not say -------------------------------------------------------------------------------------
+
+
+def told(answer: bytes, **changes: Any) -> bytes:
+    return json.dumps({**json.loads(answer), **changes}).encode()
+
+
+IMPOSSIBLE = [-5, -(10**30), 10**30, 12.5, "12", True, None, [1], {}]
+
+
+@pytest.mark.parametrize("count", IMPOSSIBLE)
+@pytest.mark.parametrize("place", ["prompt_tokens", "completion_tokens"])
+def test_usage_that_cannot_be_true_is_estimated(place: str, count: Any, desk: Desk, model: Open) -> None:
+    used = {"prompt_tokens": 10, "completion_tokens": 5, place: count}
+    desk.usual = says(200, told(openai_answer("A" * 40), usage=used))
+    backend = model(max_tokens=100, account="run")
+    with pytest.raises(BudgetExhausted, match="70 tokens spent|84 tokens spent|98 tokens spent"):
+        backend.generate(ask(*map(str, range(50))))
+    assert 2 <= len(desk.asked) <= 7
+
+
+@pytest.mark.parametrize("usage", [*IMPOSSIBLE[:5], [1], "none", {"prompt_tokens": 0, "completion_tokens": 0}])
+def test_usage_of_any_form_costs_no_answer(usage: Any, desk: Desk, model: Open) -> None:
+    desk.usual = says(200, told(openai_answer("A"), usage=usage))
+    backend = model()
+    assert backend.generate(ask("a")) == [Reply(text="A")]
+    assert backend.describe()["tokens_in"] > 0
+
+
+EVIL = "\x1b[31mred\x1b[0m \x1b]0;title\x07\x9b2J\u202eevil\ud800 \r\nsecond\x00"
+
+
+def test_text_of_servers_is_cleaned_where_it_comes_in(desk: Desk, model: Open) -> None:
+    desk.plan = [says(200, told(openai_answer("A\ud83d and \ud83d\ude00", reason=EVIL), model=EVIL))]
+    backend = model()
+    assert backend.generate(ask("a")) == [Reply(text="A\ufffd and 😀")]
+    assert backend.describe()["answered_as"] == ["red evil\ufffd second"]
+    desk.plan = [says(400, error(EVIL))]
+    (reply,) = backend.generate(ask("b"))
+    assert (reply.finish, reply.error) == ("error", "400 red evil\ufffd second")
+    desk.plan = [says(401, error(EVIL))]
+    with pytest.raises(ModelError, match="401 \\(red evil\ufffd second\\)"):
+        backend.generate(ask("c"))
 
 
 # ---- budgets ---------------------------------------------------------------------------------------------------------
