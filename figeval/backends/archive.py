@@ -73,9 +73,7 @@ class Archive:
         row = self._connection.execute("SELECT tokens_in, tokens_out FROM spending WHERE account = ?", [account])
         spent = row.fetchone() or (0, 0)
         if not all(isinstance(count, int) and count >= 0 for count in spent):
-            raise RecordError(
-                f"the memo is damaged: it says that {spent} tokens were spent; delete it, {ELSEWHERE}"
-            )
+            raise RecordError(f"the memo is damaged: it says that {spent} tokens were spent; delete it, {ELSEWHERE}")
         return Usage(*spent)
 
     def record(self, account: str, entries: Sequence[Entry]) -> Usage:

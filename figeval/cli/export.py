@@ -21,6 +21,7 @@ def export(runs: tuple[Path, ...], form: str, output: Path | None) -> None:
     figeval export results/runs/minilm results/runs/tfidf --to latex
     """
     from figeval import plugins
+    from figeval.atomic import replace_text
     from figeval.records.cures import cure
     from figeval.records.sweep import run_or_mean
     from figeval.report.exporters import load_exporters
@@ -31,4 +32,7 @@ def export(runs: tuple[Path, ...], form: str, output: Path | None) -> None:
         click.echo(text, nl=False)
         return
     with cure(output, "--output"):
-        output.write_text(text, encoding="utf-8")
+        if output.exists() and not output.is_file():  # /dev/stdout, a pipe
+            output.write_text(text, encoding="utf-8")
+        else:
+            replace_text(output.resolve(), text)

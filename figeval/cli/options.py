@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,25 @@ def listed(_context: click.Context, _parameter: click.Parameter, value: Any) -> 
     """`a,b c` and repeated flags → ("a", "b", "c"), as lm-eval reads --tasks."""
     texts = value if isinstance(value, tuple | list) else [value] if value else []
     return tuple(part for text in texts for part in text.replace(",", " ").split())
+
+
+def some(context: click.Context, parameter: click.Parameter, value: Any) -> tuple[str, ...]:
+    """Names as `listed` reads them, at least one."""
+    found = listed(context, parameter, value)
+    if not found:
+        raise click.BadParameter("it names nothing; see `figeval ls tasks`", param=parameter)
+    return found
+
+
+class Finite(click.FloatRange):
+    """A number that is neither NaN nor infinite; click's own range lets both through."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Fails as click's types do."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no finite number.", param, ctx)
+        return number
 
 
 def settings(_context: click.Context, parameter: click.Parameter, value: Any) -> dict[str, Any]:
@@ -38,15 +58,16 @@ def settings(_context: click.Context, parameter: click.Parameter, value: Any) ->
 
 
 def scalar(text: str) -> Any:
-    """`3` → 3, `0.5` → 0.5, `true` → True, `null` → None, all else stays text."""
+    """`3` → 3, `0.5` → 0.5, `true` → True, `null` → None, all else stays text, `nan` and `inf` too."""
     named = {"true": True, "false": False, "none": None, "null": None}
     if text.lower() in named:
         return named[text.lower()]
     for kind in (int, float):
         try:
-            return kind(text)
+            number = kind(text)
         except ValueError:
             continue
+        return number if math.isfinite(number) else text
     return text
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from figeval.cli.options import include_path, listed, model_args, prompting, seed
+from figeval.cli.options import Finite, include_path, listed, model_args, prompting, seed, some
 from figeval.digits import whole_number
 
 
 @click.command()
-@click.option("--tasks", "-t", multiple=True, required=True, callback=listed, help="Tasks and suites: a,b,c.")
+@click.option("--tasks", "-t", multiple=True, required=True, callback=some, help="Tasks and suites: a,b,c.")
 @click.option("--model", "-m", "-M", required=True, help="A name from `ls models`, a folder or a hub id.")
 @model_args
 @click.option("--limit", "-L", type=click.IntRange(min=1), help="Only the first so many examples of each task.")
@@ -33,15 +33,15 @@ from figeval.digits import whole_number
 @click.option("--protocol", default="", help="Tasks by another protocol, where they have it: as published …")
 @click.option("--split", default="", help="Tasks on another split, where they have it: that of the authors …")
 @click.option("--metrics", multiple=True, callback=listed, help="Further metrics, where they apply: a,b.")
-@click.option("--threshold", type=float, help="Similarity from which a pair counts as the first label.")
+@click.option("--threshold", type=Finite(), help="Similarity from which a pair counts as the first label.")
 @click.option(
     "--temperature",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Finite(min=0, min_open=True),
     default=1.0,
     show_default=True,
     help="Of the distributions that similarity tasks compare.",
 )
-@click.option("--max_cost", type=click.FloatRange(min=0, min_open=True), help="An API model may cost no more.")
+@click.option("--max_cost", type=Finite(min=0, min_open=True), help="An API model may cost no more.")
 @click.option("--max_tokens", type=click.IntRange(min=1), help="An API model may read and write no more in all.")
 @include_path
 @click.option("--no_baselines", is_flag=True, help="Leave out the trivial baselines.")

@@ -243,8 +243,17 @@ class PartRow(Stored):
     error: str = ""
 
 
+def _shares(metrics: dict[str, float | list[float]]) -> dict[str, float | list[float]]:
+    accuracy = metrics.get("acc", 0.0)
+    if isinstance(accuracy, list) or not 0 <= accuracy <= 1:
+        raise ValueError(f"acc is {accuracy}, and not between 0 and 1")
+    return metrics
+
+
 class PredictionRow(Stored):
     """One line of `predictions/<task>.jsonl`: what the model answered to one example. Each id has one line."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     id: str
     status: Status
@@ -264,7 +273,9 @@ class PredictionRow(Stored):
     relevant_scores: list[StoredScore] = Field(default=[], description="ranking: scores of the right candidates")
     tied: int = Field(description="answers that share the best score")
     truncated: bool = Field(description="the model did not see the whole input")
-    metrics: dict[str, float | list[float]] = Field(description="per metric its value, or the counts it is made of")
+    metrics: Annotated[dict[str, float | list[float]], AfterValidator(_shares)] = Field(
+        description="per metric its value, or the counts it is made of"
+    )
     seen: Role | None = Field(default=None, description="the model was trained on this example, or chosen on it")
     cluster: str | None = Field(description="examples that share it are not independent")
     group: str | None = Field(description="examples that share it are a minimal pair")

@@ -23,7 +23,7 @@ ELSEWHERE = frozenset(
 class TrainConfig(BaseModel):
     """One training. Unknown keys are refused; the descriptions are those of `figeval train --help`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
     task: str = Field(description="A task with a train split; see `figeval ls tasks`.")
     model: str = Field(description="What to begin with: a folder, a hub id, minilm or smollm2.")

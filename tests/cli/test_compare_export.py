@@ -64,3 +64,24 @@ def test_export_refuses_with_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert "unknown format 'latx'; did you mean 'latex'" in cli("export", runs[0], "--to", "latx").complaint
     assert "--output" in cli("export", runs[0], "--to", "csv", "--output", "no/such/folder").complaint
     assert "give the folder of a run" in cli("export", "nowhere", "--to", "csv").complaint
+
+
+def test_a_table_is_replaced_as_a_whole(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished(tmp_path / "run", "mini_fables", baselines=False)
+    table, linked = tmp_path / "all.csv", tmp_path / "linked.csv"
+    linked.symlink_to(table)
+    table.write_text("old\n")
+    (tmp_path / "all.csv.part").symlink_to(tmp_path / "precious")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", killed)
+        assert cli("export", "run", "--to", "csv", "--output", "all.csv").code == 130
+    assert table.read_text() == "old\n"
+    assert cli("export", "run", "--to", "csv", "--output", "linked.csv").code == 0
+    assert linked.is_symlink()
+    assert table.read_text().startswith("run,")
+    assert not (tmp_path / "precious").exists()
+    assert cli("export", "run", "--to", "csv", "--output", "/dev/stdout").code == 0

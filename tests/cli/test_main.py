@@ -51,6 +51,16 @@ def test_without_a_command_the_help_goes_to_stderr_as_it_is(cli: Cli) -> None:
         (("run", "--tasks", "mini", "--model", "tfidf", "--route", "choice"), "not protocol=route"),
         (("ls", "tasks", "x", "y"), "unexpected extra argument"),
         (("preview",), "TASK"),
+        (("run", "--tasks", "", "--model", "tfidf"), "it names nothing; see `figeval ls tasks`"),
+        (("run", "--tasks", " , ", "--model", "tfidf"), "it names nothing; see `figeval ls tasks`"),
+        *(
+            (("run", "--tasks", "mini", "--model", "tfidf", flag, value), f"{value!r} is no finite number")
+            for flag in ("--threshold", "--temperature", "--max_cost")
+            for value in ("nan", "inf")
+        ),
+        (("run", "--tasks", "mini", "--model", "tfidf", "--threshold", "1e999"), "is no finite number"),
+        (("train", "--task", "t", "--model", "m", "--output", "o", "--lr", "nan"), "finite number"),
+        (("train", "--task", "t", "--model", "m", "--output", "o", "--warmup", "inf"), "finite number"),
     ],
 )
 def test_a_wrong_command_line_is_one_line_with_the_cure(arguments: tuple[str, ...], words: str, cli: Cli) -> None:

@@ -121,6 +121,8 @@ def test_rows_of_nobody_are_dropped_with_a_warning(workshop: Workshop, folder: R
         ({"metrics": {"acc": "1"}}, "metrics.acc"),
         ({"metrics": {"acc": None}}, "metrics.acc"),
         ({"metrics": 3}, "metrics"),
+        ({"metrics": {"acc": 2.0}}, "metrics: .* acc is 2.0"),
+        ({"scores": [float("inf")]}, "scores.0"),
         ({"status": "fine"}, "status"),
         ({"id": 7}, "id"),
         ({"id": None}, "id"),

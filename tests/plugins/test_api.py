@@ -595,7 +595,7 @@ def test_usage_that_cannot_be_true_is_estimated(place: str, count: Any, desk: De
     used = {"prompt_tokens": 10, "completion_tokens": 5, place: count}
     desk.usual = says(200, told(openai_answer("A" * 40), usage=used))
     backend = model(max_tokens=100, account="run")
-    with pytest.raises(BudgetExhausted, match="70 tokens spent|84 tokens spent|98 tokens spent"):
+    with pytest.raises(BudgetExhausted, match=r"(70|84|98) tokens spent"):
         backend.generate(ask(*map(str, range(50))))
     assert 2 <= len(desk.asked) <= 7
 
@@ -620,7 +620,7 @@ def test_text_of_servers_is_cleaned_where_it_comes_in(desk: Desk, model: Open) -
     (reply,) = backend.generate(ask("b"))
     assert (reply.finish, reply.error) == ("error", "400 red evil\ufffd second")
     desk.plan = [says(401, error(EVIL))]
-    with pytest.raises(ModelError, match="401 \\(red evil\ufffd second\\)"):
+    with pytest.raises(ModelError, match=r"401 \(red evil\ufffd second\)"):
         backend.generate(ask("c"))
 
 
