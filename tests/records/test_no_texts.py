@@ -1,0 +1,103 @@
+"""Run folders hold ids and numbers: no string in them is a piece of a benchmark's text, on the real data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval import plugins
+from figeval.builtin.tasks.epic import narratives
+from figeval.builtin.tasks.impli import rows as impli
+from figeval.pipeline import Harness
+from figeval.records.rows import prediction_row
+from figeval.types import Example, GenerationExample, Prediction, RankingExample
+from tests.runs import finished
+
+LONG = 20  # characters of an example that a field may not repeat; names of idioms are those of the dictionary
+ROWS = 40  # of each task
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every string in a JSON value, but for names of fields."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from strings(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from strings(part)
+
+
+def pieces(found: Iterator[str], texts: Sequence[str]) -> list[str]:
+    """The strings that share LONG characters with one of the texts."""
+    idioms = set(impli.lexicon().names)
+    long = [one for one in found if len(one) >= LONG and one not in idioms]
+    lower = [text.lower() for text in texts]
+    return [
+        one
+        for one in long
+        if any(one.lower()[start : start + LONG] in text for start in range(len(one) - LONG + 1) for text in lower)
+    ]
+
+
+def texts_of(example: Example) -> list[str]:
+    """Every text of an example; of a ranking the query alone, since its candidates are the same for all."""
+    if isinstance(example, RankingExample):
+        return [example.query]
+    return [*example.texts, *(example.references if isinstance(example, GenerationExample) else ())]
+
+
+def test_pieces_are_found() -> None:
+    row = {
+        "meta": {"premise": "He hit the roof of his house."},
+        "cluster": "from the cradle to the grave",
+        "n": [1, None],
+    }
+    texts = ["yes, he hit THE ROOF of his house", "from the cradle to the grave"]
+    assert pieces(strings(row), texts) == ["He hit the roof of his house."]
+
+
+def test_no_task_puts_texts_into_rows(real_data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """id, gold, meta, cluster and group of every built-in task. No model is asked: what it says is beside the point.
+
+    Keywords are inputs, which no row holds, and take eight seconds to tag, so the first words stand in for them.
+    """
+    first_words = lambda texts, _notes: {key: tuple(text.split()[:5]) for key, text in texts.items()}  # noqa: E731
+    monkeypatch.setattr(narratives, "keywords_of", first_words)
+    harness = Harness(plugins.host())
+    checked = set()
+    for task in [harness.catalogue.tasks.get(entry.name) for entry in harness.catalogue.tasks]:
+        for example in islice(harness.examples(task), ROWS):
+            scores = (0.0,) * 300  # as many as the longest list of candidates has, and more
+            prediction = Prediction(example_id=example.id, value=None, scores=scores)
+            row = prediction_row(example, prediction, {}, samples=False)
+            assert not pieces(strings(row), texts_of(example)), f"{task.name}, {example.id}"
+            checked.add(task.name)
+    assert len(checked) >= 44
+
+
+@pytest.mark.parametrize(
+    ("model", "tasks"),
+    [
+        ("overlap", ("epic_mcq", "epic_motif", "impli_idioms_gold_ent", "impli_metaphors_silver_ent", "nli_med")),
+        ("random", ("epic_alignment",)),
+    ],
+)
+def test_no_text_is_in_the_folder_of_a_run(model: str, tasks: tuple[str, ...], real_data: str, tmp_path: Path) -> None:
+    folder = finished(tmp_path / "run", *tasks, model=model, limit=20, baselines=False)
+    harness = Harness(plugins.host())
+    texts = []
+    for task in tasks:
+        for example in islice(harness.examples(harness.catalogue.tasks.get(task)), 20):
+            texts += texts_of(example)
+    for file in folder.rglob("*.json*"):
+        lines = file.read_text(encoding="utf-8").splitlines() if file.suffix == ".jsonl" else [file.read_text("utf-8")]
+        assert lines
+        for line in lines:
+            assert not pieces(strings(json.loads(line)), texts), file.name
