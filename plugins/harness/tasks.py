@@ -87,6 +87,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         template = template_of(self.spec, self.route)
         if template is not None:
             about |= {"template": template.name, "template_sha256": template.sha256}
+            about |= {"prompt_fields": sorted(self.spec.prompt_fields)} if self.spec.prompt_fields else {}
         return {**super().dump_config(), "figeval": about}
 
     # ---- data --------------------------------------------------------------------------------------------------------

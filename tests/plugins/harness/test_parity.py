@@ -81,6 +81,23 @@ def test_solved_examples_are_the_same_ones(seed: int, trained: Path, workshop: W
     assert whole["n-shot"]["figeval_shown"] == 3
 
 
+def test_prompt_fields_are_shown_there_too(trained: Path, workshop: Workshop, tmp_path: Path) -> None:
+    """In the question, in its options and in solved examples; what is written to the samples is what was shown."""
+    with (trained / "shown.task.yaml").open("a") as file:
+        file.write('prompt_fields: {query: row.q | upper, options: row.o | map("upper") | list}\n')
+    folder = made(workshop, "gpt2")
+    settings: dict[str, Any] = {"num_fewshot": 2, "limit": 3}
+    there, whole = in_lm_eval({"pretrained": folder}, "shown", stubs(trained), **settings, device="cpu")
+    model = {"model_args": {"pretrained": folder}, "include_path": (trained,), "device": "cpu"}
+    assert_same(in_figeval("lm_eval:hf", "shown", tmp_path / "here", **model, **settings), there)
+    first = whole["samples"]["figeval_shown"][0]
+    context, continuation = first["arguments"][0]
+    assert "WORD0 HERE" in context and continuation == " WORD0"
+    assert "word" not in context
+    assert first["doc"]["query"] == "WORD0 HERE"
+    assert whole["configs"]["figeval_shown"]["figeval"]["prompt_fields"] == ["options", "query"]
+
+
 def test_another_seed_shows_others(trained: Path, workshop: Workshop) -> None:
     folder = made(workshop, "gpt2")
     contexts = []
