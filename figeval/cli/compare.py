@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from figeval.cli.options import listed
+
 if TYPE_CHECKING:
     from figeval.metrics.compare import Comparison
     from figeval.pipeline.compare import RunComparison, TaskComparison
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 HEAD = ("task", "A", "B", "A − B", "95 % interval", "p", "p (Holm)", "n", "clusters", "test")
 NOTHING = "–"
+PAIR = 2
 
 
 @click.command()
@@ -22,8 +25,9 @@ NOTHING = "–"
 @click.argument("run_b", type=click.Path(path_type=Path))
 @click.option("--metric", default="acc", show_default=True, help="A metric that is a mean over examples.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the sign-flip test.")
+@click.option("--prompts", callback=listed, help="Compare this prompt of run A with that of run B, e.g. default,lower.")
 @click.option("--json", "as_json", is_flag=True, help="All numbers as one JSON object.")
-def compare(run_a: Path, run_b: Path, metric: str, seed: int, as_json: bool) -> None:
+def compare(run_a: Path, run_b: Path, metric: str, seed: int, prompts: tuple[str, ...], as_json: bool) -> None:
     """Compare two runs example by example, task by task.
 
     p is by a sign flip of the clusters' summed differences (for independent 0/1 rows the exact McNemar test), the
@@ -33,10 +37,13 @@ def compare(run_a: Path, run_b: Path, metric: str, seed: int, as_json: bool) -> 
     \b
     figeval compare results/runs/minilm results/runs/tfidf
     figeval compare A B --metric mrr
+    figeval compare A A --prompts default,lower
     """
     from figeval.pipeline.compare import compare_runs
 
-    result = compare_runs(run_a, run_b, metric, seed)
+    if prompts and len(prompts) != PAIR:
+        raise click.BadParameter("give two prompts, that of run A and that of run B", param_hint="'--prompts'")
+    result = compare_runs(run_a, run_b, metric, seed, (prompts[0], prompts[1]) if prompts else None)
     if as_json:
         import json
 
@@ -52,7 +59,8 @@ def show(result: RunComparison) -> None:
     from figeval.report.grid import Grid, say
 
     console = Console()
-    title = f"{result.metric}: A = {result.a.model.name}, B = {result.b.model.name}"
+    of_a, of_b = (f", prompt {prompt}" for prompt in result.prompts) if result.prompts else ("", "")
+    title = f"{result.metric}: A = {result.a.model.name}{of_a}, B = {result.b.model.name}{of_b}"
     Grid(HEAD, list(map(cells, result.tasks)), title, right=HEAD[1:-1], spare=("test", "clusters")).print(console)
     for note in notes(result):
         say(console, f"  {note}")
@@ -109,6 +117,8 @@ def described(result: RunComparison) -> JSON:
         fields = asdict(one)
         tasks.append({"task": fields.pop("task"), **fields.pop("comparison"), **fields})
     runs = {"a": result.a, "b": result.b}
-    about = {key: {"run": run.identity, "model": run.model.name} for key, run in runs.items()}
+    about: JSON = {key: {"run": run.identity, "model": run.model.name} for key, run in runs.items()}
+    for key, prompt in zip(runs, result.prompts or (), strict=False):
+        about[key]["prompt"] = prompt
     left_out = dict(result.left_out)
     return {"metric": result.metric, **about, "family": result.family, "tasks": tasks, "left_out": left_out}

@@ -12,6 +12,7 @@ from figeval.pipeline.stored import Values, seen_ids, stored_metrics, stored_val
 from figeval.records.folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
+DEFAULT = "default"  # a task's own prompt
 ALL_SEEN = "a model was trained or chosen on these examples, and no test repairs that"
 
 
@@ -43,9 +44,12 @@ class RunComparison:
     tasks: tuple[TaskComparison, ...]
     family: int
     left_out: Mapping[str, str]
+    prompts: tuple[str, str] | None = None
 
 
-def compare_runs(path_a: Path, path_b: Path, metric: str = "acc", seed: int = 0) -> RunComparison:
+def compare_runs(
+    path_a: Path, path_b: Path, metric: str = "acc", seed: int = 0, prompts: tuple[str, str] | None = None
+) -> RunComparison:
     """Compare two run folders (or their `run.json`) on every task that both have.
 
     Args:
@@ -53,42 +57,50 @@ def compare_runs(path_a: Path, path_b: Path, metric: str = "acc", seed: int = 0)
         path_b: run B.
         metric: one that is a mean over examples.
         seed: of the sign-flip test.
+        prompts: which prompt of each task in run A and which in run B, `default` is the task's own; the two folders may
+            be the same. Without it a task is compared with the one of the same name.
 
     Raises:
         RecordError: no run there, no predictions of it, no task in common, another version of a task or other examples
-            behind its name, no such metric.
+            behind its name, no such metric or prompt.
     """
     (a, folder_a), (b, folder_b) = read_run(path_a), read_run(path_b)
-    tasks_b = {task.task: task for task in b.tasks}
-    _refuse_without_predictions(a, b, folder_a, folder_b)
+    tasks_a, tasks_b = (tasks_of(run, prompt) for run, prompt in zip((a, b), prompts or (None, None), strict=True))
+    _refuse_without_predictions(tasks_a, tasks_b, folder_a, folder_b)
     left_out = dict.fromkeys(tasks_b, "only in B")
     compared = []
-    for task in a.tasks:
-        left_out[task.task] = "only in A"
-        if task.task not in tasks_b:
+    for name, task in tasks_a.items():
+        left_out[name] = "only in A"
+        if name not in tasks_b:
             continue
-        _refuse_other_examples(task, tasks_b[task.task])
+        other = tasks_b[name]
+        _refuse_other_examples(task, other)
         values_a = stored_values(folder_a, task.task, metric)
-        values_b = stored_values(folder_b, task.task, metric)
+        values_b = stored_values(folder_b, other.task, metric)
         if not values_a or not values_b:
-            left_out[task.task] = f"it has no {metric} of each example"
+            left_out[name] = f"it has no {metric} of each example"
             continue
-        seen = seen_ids(folder_a, task.task) | seen_ids(folder_b, task.task)
+        seen = seen_ids(folder_a, task.task) | seen_ids(folder_b, other.task)
         unseen_a, unseen_b = (_without(values, seen) for values in (values_a, values_b))
-        if all_seen(task, tasks_b[task.task]) or (seen and not unseen_a.keys() & unseen_b.keys()):
-            left_out[task.task] = ALL_SEEN
+        if all_seen(task, other) or (seen and not unseen_a.keys() & unseen_b.keys()):
+            left_out[name] = ALL_SEEN
             continue
-        del left_out[task.task]
-        found = compare_values(task.task, unseen_a, unseen_b, seed)
-        compared.append(replace(found, seen=sum(name in seen for name in values_a if name in values_b)))
+        del left_out[name]
+        found = compare_values(name, unseen_a, unseen_b, seed)
+        compared.append(replace(found, seen=sum(example in seen for example in values_a if example in values_b)))
     if not compared and ALL_SEEN in left_out.values():
         tasks = ", ".join(name for name, why in left_out.items() if why == ALL_SEEN)
         raise RecordError(f"{tasks}: {ALL_SEEN}")
     if not compared:
-        known = {name for task in a.tasks for name, is_mean in stored_metrics(folder_a, task.task).items() if is_mean}
-        raise RecordError(_nothing_in_common(a, b, metric, sorted(known)))
+        known = {
+            name
+            for task in tasks_a.values()
+            for name, is_mean in stored_metrics(folder_a, task.task).items()
+            if is_mean
+        }
+        raise RecordError(_nothing_in_common(tasks_a, tasks_b, metric, sorted(known)))
     corrected, family = correct(compared)
-    return RunComparison(metric=metric, a=a, b=b, tasks=corrected, family=family, left_out=left_out)
+    return RunComparison(metric=metric, a=a, b=b, tasks=corrected, family=family, left_out=left_out, prompts=prompts)
 
 
 def _without(values: Values, seen: Collection[str]) -> Values:
@@ -100,10 +112,31 @@ def all_seen(*tasks: TaskRecord) -> bool:
     return any(score.interval == CHOSEN_ON_TEST for task in tasks for score in task.scores)
 
 
-def _refuse_without_predictions(a: RunRecord, b: RunRecord, folder_a: RunFolder, folder_b: RunFolder) -> None:
-    common = {task.task for task in a.tasks} & {task.task for task in b.tasks}
-    for folder in (folder_a, folder_b):
-        if common and not any(folder.predictions_file(task).is_file() for task in common):
+def tasks_of(run: RunRecord, prompt: str | None) -> dict[str, TaskRecord]:
+    """The tasks of a run by what they are compared as: their own names, with a prompt those of the tasks that it asks.
+
+    Raises:
+        RecordError: no task of the run was asked with this prompt.
+    """
+    if prompt is None:
+        return {task.task: task for task in run.tasks}
+    asked = [task for task in run.tasks if task.kind != "probe"]
+    found = {task.of or task.task: task for task in asked if (task.variant or DEFAULT) == prompt}
+    if not found:
+        known = list(dict.fromkeys(task.variant or DEFAULT for task in asked))
+        has = ", ".join(known)
+        raise RecordError(
+            f"--prompts {prompt}: the run of {run.model.name} has no such prompt{near(prompt, known)}; it has {has}"
+        )
+    return found
+
+
+def _refuse_without_predictions(
+    a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], folder_a: RunFolder, folder_b: RunFolder
+) -> None:
+    common = a.keys() & b.keys()
+    for tasks, folder in ((a, folder_a), (b, folder_b)):
+        if common and not any(folder.predictions_file(tasks[name].task).is_file() for name in common):
             raise RecordError(
                 f"{folder.path} has no predictions (predictions/*.jsonl beside run.json), and runs are compared "
                 "example by example; make the run again, or copy its predictions there"
@@ -148,10 +181,10 @@ def correct(compared: list[TaskComparison]) -> tuple[tuple[TaskComparison, ...],
     return tuple(corrected), len(pvalues)
 
 
-def _nothing_in_common(a: RunRecord, b: RunRecord, metric: str, known: list[str]) -> str:
+def _nothing_in_common(a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], metric: str, known: list[str]) -> str:
     """Why there is nothing to compare, and what could be."""
-    if not {task.task for task in a.tasks} & {task.task for task in b.tasks}:
-        has_a, has_b = (", ".join(task.task for task in run.tasks) for run in (a, b))
+    if not a.keys() & b.keys():
+        has_a, has_b = ", ".join(a), ", ".join(b)
         return f"the runs have no task in common: A has {has_a}; B has {has_b}"
     return (
         f"no task has {metric!r} for each example of both runs{near(metric, known)}; choose another --metric that is "

@@ -143,3 +143,19 @@ def test_an_unknown_metric_has_near_names(tmp_path: Path) -> None:
 def test_a_place_without_a_run(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="give the folder of a run"):
         compare_runs(written(tmp_path / "a", {"t": acc("1")}), tmp_path / "nowhere")
+
+
+def test_two_prompts_of_one_run_are_compared_in_pairs(tmp_path: Path) -> None:
+    path = written(tmp_path / "a", {"t": acc("1111111100"), "t@loud": acc("1100000011"), "t@no_query": acc("0" * 10)})
+    folder = RunFolder(path)
+    record = folder.read()
+    assert record is not None
+    for one, kind in zip(record.tasks[1:], ("prompt", "probe"), strict=True):
+        one.kind, one.of, one.variant = kind, "t", one.task.partition("@")[2]
+    folder.write(record)
+    found = compare_runs(path, path, prompts=("default", "loud"))
+    (one,) = found.tasks
+    assert (one.task, one.comparison.value_a, one.comparison.value_b) == ("t", 0.8, 0.4)
+    assert found.prompts == ("default", "loud")
+    with pytest.raises(RecordError, match=r"--prompts lound: .* did you mean 'loud'.*; it has default, loud$"):
+        compare_runs(path, path, prompts=("default", "lound"))
