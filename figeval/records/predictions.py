@@ -22,7 +22,7 @@ from figeval.atomic import replacing
 from figeval.errors import RecordError
 from figeval.jsonfile import parse_json
 from figeval.records.cures import cure
-from figeval.records.schema import PredictionRow
+from figeval.records.row_schema import PredictionRow
 from figeval.text import cleaned, one_line, valid
 from figeval.types import JSON
 

@@ -13,8 +13,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from figeval.types import Finish, Status
-
 # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
 # 1.4: examples that the model was trained on or chosen on, gold answers that are all one label, hidden or absent;
 # sha256 of the predictions
@@ -215,86 +213,13 @@ class RunRecord(Stored):
     warnings: list[str] = []
 
 
-StoredScore = float | Literal["inf", "-inf"] | None  # NaN is null, JSON knows no infinity
-
-
-class AnswerRow(Stored):
-    """The answer to one order of the options, in terms of the options as they are."""
-
-    order: list[int] = Field(description="the option at each place")
-    status: Status
-    pred: int | str | None
-    scores: list[StoredScore] = []
-    tied: int = 1
-    raw: str | None = None
-    finish: Finish | None = None
-    error: str = ""
-
-
-class PartRow(Stored):
-    """The span that was found for one part of a joint example."""
-
-    id: str
-    status: Status
-    pred: list[int] | None = Field(description="start and end in characters, half-open; [] says that there is no span")
-    scores: list[StoredScore] = []
-    raw: str | None = None
-    finish: Finish | None = None
-    error: str = ""
-
-
-def _shares(metrics: dict[str, float | list[float]]) -> dict[str, float | list[float]]:
-    accuracy = metrics.get("acc", 0.0)
-    if isinstance(accuracy, list) or not 0 <= accuracy <= 1:
-        raise ValueError(f"acc is {accuracy}, and not between 0 and 1")
-    return metrics
-
-
-class PredictionRow(Stored):
-    """One line of `predictions/<task>.jsonl`: what the model answered to one example. Each id has one line."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
-
-    id: str
-    status: Status
-    pred: int | str | list[int] | None = Field(
-        description="index of an option or candidate, a label, [start, end] of a span in characters ([]: there is "
-        "none), a written text or the id of the training example that stands in for one; null without an answer"
-    )
-    gold: int | str | list[int] | None = Field(
-        description="the right answer, null where it is hidden; ranking: all right candidates; spans: [] where no span "
-        "is right; generation: null, the references are not ours"
-    )
-    scores: list[StoredScore] = Field(
-        default=[],
-        description="choice: per option; pairs: per label; spans: of the span; similarity: per anchor or dimension",
-    )
-    top: list[tuple[int, StoredScore]] = Field(default=[], description="ranking: the best ten candidates, best first")
-    relevant_scores: list[StoredScore] = Field(default=[], description="ranking: scores of the right candidates")
-    tied: int = Field(description="answers that share the best score")
-    truncated: bool = Field(description="the model did not see the whole input")
-    metrics: Annotated[dict[str, float | list[float]], AfterValidator(_shares)] = Field(
-        description="per metric its value, or the counts it is made of"
-    )
-    seen: Role | None = Field(default=None, description="the model was trained on this example, or chosen on it")
-    cluster: str | None = Field(description="examples that share it are not independent")
-    group: str | None = Field(description="examples that share it are a minimal pair")
-    meta: dict[str, str]
-    priors: list[StoredScore] = Field(default=[], description="scores of the options without the query")
-    raw: str | None = Field(default=None, description="the text that a model wrote")
-    finish: Finish | None = Field(default=None, description="how that text ended")
-    error: str = Field(default="", description="why there is no answer")
-    answers: list[AnswerRow] = Field(default=[], description="only with --orders; scores are then shares of answers")
-    parts: list[PartRow] = Field(default=[], description="joint: the spans, in the order of the example's parts")
-    texts: list[str] = Field(default=[], description="only with --log_samples")
-    all_scores: list[StoredScore] = Field(default=[], description="only with --log_samples")
-
-
 def json_schemas() -> dict[str, dict[str, Any]]:
     """File name → JSON Schema (draft 2020-12) of what this version stores.
 
     `run.json` has all its fields, a line of predictions only those of its protocol.
     """
+    from figeval.records.row_schema import PredictionRow
+
     made = {
         "run.schema.json": RunRecord.model_json_schema(mode="serialization"),
         "predictions.schema.json": PredictionRow.model_json_schema(mode="validation"),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval.records.row_schema import PredictionRow
 from figeval.records.rows import TOP, prediction_row
-from figeval.records.schema import PredictionRow
 from figeval.types import (
     ChoiceExample,
     GenerationExample,
