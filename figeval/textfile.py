@@ -19,6 +19,14 @@ def is_file(file: Traversable) -> bool:
         return False
 
 
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder; False, and no error, for names that no folder can have."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def read_text(
     file: Traversable, failure: type[FigevalError], *, cure: str = "check the path", max_bytes: int = MAX_BYTES
 ) -> str:

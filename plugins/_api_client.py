@@ -26,10 +26,12 @@ from figeval.jsonfile import parse_json
 from figeval.text import one_line
 from figeval.types import JSON, Reply
 
+from ._api_body import BadBody, Body
 from ._api_dialects import Answer, Dialect, Unreadable, scrubbed
 from ._api_settings import ApiSettings, Endpoint
 
 CONNECT = 10.0  # seconds to reach the server
+ENCODING = {"Accept-Encoding": "gzip, deflate"}
 TRANSIENT = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
 FILTERS = {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "invalid_prompt"}
 BROKE = {"insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"}
@@ -77,7 +79,7 @@ class Client:
         import httpx
 
         return httpx.AsyncClient(
-            headers={"Content-Type": "application/json", **self.dialect.headers(self.endpoint.key)},
+            headers={"Content-Type": "application/json", **ENCODING, **self.dialect.headers(self.endpoint.key)},
             timeout=httpx.Timeout(None, connect=CONNECT),  # an attempt as a whole is timed
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.settings.max_concurrent),
             trust_env=not self.endpoint.local,  # no proxy lies between us and this machine
@@ -93,17 +95,22 @@ class Client:
 
         try:
             async with asyncio.timeout(self.settings.timeout):
-                response = await http.post(self.url, content=body)
+                async with http.stream("POST", self.url, content=body) as response:
+                    self.met = True
+                    received = Body(response.headers)
+                    async for piece in response.aiter_raw():
+                        received.feed(piece)
         except TimeoutError:
             raise Again("timeout", f"no answer within {self.settings.timeout:g} s", lost=True) from None
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if not self.met:
                 raise ModelError(self._nobody_there(error)) from None
             raise Again("connection", "the server cannot be reached any more") from None
-        except httpx.RequestError as error:  # broken off, or compressed wrongly
+        except httpx.RequestError as error:
             raise Again("connection", f"the connection broke ({type(error).__name__})", lost=True) from None
-        self.met = True
-        return self._judge(response.status_code, response.headers, response.content)
+        except BadBody as error:
+            raise Again("unreadable", f"an answer that cannot be read: {error}", lost=True) from None
+        return self._judge(response.status_code, response.headers, received.content)
 
     def served(self) -> str:
         """What a server on this machine says it serves, empty elsewhere: there may be another model tomorrow behind the
@@ -119,14 +126,18 @@ class Client:
     def _ask_served(self) -> str:
         import httpx
 
-        headers = self.dialect.headers(self.endpoint.key)
+        headers = {**self.dialect.headers(self.endpoint.key), **ENCODING}
+        place = f"{self.endpoint.url}/models"
         try:
-            response = httpx.get(f"{self.endpoint.url}/models", headers=headers, timeout=CONNECT, trust_env=False)
+            with httpx.stream("GET", place, headers=headers, timeout=CONNECT, trust_env=False) as response:
+                received = Body(response.headers)
+                for piece in response.iter_raw():
+                    received.feed(piece)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise ModelError(self._nobody_there(error)) from None
-        except httpx.RequestError:
+        except (httpx.RequestError, BadBody):
             return ""
-        return self.endpoint.scrub(declared(parsed(response.content), self.settings.model))
+        return self.endpoint.scrub(declared(parsed(received.content), self.settings.model))
 
     def _nobody_there(self, error: Exception) -> str:
         what = " ".join(str(error).split()) or type(error).__name__

@@ -13,6 +13,7 @@ from pathlib import Path
 from figeval.errors import ModelError
 from figeval.jsonfile import read_json
 from figeval.resources import expand_user
+from figeval.textfile import is_folder
 from figeval.types import JSON
 
 from ._files import fingerprint, weight_files
@@ -23,6 +24,7 @@ MODULES = "modules.json"
 SENTENCE = "config_sentence_transformers.json"
 DECLARED = "figeval.json"
 SENTENCE_TRANSFORMER = "SentenceTransformer"
+LONGEST_ID = 96
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -72,7 +74,7 @@ def locate(model: str, revision: str | None = None) -> Checkpoint:
         ModelError: there is no such model, or it says nowhere what it is.
     """
     folder = expand_user(model)
-    if model and folder.is_dir():
+    if model and is_folder(folder):
         checkpoint = _read(model, None, folder, lambda name: folder / name)
         if not checkpoint.is_sentence_transformer and not any(weight_files(folder)):
             raise ModelError(f"{model!r} has a {CONFIG} but no weights (*.safetensors or *.bin); save the model again")
@@ -105,7 +107,8 @@ def check_chat_template(checkpoint: Checkpoint, apply: bool | None) -> None:
 
 def is_hub_id(model: str) -> bool:
     """Whether the text could name a repository of the model hub."""
-    return bool(HUB_ID.fullmatch(model)) and not model.startswith(".")
+    plain = len(model) <= LONGEST_ID and not any(sign in model for sign in ("--", ".."))  # as the hub's client has it
+    return plain and bool(HUB_ID.fullmatch(model)) and model[0] not in "-." and model[-1] not in "-."
 
 
 def _read(model: str, revision: str | None, folder: Path | None, path: Callable[[str], Path | None]) -> Checkpoint:

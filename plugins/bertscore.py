@@ -18,6 +18,7 @@ from figeval.errors import ModelError
 from figeval.hookspecs import hookimpl
 from figeval.metrics.statistic import Statistic, ratio
 from figeval.metrics.texts import written
+from figeval.textfile import is_folder
 from figeval.types import GenerationExample, Prediction
 
 from ._files import fingerprint
@@ -82,7 +83,7 @@ def _scorer(model: str) -> Any:
 def _signature() -> str:
     """Model, layer, options and versions; raises as `_layer` does."""
     model = _model()
-    digest = fingerprint(Path(model)).removeprefix("sha256:")[:12] if Path(model).is_dir() else ""
+    digest = fingerprint(Path(model)).removeprefix("sha256:")[:12] if is_folder(Path(model)) else ""
     parts = (
         f"model:{PurePath(model).name}{digest and f'@{digest}'}",  # the name of a folder says little
         f"layer:{_layer(model)}",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from figeval.errors import DataError, ModelError
 from figeval.hookspecs import hookimpl
+from figeval.textfile import is_file
 from figeval.types import JSON, Text
 
 from ._words import bare, words
@@ -42,7 +43,7 @@ class Glove:
 
     def __init__(self, model: str = "", path: str = "") -> None:
         bare("glove", model)
-        if path and not Path(path).is_file():
+        if path and not is_file(Path(path)):
             raise ModelError(f"'glove' finds no file {path!r}; give path= a GloVe text file, or leave it out")
         self._path = path
         self._tokens = self._known = 0

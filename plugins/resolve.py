@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval.hookspecs import hookimpl
+from figeval.textfile import is_folder
 
 from ._checkpoint import backend_of, locate
 from ._hub import NotOnHub
@@ -18,7 +19,7 @@ def resolve_backend(model: str, options: dict[str, Any]) -> str | None:
     Raises:
         ModelError: there is no such folder, or no way to ask the hub, or it has no such `organisation/model`.
     """
-    if ":" in model and not Path(model).is_dir():
+    if ":" in model and not is_folder(Path(model)):
         return None  # a misspelt backend: whoever asked knows the names near it
     try:
         return backend_of(locate(model, options.get("revision")))

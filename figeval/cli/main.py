@@ -6,6 +6,7 @@ reader of the output went away (as for any command before `| head`).
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -17,6 +18,10 @@ import click
 
 from figeval.ending import end_quickly
 from figeval.errors import FigevalError, near
+from figeval.text import one_line
+
+NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}  # whatever was wanted there
+LONGEST = 2_000  # characters of a message: foreign texts are quoted in some
 
 # name → (where the command is, its line in --help); imported when it is used
 COMMANDS = {
@@ -139,6 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         print("figeval: interrupted; what was computed is kept: the same command goes on", file=sys.stderr)
         sys.exit(130)
+    except OSError as error:
+        if error.errno not in NO_PATH:
+            raise
+        fail(f"{error.strerror}: {error.filename!r:.200}; give another path")
     except SystemExit:  # commands return their exit code: this is a library or plugin that wanted to leave
         traceback.print_exc()
         sys.exit(1)
@@ -147,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def fail(message: str) -> None:
     """One line on stderr, exit code 2."""
-    print(f"figeval: {' '.join(message.split())}", file=sys.stderr)
+    print(f"figeval: {one_line(message, LONGEST)}", file=sys.stderr)
     sys.exit(2)
 
 

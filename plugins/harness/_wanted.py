@@ -8,6 +8,7 @@ from typing import Any
 
 from figeval.errors import ModelError, near
 from figeval.resources import expand_user
+from figeval.textfile import is_folder
 from figeval.types import JSON
 
 from .._checkpoint import Checkpoint, backend_of, check_chat_template, locate
@@ -120,6 +121,6 @@ class Wanted:
             if option == "pretrained" and checkpoint is not None:
                 found[option] = checkpoint.fingerprint()
             elif option not in PACE:
-                folder = isinstance(value, str) and value and expand_user(value).is_dir()
+                folder = isinstance(value, str) and value and is_folder(expand_user(value))
                 found[option] = fingerprint(expand_user(value)) if folder else value
         return found

@@ -104,7 +104,7 @@ def test_a_template_that_wants_more_than_its_texts(attack: str, tasks: Path, tmp
     (tasks / "evil.jinja").write_text(source)
     command = ("run", "--tasks", "t", "--model", "slow", "--include_path", tasks, "--output_path", "out")
     (line,) = figeval(*command, cwd=tmp_path, code=2, **SLOW).stderr.splitlines()
-    assert "template evil.jinja, block 'context': not allowed in the sandbox" in line
+    assert "template evil.jinja, block 'context' is not allowed in the sandbox" in line
     assert not (tmp_path / "out").exists()
 
 
@@ -235,3 +235,56 @@ def test_a_folder_with_a_record_of_something_else(
     line = cli("run", "-t", "t", "-m", "overlap", "--include_path", tasks, "-o", "out").complaint
     assert words in line
     assert (tmp_path / "out" / "run.json").read_text() == content
+
+
+# ---- paths -----------------------------------------------------------------------------------------------------------
+
+LONG = "n" * 300
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("show", LONG), "File name too long"),
+        (("validate", LONG), "File name too long"),
+        (("compare", LONG, LONG), "File name too long"),
+        (("show", "/dev/zero"), "/dev/zero: not a regular file"),
+        (("train", "--config", "/dev/zero", "--output", "x"), "/dev/zero: not a regular file"),
+    ],
+)
+def test_a_path_that_is_none(command: tuple[str, ...], words: str, cli: Cli) -> None:
+    done = cli(*command)
+    assert done.code == 2
+    assert words in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--model", LONG), f"unknown model '{LONG}'"),
+        (("--model", "~nouser/model"), "there is no folder '~nouser/model'"),
+        (("--batch_size", "²"), "--batch_size is a whole number from 1 or auto, not '²'"),
+        (("--batch_size", "9" * 5_000), "--batch_size is a whole number from 1 or auto"),
+        (("--orders", "²"), "cyclic, all, or a number from 2"),
+        (("--model", "random", "--model_args", "[" * 1_000), "is not key=value"),
+        (("--model", "random", "--model_args", '{"a": ' + "[" * 100_000), "nested too deeply"),
+    ],
+)
+def test_a_value_that_is_none(arguments: tuple[str, ...], words: str, complaint: Callable[..., str]) -> None:
+    assert words in complaint(*arguments)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../secret.jsonl", "link.jsonl", "deep/../../secret.jsonl", LONG])
+def test_data_outside_of_the_folder_of_the_task(
+    path: str, complaint: Callable[..., str], cli: Cli, tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tasks / "t.jsonl").rename(tasks.parent / "secret.jsonl")
+    (tasks / "link.jsonl").symlink_to(tasks.parent / "secret.jsonl")
+    edit(tasks / "t.task.yaml", "jsonl:t.jsonl", f"jsonl:{path}")
+    words = "there is no data file" if path == LONG else f"'{path}' leads out of"
+    assert words in complaint()
+    monkeypatch.setenv("FIGEVAL_ALLOW_EXTERNAL_FILES", "")  # set by the flag, and taken back after the test
+    if path in ("../secret.jsonl", "link.jsonl"):
+        allowed = ("-t", "t", "-m", "overlap", "--include_path", tasks, "-o", "out", "--allow_external_files")
+        assert cli("run", *allowed).code == 0

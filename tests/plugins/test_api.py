@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
 import sqlite3
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from typing import Any
@@ -233,6 +235,11 @@ TRANSIENT = [
     ("unreadable", says(200, {"choices": []})),
     ("unreadable", says(200, openai_answer("B", "error"))),
     ("unreadable", mangle),
+    ("unreadable", says(200, b"[" * 100_000)),
+    ("unreadable", says(200, zlib.compress(bytes(1 << 30), 9), Content_Encoding="deflate")),
+    ("unreadable", says(200, gzip.compress(b"x"), Content_Encoding="gzip, gzip")),
+    ("unreadable", says(200, b"no gzip", Content_Encoding="gzip")),
+    ("unreadable", says(200, bytes((1 << 24) + 1))),
     ("connection", truncate),
     ("connection", hang_up),
     ("timeout", stall),
