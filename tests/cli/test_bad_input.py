@@ -262,7 +262,7 @@ def test_a_path_that_is_none(command: tuple[str, ...], words: str, cli: Cli) -> 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--model", LONG), f"unknown model '{LONG}'"),
+        (("--model", LONG), f"there is no folder '{LONG}'"),
         (("--model", "~nouser/model"), "there is no folder '~nouser/model'"),
         (("--batch_size", "²"), "--batch_size is a whole number from 1 or auto, not '²'"),
         (("--batch_size", "9" * 5_000), "--batch_size is a whole number from 1 or auto"),
