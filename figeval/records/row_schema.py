@@ -1,4 +1,4 @@
-"""A line of `predictions/<task>.jsonl`, field by field: what is written, read back and published has this one schema."""
+"""A line of `predictions/<task>.jsonl`, field by field: what is written, read back and published has this schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class AnswerRow(Stored):
     order: list[int] = Field(description="the option at each place")
     status: Status
     pred: int | str | None
-    scores: list[StoredScore] = []
+    scores: list[StoredScore] = Field(default=[])
     tied: int = 1
     raw: str | None = None
     finish: Finish | None = None
@@ -31,7 +31,7 @@ class PartRow(Stored):
     id: str
     status: Status
     pred: list[int] | None = Field(description="start and end in characters, half-open; [] says that there is no span")
-    scores: list[StoredScore] = []
+    scores: list[StoredScore] = Field(default=[])
     raw: str | None = None
     finish: Finish | None = None
     error: str = ""

@@ -16,15 +16,21 @@ from tests.runs import row, run, task
 Answers = dict[str, float | list[float] | None]
 
 
-def written(folder: Path, answers: dict[str, Answers], clusters: dict[str, str] | None = None, **changes: Any) -> Path:
-    """A run folder whose tasks have these values of `acc` by example id."""
+def written(
+    folder: Path,
+    answers: dict[str, Answers],
+    clusters: dict[str, str] | None = None,
+    metric: str = "acc",
+    **changes: Any,
+) -> Path:
+    """A run folder whose tasks have these values of a metric by example id."""
     target = RunFolder(folder)
     target.predictions_file("x").parent.mkdir(parents=True)
     target.write(run(*(task(name, **changes) for name in answers)))
     for name, values in answers.items():
         with target.appending(name) as writer:
             for identity, value in values.items():
-                metrics = {} if value is None else {"acc": value}
+                metrics = {} if value is None else {metric: value}
                 cluster = (clusters or {}).get(identity)
                 writer.write(row(identity, metrics=metrics, cluster=cluster))
     return folder
@@ -90,7 +96,9 @@ def test_tasks_of_one_run_only_are_named(tmp_path: Path) -> None:
 
 def test_values_outside_0_and_1_are_not_clipped_as_shares(tmp_path: Path) -> None:
     values = {"e0": -3.0, "e1": 4.0, "e2": 9.0}
-    (one,) = compared(tmp_path, {"t": values}, {"t": {"e0": 0.0, "e1": 0.5, "e2": 1.0}}).tasks
+    others = {"e0": 0.0, "e1": 0.5, "e2": 1.0}
+    a, b = (written(tmp_path / name, {"t": one}, metric="length") for name, one in (("a", values), ("b", others)))
+    (one,) = compare_runs(a, b, metric="length").tasks
     assert one.comparison.high > 1
 
 
@@ -131,8 +139,9 @@ def test_no_task_in_common(tmp_path: Path) -> None:
 
 def test_a_metric_that_is_no_mean_names_those_that_are(tmp_path: Path) -> None:
     answers: Answers = {"e0": [1.0, 0.0], "e1": [0.0, 1.0]}
-    with pytest.raises(RecordError, match=r"'acc' for each example of both runs; choose another --metric.*A has none"):
-        compared(tmp_path, {"t": answers}, {"t": answers})
+    a, b = (written(tmp_path / name, {"t": answers}, metric="macro_f1") for name in "ab")
+    with pytest.raises(RecordError, match=r"'macro_f1' for each example of both runs; choose another.*A has none"):
+        compare_runs(a, b, metric="macro_f1")
 
 
 def test_an_unknown_metric_has_near_names(tmp_path: Path) -> None:
