@@ -84,7 +84,8 @@ def helper_of(built_with: Iterable[str], line: Lineage, harness: Harness) -> str
 def _called(origin: Ancestor, name: str) -> bool:
     """Whether this is the model of that name, as registered or on the hub; a folder may have any name."""
     place = Path(origin.model).expanduser()
-    return not place.is_absolute() and not place.is_dir() and origin.model.rpartition("/")[2] == name
+    is_folder = bool(origin.weights) or place.is_absolute() or place == origin.folder
+    return not is_folder and origin.model.rpartition("/")[2] == name
 
 
 def _weighs(name: str, origins: Iterable[Ancestor], harness: Harness) -> bool:

@@ -298,7 +298,9 @@ def test_from_the_training_to_the_run_and_its_breakdown(models: Path) -> None:
     assert {score.low for score in record.tasks[0].scores} == {None}
 
 
-def test_a_model_that_descends_from_one_that_picked_the_wrong_options_is_at_a_disadvantage(models: Path) -> None:
+def test_a_model_that_descends_from_one_that_picked_the_wrong_options_is_at_a_disadvantage(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By ancestry, whatever a folder is called."""
     harness = Harness()
     tfidf = open_model(harness.backends, "tfidf", {})
@@ -307,5 +309,7 @@ def test_a_model_that_descends_from_one_that_picked_the_wrong_options_is_at_a_di
     assert helper_of(["random"], line_of(pipe), harness) == "random"
     named = shutil.copytree(models / "part", models / "tfidf")
     assert helper_of(["tfidf"], line_of(open_model(harness.backends, str(named), {})), harness) is None
+    monkeypatch.chdir(models)  # where a folder is called like a registered model
+    assert helper_of(["tfidf"], line_of(tfidf), harness) == "tfidf"
     from_hub = Lineage((Ancestor("models/x", {"trained_from": "org/picker"}), Ancestor("org/picker")))
     assert helper_of(["picker"], from_hub, harness) == "picker"
