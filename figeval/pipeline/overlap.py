@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from figeval.pipeline.plan import Plan
-from figeval.records.folder import RunFolder
 from figeval.records.schema import OverlapRecord, Role, ScoreRecord, TaskRecord
 from figeval.training.seen import Lineage
 from figeval.types import JSON
@@ -22,16 +21,13 @@ ROLES: tuple[Role, ...] = ("trained", "chosen")  # the one to be told first is f
 Scores: TypeAlias = Callable[[Iterable[JSON], Mapping[str, Any]], list[ScoreRecord]]
 
 
-def mark(folder: RunFolder, plan: Plan, lineage: Lineage) -> None:
-    """Write on every stored row of a task how the model has seen its example, where that does not stand there yet."""
-    if not lineage.seen:
-        return
-    roles = {example.id: role for example in plan.examples() if (role := lineage.role(example)) is not None}
-    if any(row.get("seen") != roles.get(row["id"]) for row in folder.rows(plan.name)):
-        folder.replace(plan.name, (_marked(row, roles.get(row["id"])) for row in folder.rows(plan.name)))
+def roles_of(plan: Plan, lineage: Lineage) -> dict[str, Role]:
+    """How the model has seen the examples of a task, by their ids; those that it has not seen are not there."""
+    return {example.id: role for example in plan.examples() if (role := lineage.role(example)) is not None}
 
 
-def _marked(row: JSON, role: Role | None) -> JSON:
+def marked(row: JSON, role: Role | None) -> JSON:
+    """The row of an example that was seen so."""
     found = {key: value for key, value in row.items() if key != "seen"}
     return found if role is None else {**found, "seen": role}
 

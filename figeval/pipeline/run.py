@@ -16,7 +16,7 @@ from figeval.pipeline.answering import Alone, Answering, failed, noted
 from figeval.pipeline.begin import begin, warnings_of_run
 from figeval.pipeline.estimate import announce
 from figeval.pipeline.harness import Harness
-from figeval.pipeline.overlap import mark, rest_of
+from figeval.pipeline.overlap import marked, rest_of, roles_of
 from figeval.pipeline.plan import Plan, prepare
 from figeval.pipeline.processes import several
 from figeval.pipeline.resume import resume
@@ -136,8 +136,8 @@ class _Session:
     def _score(self, plan: Plan, task: TaskRecord, measures: Measures) -> None:
         """Sum up the stored rows, and compute baselines once."""
         self.observer.scoring("scores")
-        mark(self.folder, plan, self.line)
         stored, strict = partial(self.folder.rows, plan.name), plan.task.group is not None
+        self._mark(task, plan)
         if measures.collective:
             self._relate(task, measures)
         keys = [key for key in self.config.by if key in plan.available.meta_keys]
@@ -158,10 +158,22 @@ class _Session:
         before = list(self.folder.rows(task.task))
         after = measures.related(before, task.settings)
         if after != before:
-            if task.predictions_sha256 is not None:  # a kill between the two must not leave a digest of other rows
-                task.predictions_sha256 = None
-                self.folder.write(self.record)
-            self.folder.replace(task.task, after)
+            self._replace(task, after)
+
+    def _mark(self, task: TaskRecord, plan: Plan) -> None:
+        """Write on the rows how the model has seen their examples, if that is known and not there."""
+        if not self.line.seen:
+            return
+        roles = roles_of(plan, self.line)
+        if any(row.get("seen") != roles.get(row["id"]) for row in self.folder.rows(task.task)):
+            self._replace(task, (marked(row, roles.get(row["id"])) for row in self.folder.rows(task.task)))
+
+    def _replace(self, task: TaskRecord, rows: Iterable[JSON]) -> None:
+        """Put other rows in the place of the stored ones."""
+        if task.predictions_sha256 is not None:  # a kill between the two must not leave a digest of other rows
+            task.predictions_sha256 = None
+            self.folder.write(self.record)
+        self.folder.replace(task.task, rows)
 
 
 def failures(rows: Iterable[JSON]) -> Iterator[str]:
