@@ -158,7 +158,7 @@ class Census:
         answers = sorted(self.answers.items(), key=lambda item: (len(item[0]), item[0]))  # option 2 before option 10
         shares = ", ".join(f"{value} ×{count}" for value, count in answers)
         clusters = f", {len(self.clusters) + self.alone} clusters" if self.clusters else ""
-        clusters += f" ({self.alone} of rows without one)" if self.clusters and self.alone else ""
+        clusters += f" ({self.alone} of them rows without one)" if self.clusters and self.alone else ""
         groups = f", {len(self.groups)} minimal groups" if self.groups else ""
         return f"{split}: {self.n} examples{clusters}{groups}" + (f"; gold {shares}" if shares else "")
 

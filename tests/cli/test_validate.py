@@ -91,7 +91,7 @@ def test_a_row_without_a_cluster_is_one_of_its_own(task: Path, cli: Cli) -> None
     write_task(task.parent, "t", row7={"k": None})
     done = cli("validate", task)
     assert done.code == 0
-    assert "test: 20 examples, 6 clusters (1 of rows without one);" in done.out
+    assert "test: 20 examples, 6 clusters (1 of them rows without one);" in done.out
 
 
 def test_a_cluster_that_no_row_has(task: Path, cli: Cli) -> None:
