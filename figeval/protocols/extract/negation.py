@@ -10,7 +10,7 @@ from figeval.protocols.extract.marks import REF, TEXT, index_of, mark, turned
 from figeval.protocols.extract.phrases import FILLER
 
 _MORE = rf"[\"')\]]*+\s*+(?:,\s*+)?(?:{AND}\s*+)?[\"'(\[]*+{REF}"
-_SEVERAL = rf"{REF}(?:{_MORE}){{0,9}}"
+_SEVERAL = rf"{REF}(?>{_MORE}){{0,9}}"  # atomic: "," is a comma and a word for "and"
 _IS = r"(?:is|are|was|were|does|do|did|would|could|can|should|seems?|fits?|passt|ist|sind|est|sont|es|son|è|é|jest)?"
 _ADVERB = r"(?:clearly|also|simply|just|both|all|really|quite|definitely|plainly|n'est|no|das|the|a|far)"
 UNCLAIMED = tuple(
