@@ -11,11 +11,13 @@ from typing import Any
 
 from figeval.protocols.extract.declining import REFUSAL, not_written
 from figeval.protocols.extract.markup import one_turn
-from figeval.protocols.extract.traces import strip_reasoning
-from figeval.protocols.places import fold, locate
+from figeval.protocols.extract.traces import answering_part
+from figeval.protocols.places import fold, stands
 from figeval.types import Reply, SpanExample, Status
 
 KEYS = ("quote", "span", "quotation", "answer", "text", "words", "phrase")  # the first that is there counts
+BRACES = 100  # of a reply, at most: looking for the end of an object takes time that grows with what follows
+LONGEST = 2_000  # characters of a mapping as Python writes it
 NO_QUOTE = "no_quote"  # the rule behind an ok without a quotation: the reply says that there is none
 _NONE = re.compile(r"(?:none|null|n/?a|not found)?\W*", re.IGNORECASE)
 _REVISED = re.compile(
@@ -45,7 +47,7 @@ class Quoted:
 
 def quotation(reply: Reply, example: SpanExample) -> Quoted:
     """The verdict of the first step that has one. Never raises on any reply."""
-    text = one_turn(strip_reasoning(reply.text))
+    text = one_turn(answering_part(reply.text))
     verdicts = (step(text, reply, example) for step in STEPS)
     return next((verdict for verdict in verdicts if verdict), Quoted("unparseable", "", "nothing_found"))
 
@@ -88,14 +90,14 @@ def _marked(text: str, _reply: Reply, example: SpanExample) -> Quoted | None:
     """Between quotation marks; what is the question's own is no answer, and what stands in the text comes first."""
     own = {fold(own).text.strip(" .,;:!?") for own in (example.given, example.known)}
     said = [quote for quote in _between(text) if fold(quote).text.strip(" .,;:!?") not in own]
-    standing = [quote for quote in said if _stands(quote, example.text)]
+    standing = [quote for quote in said if stands(quote, example.text)]
     return _one(standing or said, "quotation_marks") if said else None
 
 
 def _bare(text: str, _reply: Reply, example: SpanExample) -> Quoted | None:
     """Nothing but words of the text, or a last line of such."""
     contents = (_CUE.sub("", part).strip() for part in (text, text.strip().rpartition("\n")[2]))
-    found = next((content for content in contents if content and _stands(content, example.text)), None)
+    found = next((content for content in contents if content and stands(content, example.text)), None)
     return Quoted("ok", found, "bare") if found else None
 
 
@@ -117,11 +119,6 @@ def _between(text: str) -> Iterator[str]:
     yield from found or _SINGLE.findall(text)
 
 
-def _stands(quote: str, text: str) -> bool:
-    """Whether it stands in the text, but for case, blanks and marks."""
-    return locate(quote, text).kind in ("verbatim", "folded")
-
-
 # ---- JSON ------------------------------------------------------------------------------------------------------------
 
 
@@ -135,21 +132,22 @@ class _Object:
 
 
 def _objects(text: str) -> Iterator[_Object]:
-    """Every outermost object."""
-    decoder, start = json.JSONDecoder(strict=False), text.find("{")
-    while start >= 0:
+    """Every outermost object among the last `BRACES` places where one may begin."""
+    decoder, end = json.JSONDecoder(strict=False), 0
+    for start in [found.start() for found in re.finditer("{", text)][-BRACES:]:
+        if start < end:
+            continue  # within the last object
         try:
             value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             value, end = _python(text, start)
         if value is not None:
             yield _Object(start, end, value)
-        start = text.find("{", end)
 
 
 def _python(text: str, start: int) -> tuple[Any, int]:
     """A flat mapping as Python writes it, in apostrophes; without one None and where to look on."""
-    end = text.find("}", start) + 1
+    end = text.find("}", start, start + LONGEST) + 1
     try:
         value = ast.literal_eval(text[start:end]) if end else None
     except (ValueError, SyntaxError, MemoryError, RecursionError):

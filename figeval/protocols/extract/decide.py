@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from figeval.protocols.extract.declining import NONE_OR_ALL, REFUSAL, not_written
@@ -11,7 +12,7 @@ from figeval.protocols.extract.joints import REVISION
 from figeval.protocols.extract.marks import ANY, CLASH, NEGATED, OUT, REF, index_of, indexes, kind_of
 from figeval.protocols.extract.markup import emphasised, one_turn, plain
 from figeval.protocols.extract.rules import DECLARED, HINTED, RULES
-from figeval.protocols.extract.traces import strip_reasoning
+from figeval.protocols.extract.traces import answering_part
 from figeval.types import Reply, Status
 
 
@@ -52,7 +53,7 @@ def decide(
     reply: Reply, mark: Callable[[str], str], completed: Callable[[str], int | None] = lambda _: None
 ) -> Extracted:
     """The verdict of the first step that has one."""
-    text = one_turn(strip_reasoning(reply.text))
+    text = one_turn(answering_part(reply.text))
     content = plain(text)
     reading = Reading(reply, text, content, mark(content), mark, completed)
     verdicts = (step(reading) for step in STEPS)
@@ -79,8 +80,10 @@ def _alone(reading: Reading) -> Extracted | None:
 
 
 def _only(marked: str) -> int | None:
+    if len(re.findall(ANY, marked)) != 1:
+        return None
     found = _WHOLE.fullmatch(marked)
-    return index_of(found[1]) if found and len(re.findall(ANY, marked)) == 1 else None
+    return index_of(found[1]) if found else None
 
 
 _HEADER = re.compile(
@@ -167,8 +170,9 @@ def _settled(marked: str) -> Claim | None:
     claims = sorted(_claims(marked), key=lambda claim: (claim.start, -claim.firmness))
     hints = [claim for claim in claims if claim.firmness == HINTED]
     settled: Claim | None = None
+    revisions = [found.span() for found in _REVISION.finditer(marked)]
     for claim in (claim for claim in claims if claim.firmness > HINTED):
-        if settled is None or _overrides(claim, settled, marked):
+        if settled is None or _overrides(claim, settled, revisions):
             settled = claim
     if settled is None and hints:
         union = frozenset().union(*(hint.options for hint in hints))
@@ -176,14 +180,16 @@ def _settled(marked: str) -> Claim | None:
     return settled
 
 
-def _overrides(later: Claim, earlier: Claim, marked: str) -> bool:
+def _overrides(later: Claim, earlier: Claim, revisions: Sequence[tuple[int, int]]) -> bool:
+    """Whether a claim takes the place of an earlier one; `revisions` is where the reply changes its mind, in order."""
     if later.firmness > earlier.firmness:
         return True
     if later.start < earlier.end:
         return False
     if later.firmness == earlier.firmness:
         return len(later.options) == 1 or later.firmness == DECLARED
-    revised = _REVISION.search(marked, earlier.end, later.start) is not None
+    next_one = bisect_left(revisions, (earlier.end,))
+    revised = next_one < len(revisions) and revisions[next_one][1] <= later.start
     return len(later.options) == 1 and (len(earlier.options) > 1 or revised)
 
 

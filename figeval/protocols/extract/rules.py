@@ -22,9 +22,10 @@ _GAP = rf"[^.!?\n{_INSIDE}]"
 _OPEN, _SHUT = r"[\s\"'(\[{]*+", r"[\"')\]}]*+"
 _MORE = rf"{_SHUT}\s*+(?:,\s*+)?\(?(?:{AND}\s*+){{1,2}}{_OPEN}(?:{ITS}|{FILLER})?{_OPEN}"
 _VERB = r"(?!\s+(?:is|are|was|does|do|talks?|speaks?|refers?|would|could|can|seems?|means?|has|fits?)\b)"
-# Each further reference is found in one way only (atomic): "," is a comma and a word for "and".
-REFS = rf"(?P<refs>{REF}(?>{_MORE}{REF}{_VERB}){{0,9}})"
-_ALL = rf"(?P<refs>{REF}(?>{_MORE}{REF}){{0,9}})"
+# Each further reference is found in one way only (atomic), though "," is a comma and a word for "and"; and there are at
+# most four, since a claim of more is no less ambiguous.
+REFS = rf"(?P<refs>{REF}(?>{_MORE}{REF}{_VERB}){{0,4}})"
+_ALL = rf"(?P<refs>{REF}(?>{_MORE}{REF}){{0,4}})"
 _END = rf"(?={_SHUT}\s*(?:[.,:;!?\n)\]}}\u3002\uff0c-]|\Z)|{_SHUT}\s+{CONNECTOR})"
 _THEN = rf"(?={_SHUT}\s*(?:[.,:;!\n\u3002\uff0c-]|\Z)|{_SHUT}\s+{REASON})"
 _FILL = rf"(?:\s*{FILLER}){{0,4}}{_OPEN}"

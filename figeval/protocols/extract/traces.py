@@ -1,4 +1,6 @@
-"""Reasoning traces within a reply: what a model thinks is not what it answers."""
+"""The part of a reply that is read: reasoning traces go, since what a model thinks is not what it answers, and of what
+is very long the middle does.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,26 @@ TRACES = tuple(
     )
 )
 """Opening and closing marks, of the model families that have them."""
+
+
+BEGINNING, END = 4_000, 12_000
+"""Characters of a long reply that are read: an answer is given at once, or after everything else has been said."""
+
+
+def answering_part(text: str) -> str:
+    """The text without reasoning traces, and without its middle if it is longer than `BEGINNING + END` characters.
+
+    It is cut between words where there are any, and a blank line stands for what was left out.
+    """
+    rest = strip_reasoning(text)
+    if len(rest) <= BEGINNING + END:
+        return rest
+    first, last = rest[:BEGINNING], rest[-END:]
+    return f"{_SPLIT_END.sub('', first)}\n\n{_SPLIT_START.sub('', last)}"
+
+
+_SPLIT_END = re.compile(r"(?<=\s)\S{1,40}\Z")
+_SPLIT_START = re.compile(r"\A\S{1,40}(?=\s)")
 
 
 def strip_reasoning(text: str) -> str:

@@ -35,5 +35,7 @@ def phrases(table: str, *marks: str) -> str:
     language and no entry.
     """
     entries = [entry.replace("_", r"\s+") for line in table.strip().splitlines() for entry in line.split()[1:]]
-    words = [entry if _NO_BLANKS.search(entry) else rf"\b{entry}\b" for entry in entries]
-    return "(?:" + "|".join([*words, *marks]) + ")"
+    words = [entry for entry in entries if not _NO_BLANKS.search(entry)]
+    joined = [entry for entry in entries if _NO_BLANKS.search(entry)]
+    whole = rf"\b(?:{'|'.join(words)})\b" if words else r"(?!)"  # one look for a word's beginning, not one per entry
+    return "(?:" + "|".join([whole, *joined, *marks]) + ")"
