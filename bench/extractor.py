@@ -3,10 +3,11 @@
     python bench/extractor.py
 
 Prints, for choices and labels, expected statuses against extracted ones (an answer with the wrong index counts apart),
-which rule decided how often, and the time per reply. The peer is lm-eval's `MultiChoiceRegexFilter`, case and marks
-ignored, with three patterns: that of most of its tasks (a letter in brackets), that of MMLU-Pro ("answer is (B)") and
-the most lenient one (any capital), first and last match. It knows no statuses, so two shares are given: of replies that
-commit to an option, those for which it finds this option; of replies that do not, those for which it finds one.
+which rule decided how often, the time per reply, and the time per character on inputs that are made to be slow. The
+peer is lm-eval's `MultiChoiceRegexFilter`, case and marks ignored, with three patterns: that of most of its tasks (a
+letter in brackets), that of MMLU-Pro ("answer is (B)") and the most lenient one (any capital), first and last match.
+It knows no statuses, so two shares are given: of replies that commit to an option, those for which it finds this
+option; of replies that do not, those for which it finds one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from typing import Any
 from lm_eval.filters.extraction import MultiChoiceRegexFilter
 
 from figeval.protocols.extract import Extracted, extract_choice, extract_label
-from figeval.types import Reply
+from figeval.protocols.places import locate
+from figeval.protocols.quotes import quotation
+from figeval.types import Reply, SpanExample
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "protocols"
 STATUSES = ("ok", "ambiguous", "unparseable", "refusal", "empty", "truncated")
@@ -100,6 +103,54 @@ def print_peer(cases: list[Case]) -> None:
         )
 
 
+REPEATED = (
+    *(
+        "A, ",
+        "A\n",
+        "(A) ",
+        "A) B) ",
+        "A and B ",
+        "not A, ",
+        "The answer is A. ",
+        "answer is ",
+        "Answer: ",
+        "Yes, ",
+        "wait ",
+    ),
+    *(" ", "\n", "-", "*", "{", "[", '"', "'a' ", "“", "<think>", "<a ", "option 2 ", "the bucket ", '{"quote": "a'),
+)
+SHORT, LONG, HUGE = 2_000, 16_000, 10_000_000  # characters
+
+
+def print_speed() -> None:
+    """Microseconds of CPU per character, the slowest of all repeated pieces, for replies of three lengths."""
+    text = "He kicked the bucket into the corner and the bucket rolled back. " * 500
+    options, words = ["a patched boat floats", "the roof leaked", "no smoke"], [("Yes",), ("No", "Maybe")]
+    example = SpanExample(id="1", text=text[:2_000], given="the roof", known="the roof leaked", gold=None)
+    readers: dict[str, Callable[[str], Any]] = {
+        "choice": lambda said: extract_choice(Reply(text=said), options, "ABC"),
+        "label": lambda said: extract_label(Reply(text=said), words),
+        "quotation": lambda said: quotation(Reply(text=said), example),
+        "locate": lambda said: locate(said, text),
+    }
+    print("\nµs per character, the slowest piece:")
+    for name, read in readers.items():
+        read("It is A, the bucket.")
+        row = []
+        for length in (SHORT, LONG, HUGE):
+            if length == HUGE and name == "locate":
+                continue
+            costs = {}
+            for piece in REPEATED if length < HUGE else REPEATED[:1]:
+                said = (piece * (length // len(piece)))[:length] + "x"
+                started = time.process_time()
+                read(said)
+                costs[piece] = 1e6 * (time.process_time() - started) / length
+            piece = max(costs, key=costs.__getitem__)
+            row.append(f"{length:>10,} characters {costs[piece]:5.1f} ({piece!r})")
+        print(f"{name:10}" + "".join(row))
+
+
 def main() -> None:
     """Print every table."""
     choices, labels = load("choice"), load("label")
@@ -107,6 +158,7 @@ def main() -> None:
     print_confusion("label", labels)
     print_rules(choices + labels)
     print_peer(choices)
+    print_speed()
 
 
 if __name__ == "__main__":

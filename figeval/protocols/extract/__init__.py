@@ -19,7 +19,7 @@ from figeval.types import Reply
 
 __all__ = ["VERSION", "Extracted", "extract_choice", "extract_label", "strip_reasoning"]
 
-VERSION = 2
+VERSION = 3
 """Recorded with every answer; raised when a rule changes an outcome."""
 
 
