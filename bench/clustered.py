@@ -92,7 +92,7 @@ def figeval(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> tuple[np.ndar
     g, n = len(sizes), sizes.sum()
     mean, k = sums.sum(axis=1) / n, (sizes**2).sum() / n
     variance = variance_of(sums, sizes, within)
-    constant = variance < 1e-20
+    constant = variance < 1e-20  # rounding
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.where(constant, g, mean * (1 - mean) / variance)
     quantile = np.where(constant, norm.ppf(0.975), stdtrit(max(1.0, n / k - 1), 0.975))
@@ -114,10 +114,15 @@ def variance_of(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> np.ndarra
         across, inside, size = between / (g - 1), within / (n - g), (n - k) / (g - 1)
         total = across + (size - 1) * inside
         correlation = np.clip((across - inside) / np.where(total > 0, total, 1.0), 0, 1)
-    events = (sizes * (sizes - 1)).sum() / 2 * (mean * (1 - mean)) ** 2
+    most = mean * (1 - mean)
+    events = (sizes * (sizes - 1)).sum() / 2 * most**2
     drawn = (events * correlation + 0.2) / (events + 1)
-    effect = (between + within) / (n - 1) / n * (1 + (k - 1) * drawn)
-    return np.maximum(g / (g - 1) * squares.sum(axis=1) / n**2, effect)
+    effect = 1 + (k - 1) * drawn
+    rows = (between + within) / (n - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        prior = np.minimum(1.0, rows / np.minimum(mean, 1 - mean) ** 2) / 2
+        rows = np.where(rows > 0, (n * most / effect * rows + prior * most) / (n * most / effect + prior), rows)
+    return np.maximum(g / (g - 1) * squares.sum(axis=1) / n**2, rows / n * effect)
 
 
 def score_interval(mean: np.ndarray, n: np.ndarray, quantile: np.ndarray | float) -> tuple[np.ndarray, ...]:

@@ -23,6 +23,7 @@ from clustered import (
     uneven,
 )
 from scipy.special import ndtr, stdtrit
+from scipy.stats import beta
 
 from figeval.metrics.intervals import interval_by_t
 from figeval.metrics.spread import spread_of
@@ -94,18 +95,19 @@ def reciprocal(quantiles: np.ndarray, candidates: int, power: float) -> np.ndarr
 
 def unit() -> Iterator[Row]:
     """Rows in [0, 1] by a normal copula: a part of the cluster, a part of the row."""
-    designs_here = {name: np.ones(n, int) for name, n in (("50 rows", 50), ("200 rows", 200), ("1000 rows", 1000))}
+    designs_here = {f"{n} rows": np.ones(n, int) for n in (50, 200, 1000)}
     designs_here |= {name: sizes for name, sizes in (equal() | real()).items() if name in UNITS}
     designs_here |= {"lognormal 50 (c)": uneven()["lognormal 50 (c)"]}
+    fine = (np.arange(20_000) + 0.5) / 20_000
     cases: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "reciprocal ranks at chance": lambda q: reciprocal(q, 250, 1.0),
-        "reciprocal ranks, mean .17": lambda q: reciprocal(q, 250, 3.0),
-        "reciprocal ranks, mean .5": lambda q: reciprocal(q, 250, 8.0),
+        "reciprocal ranks, mean .22": lambda q: reciprocal(q, 250, 3.0),
+        "reciprocal ranks, mean .56": lambda q: reciprocal(q, 250, 8.0),
         "token F1, two thirds 0": lambda q: np.clip((q - 2 / 3) * 3, 0, 1),
         "ties of five options": lambda q: np.select([q < 0.6, q < 0.8], [0.0, 0.5], 1.0),
         "skewed: u to the 20th": lambda q: q**20,
+        "concentrated: .9 ± .03": lambda q: np.interp(q, fine, beta.ppf(fine, 89.1, 9.9)),
     }
-    fine = (np.arange(200_000) + 0.5) / 200_000
     for name, sizes in designs_here.items():
         index = np.repeat(np.arange(len(sizes)), sizes)
         for case, values in cases.items():

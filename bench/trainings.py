@@ -101,8 +101,9 @@ def over_seeds(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
     sums, within, own = summed(values, sizes)
     n, examples = sizes.sum(), variance_of(sums, sizes, within)
     mean, variance, count = sums.sum(axis=1) / n, examples + own, values.shape[1]
-    freedom = variance**2 / (examples**2 / max(1.0, effective(sizes) - 1) + own**2 / (count - 1))
-    low, high = score_interval(mean, mean * (1 - mean) / variance, stdtrit(freedom, 0.975))
+    with np.errstate(invalid="ignore"):  # no training is ever right: there is no interval
+        freedom = variance**2 / (examples**2 / max(1.0, effective(sizes) - 1) + own**2 / (count - 1))
+        low, high = score_interval(mean, mean * (1 - mean) / variance, stdtrit(freedom, 0.975))
     if count >= FEWEST:
         one = interval_over_seeds(values[0], [str(place) for place in np.repeat(np.arange(len(sizes)), sizes)], UNIT)
         assert np.allclose((one.low, one.high), (low[0], high[0]))
@@ -115,7 +116,8 @@ def first_over_seeds(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]
     g, n = len(sizes), sizes.sum()
     mean = sums.sum(axis=1) / n
     examples = g / (g - 1) * np.square(sums - sizes * mean[:, None]).sum(axis=1) / n**2
-    freedom = (examples + own) ** 2 / (examples**2 / (g - 1) + own**2 / (values.shape[1] - 1))
+    with np.errstate(invalid="ignore"):
+        freedom = (examples + own) ** 2 / (examples**2 / (g - 1) + own**2 / (values.shape[1] - 1))
     margin = stdtrit(freedom, 0.975) * np.sqrt(examples + own)
     return np.maximum(mean - margin, 0), np.minimum(mean + margin, 1)
 

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from figeval.metrics.answers import answered, answers, given
 from figeval.metrics.classes import accuracy
-from figeval.metrics.statistic import Statistic
+from figeval.metrics.statistic import Statistic, mean_of
 from figeval.types import ChoiceExample, Example, Prediction
 
 Floats = NDArray[np.float64]
 PLACES = 26  # as many options as there are letters
+ONE_ORDER = "the options were shown in one order only (--orders)"
 
 
 def parse_rate(_example: Example, prediction: Prediction) -> float | None:
@@ -31,7 +32,7 @@ def acc_of_all(example: Example, prediction: Prediction) -> float | None:
     return None if hidden or rate is None else (right or 0.0) * rate
 
 
-def consistency(_example: ChoiceExample, prediction: Prediction) -> float | None:
+def agreement(_example: ChoiceExample, prediction: Prediction) -> float | None:
     """Share of the pairs of orders with the same answer, whatever its place (observed agreement, Fleiss 1971); None
     with fewer than two answers. A tie agrees with the probability that two fair draws would.
     """
@@ -41,10 +42,15 @@ def consistency(_example: ChoiceExample, prediction: Prediction) -> float | None
     return fmean(len(one & other) / (len(one) * len(other)) for one, other in combinations(valid, 2))
 
 
+consistency = mean_of(agreement, absent=ONE_ORDER)
+
+
 def _chosen_places(example: ChoiceExample, prediction: Prediction) -> Sequence[float] | None:
-    """Per place how much more often it was chosen than the options' number would have it; then how many answers."""
+    """Per place how much more often it was chosen than the options' number would have it; then how many answers. None
+    where the options were shown in one order only: a place cannot be told from the option that stands there.
+    """
     excess = [0.0] * PLACES
-    valid = [answer for answer in answers(prediction) if answered(answer)]
+    valid = [answer for answer in answers(prediction) if answered(answer) and answer.order]
     for answer in valid:
         tied = given(answer)
         for place, option in enumerate(answer.order):
@@ -59,4 +65,4 @@ def _distance(sums: Floats) -> Floats:
 
 # Total variation distance between the places that were chosen and a fair share for each, 0 to 1 − 1/options. The cause
 # of what Zheng et al. (2024) measure as the spread of recalls. A distance is never below 0, so few answers raise it.
-position_bias = Statistic(_chosen_places, _distance)
+position_bias = Statistic(_chosen_places, _distance, absent=ONE_ORDER)

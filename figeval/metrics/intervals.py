@@ -103,18 +103,27 @@ def interval_by_t(spread: Spread, bounds: Bounds = None) -> Interval:
 def variance_of_mean(spread: Spread, bounds: tuple[float, float]) -> float:
     """The larger of the clustered variance and that of a design effect (Kish 1965), for G ≥ 2.
 
-    max{G / (G − 1) · Σ u_c² / N², (s² / N)(1 + (K − 1) ρ̃)} with K = Σ n_c² / N. Few clusters with all the events may
-    not be in the sample, so the intraclass correlation ρ̂ is drawn towards .2 by a prior worth one pair of events
-    within a cluster: ρ̃ = (Q ρ̂ + .2) / (Q + 1), Q = Σ n_c(n_c − 1)/2 · (m(1 − m))², m the mean on [0, 1].
+    max{G / (G − 1) · Σ u_c² / N², (s̃² / N)(1 + (K − 1) ρ̃)} with K = Σ n_c² / N. What is rare may not be in the
+    sample, so two estimates are drawn towards what would be bad for the precision, by priors that hardly count once
+    there are a few events. With values scaled to [0, 1] and m their mean:
+
+    * the intraclass correlation ρ̂ towards .2, by a prior worth one pair of events within a cluster:
+      ρ̃ = (Q ρ̂ + .2) / (Q + 1), Q = Σ n_c(n_c − 1)/2 · (m(1 − m))²;
+    * the variance of rows s² towards that of 0/1 values, by a prior worth half an event, or less where values scatter
+      little beside their distance from the bounds: s̃² = (E s² + h m(1 − m)) / (E + h) with
+      E = N m(1 − m) / (1 + (K − 1) ρ̃) and h = min{1, s² / min(m, 1 − m)²} / 2. It hardly changes 0/1 values.
     """
     low, high = bounds
-    share = (spread.mean - low) / (high - low)
-    events = spread.pairs * (share * (1 - share)) ** 2
+    share, scale = (spread.mean - low) / (high - low), (high - low) ** 2
+    most = share * (1 - share)  # the variance of 0/1 values
+    events = spread.pairs * most**2
     correlation = (events * spread.correlation + PRIOR_CORRELATION) / (events + 1)
-    rows = (spread.between + spread.within) / (spread.n - 1)
     effect = 1 + (spread.squared_sizes / spread.n - 1) * correlation
+    rows = (spread.between + spread.within) / (spread.n - 1) / scale
+    prior = min(1.0, rows / min(share, 1 - share) ** 2) / 2
+    drawn = (spread.n * most / effect * rows + prior * most) / (spread.n * most / effect + prior)
     clustered = spread.clusters / (spread.clusters - 1) * spread.squares / spread.n**2
-    return max(clustered, rows / spread.n * effect)
+    return max(clustered, scale * drawn / spread.n * effect)
 
 
 def effective_wilson(share: float, variance: float, freedom: float) -> tuple[float, float]:

@@ -31,6 +31,7 @@ class Statistic:
     `is_mean` promises that the features are (value, 1.0) and the score is the mean value: then closed-form
     intervals hold. All other statistics are bootstrapped, unless `no_interval` says why that would be wrong.
     `signature()` says with what a library computes it, for the record; it raises `FigevalError` if it cannot.
+    `absent` says why there is no value where it applies to no example.
     """
 
     features: Callable[[Any, Prediction], Sequence[float] | None]
@@ -38,6 +39,7 @@ class Statistic:
     is_mean: bool = False
     no_interval: str = ""
     signature: Callable[[], str] | None = None
+    absent: str = "no examples"
 
 
 Features: TypeAlias = "Sequence[float] | None"
@@ -50,10 +52,13 @@ class Collective(Statistic):
 
     `family(rows, names, settings)` computes the metrics called `names` together, once all rows are there; metrics with
     the same `family` are one call. It returns their features per row, None where a metric does not apply. `rows` are
-    lines of the predictions file, `settings` those of the task's record.
+    lines of the predictions file, `settings` those of the task's record. A metric that is `pooled` describes a set of
+    rows as a whole and is computed anew for a part of them; the others relate a row to all others, whatever part it
+    belongs to.
     """
 
     family: Family | None = None
+    pooled: bool = False
 
 
 def _alone(_example: Any, _prediction: Prediction) -> Features:
@@ -61,9 +66,9 @@ def _alone(_example: Any, _prediction: Prediction) -> Features:
     return None
 
 
-def collective(family: Family, *, no_interval: str = "") -> Collective:
+def collective(family: Family, *, no_interval: str = "", pooled: bool = False) -> Collective:
     """The mean of a number that `family` gives each example as (value, 1.0); with other features their ratio."""
-    return Collective(_alone, ratio, is_mean=not no_interval, no_interval=no_interval, family=family)
+    return Collective(_alone, ratio, is_mean=not no_interval, no_interval=no_interval, family=family, pooled=pooled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +78,14 @@ class PerLabel:
     build: Callable[[tuple[str, ...]], Statistic]
 
 
-def mean_of(function: PerExample) -> Statistic:
+def mean_of(function: PerExample, *, absent: str = "no examples") -> Statistic:
     """The mean of a per-example number over the examples for which it is not None."""
 
     def features(example: Any, prediction: Prediction) -> Sequence[float] | None:
         value = function(example, prediction)
         return None if value is None else (value, 1.0)
 
-    return Statistic(features, ratio, is_mean=True)
+    return Statistic(features, ratio, is_mean=True, absent=absent)
 
 
 def ratio(sums: Floats) -> Floats:

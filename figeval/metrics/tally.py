@@ -143,7 +143,7 @@ class Tally:
 
     def _scored(self, seed: int) -> tuple[float, Interval]:
         if not self.n:
-            return math.nan, Interval("none: no examples")
+            return math.nan, Interval(f"none: {self.statistic.absent}")
         clusters = self._clusters.matrix(self._k)
         return self._mean(clusters) if self.statistic.is_mean else self._bootstrapped(clusters, seed)
 

@@ -129,7 +129,7 @@ def _new(rows: Sequence[JSON], n: int) -> Iterator[Features]:
         yield (float(len(seen) - before), float(len(found)))
 
 
-_over_all_texts = partial(collective, _distinct, no_interval="depends on how many texts there are")
+_over_all_texts = partial(collective, _distinct, no_interval="depends on how many texts there are", pooled=True)
 # Different n-grams of all texts together over all n-grams (Li et al. 2016). Falls with the number of texts: compare
 # only what was computed on the same examples.
 distinct_1 = _over_all_texts()

@@ -15,6 +15,7 @@ from figeval.backends.models import Model, open_model
 from figeval.metrics.catalogue import Metric, applicable
 from figeval.metrics.statistic import Collective, Family, Statistic
 from figeval.metrics.tally import StrictTally, Tally
+from figeval.pipeline.breakdown import breakdown
 from figeval.pipeline.harness import Harness
 from figeval.pipeline.overlap import Rest, overlap, strongest, withheld
 from figeval.pipeline.plan import Plan
@@ -22,8 +23,6 @@ from figeval.protocols.routes import Route, choose
 from figeval.records.rows import prediction_row
 from figeval.records.schema import (
     BaselineRecord,
-    BreakdownRecord,
-    GroupRecord,
     Role,
     ScoreRecord,
     TaskRecord,
@@ -52,11 +51,19 @@ class Measures:
         """Whether there are metrics that depend on all rows."""
         return any(isinstance(statistic, Collective) for statistic in self.statistics.values())
 
-    def related(self, rows: Sequence[JSON], settings: Mapping[str, Any]) -> list[JSON]:
-        """The rows with the features of the metrics that depend on the other rows; `settings` are the task's."""
+    @property
+    def pooled(self) -> bool:
+        """Whether there are metrics that are computed anew for a part of the rows."""
+        return any(isinstance(statistic, Collective) and statistic.pooled for statistic in self.statistics.values())
+
+    def related(self, rows: Sequence[JSON], settings: Mapping[str, Any], *, pooled: bool = False) -> list[JSON]:
+        """The rows with the features of the metrics that depend on the other rows; `settings` are the task's.
+
+        With `pooled`, the rows are a part of the task's, and only the metrics that describe it as a whole are computed.
+        """
         families: dict[Family, list[str]] = defaultdict(list)
         for name, statistic in self.statistics.items():
-            if isinstance(statistic, Collective) and statistic.family is not None:
+            if isinstance(statistic, Collective) and statistic.family is not None and (statistic.pooled or not pooled):
                 families[statistic.family].append(name)
         metrics: list[dict[str, Any]] = [dict(row["metrics"]) for row in rows]
         for family, names in families.items():
@@ -239,7 +246,7 @@ def sum_up(
         seen.update([row["seen"]] if row.get("seen") else ())
     task.scores = card.scores(seed)
     task.counts = {key: count for key, count in sorted(card.counts.items()) if count}
-    task.breakdowns = [breakdown(key, rows(), measures, seed) for key in by]
+    task.breakdowns = [breakdown(key, rows, measures, seed, task.settings) for key in by]
     task.overlap = overlap(task, rows, seen, partial(scores_of, measures=measures, strict=strict, seed=seed))
 
 
@@ -251,19 +258,3 @@ def scores_of(
     for row in measures.related(list(rows), settings) if measures.collective else rows:
         card.add(row)
     return card.scores(seed)
-
-
-def breakdown(key: str, rows: Iterable[JSON], measures: Measures, seed: int) -> BreakdownRecord:
-    """Scores per value of a meta column, the most frequent value first.
-
-    Within one value of the cluster column (one idiom) rows are independent: their cluster is what is held fixed.
-    """
-    cards: dict[str, Scorecard] = {}
-    for row in rows:
-        value: Any = row["meta"].get(key)
-        if value is not None:
-            row = {**row, "cluster": None} if row["cluster"] == value else row
-            cards.setdefault(value, measures.scorecard(strict=False)).add(row)
-    groups = [GroupRecord(value=value, scores=card.scores(seed)) for value, card in cards.items()]
-    groups.sort(key=lambda group: (-group.scores[0].n, group.value))
-    return BreakdownRecord(by=key, groups=groups)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from figeval.errors import RecordError, near
 from figeval.metrics.catalogue import Metric
-from figeval.pipeline.scoring import Measures, breakdown
+from figeval.pipeline.breakdown import breakdown
+from figeval.pipeline.scoring import Measures
 from figeval.pipeline.trained import without_intervals
 from figeval.records.folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
@@ -58,7 +60,8 @@ def with_breakdown(path: Path, key: str, metrics: Registry[Metric]) -> RunRecord
     record, folder = read_run(path)
     seed = int(record.config.get("seed", 0))
     for task in record.tasks:
-        found = breakdown(key, folder.rows(task.task), _measures(folder, task, metrics), seed)
+        rows = partial(folder.rows, task.task)
+        found = breakdown(key, rows, _measures(folder, task, metrics), seed, task.settings)
         task.breakdowns = [found] if found.groups else []
         if any(score.interval == CHOSEN_ON_TEST for score in task.scores):
             without_intervals(task)
@@ -70,5 +73,6 @@ def with_breakdown(path: Path, key: str, metrics: Registry[Metric]) -> RunRecord
 
 
 def _measures(folder: RunFolder, task: TaskRecord, metrics: Registry[Metric]) -> Measures:
-    names = stored_metrics(folder, task.task)
+    scored = [score.metric for score in task.scores if score.metric in metrics]
+    names = dict.fromkeys((*scored, *stored_metrics(folder, task.task)))
     return Measures([metrics.get(name) for name in names], tuple(task.settings.get("labels", ())))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from figeval.records.schema import BaselineRecord, BreakdownRecord, Role, RunRecord, ScoreRecord
+from figeval.records.schema import BaselineRecord, BreakdownRecord, Role, RunRecord, ScoreRecord, TaskRecord
 from figeval.records.sweep import SeedScore
 from figeval.report.grid import AND, Grid, say
 from figeval.report.legend import legend
@@ -107,6 +107,8 @@ def notes(record: RunRecord) -> Iterator[str]:
         if "temperature" in task.settings:
             yield f"{task.task}: distributions at temperature {task.settings['temperature']:g}"
         yield from (f"{task.task}: {warning}" for warning in task.warnings)
+        for why, metrics in unscored(task).items():
+            yield f"{task.task}: no {', '.join(metrics)}: {why}"
         if task.error:
             yield f"{task.task} failed: {task.error.strip().splitlines()[-1]}"
     yield from record.warnings
@@ -114,6 +116,15 @@ def notes(record: RunRecord) -> Iterator[str]:
     yield from described.get("warnings", ())
     if "fell_back_because" in described:
         yield f"log-likelihoods from {described['scoring']} ({described['fell_back_because']})"
+
+
+def unscored(task: TaskRecord) -> dict[str, list[str]]:
+    """Why metrics have no value, and which; a task without any answer says so elsewhere."""
+    found: dict[str, list[str]] = {}
+    for score in task.scores:
+        if score.value is None and any(other.value is not None for other in task.scores):
+            found.setdefault(score.interval.removeprefix("none: "), []).append(score.metric)
+    return found
 
 
 def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:
@@ -142,14 +153,15 @@ def show_breakdowns(record: RunRecord, console: Any, most: int | None = 20) -> N
 
 
 def show_breakdown(task: str, breakdown: BreakdownRecord, console: Any, most: int | None = None) -> None:
-    """Print the first metric's score of each group, at most so many."""
-    cells = []
-    for group in breakdown.groups[:most]:
-        first = group.scores[0]
-        cells.append((group.value, first.metric, marked(first), interval(first), str(first.n)))
+    """Print every score of each group, at most so many groups; a group's value stands in its first row only."""
+    cells = [
+        (group.value if place == 0 else "", score.metric, marked(score), interval(score), str(score.n))
+        for group in breakdown.groups[:most]
+        for place, score in enumerate(group.scores)
+    ]
     head = (breakdown.by, "metric", "value", "95 % interval", "n")
     console.print()
     Grid(head, cells, f"{task} by {breakdown.by}", RIGHT).print(console)
-    hidden = len(breakdown.groups) - len(cells)
+    hidden = max(0, len(breakdown.groups) - most) if most is not None else 0
     if hidden:
         say(console, f"  … and {hidden} more in run.json")

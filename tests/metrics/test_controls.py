@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from figeval.metrics.classes import acc_pmi, accuracy
-from figeval.metrics.controls import acc_of_all, consistency, parse_rate, position_bias
+from figeval.metrics.controls import acc_of_all, agreement, parse_rate, position_bias
 from figeval.metrics.tally import Tally
 from figeval.types import ChoiceExample, PairExample, Prediction
 
@@ -75,13 +75,13 @@ def test_a_prior_of_an_impossible_option_is_no_score():
     [((1, 1, 1), 1.0), ((0, 0, 1), 1 / 3), ((0, 1, 2), 0.0), ((1, None, 1), 1.0), ((1, None, None), None)],
 )
 def test_consistency_is_the_share_of_agreeing_pairs(values, expected):
-    assert consistency(EXAMPLE, in_cyclic_orders(*values)) == expected
+    assert agreement(EXAMPLE, in_cyclic_orders(*values)) == expected
 
 
 def test_two_ties_agree_as_two_fair_draws_would():
     tie = said(0, scores=(1.0, 1.0, 0.0), tied=2)
-    assert consistency(EXAMPLE, said(0, answers=(tie, tie))) == 0.5
-    assert consistency(EXAMPLE, said(0, answers=(tie, said(2)))) == 0.0
+    assert agreement(EXAMPLE, said(0, answers=(tie, tie))) == 0.5
+    assert agreement(EXAMPLE, said(0, answers=(tie, said(2)))) == 0.0
 
 
 def bias(*predictions):
@@ -96,6 +96,15 @@ def test_position_bias_of_extremes():
     assert bias(in_cyclic_orders(1, 1, 1)) == pytest.approx(0.0), "always the same option: every place once"
     # first, first, last of three: |2/3 − 1/3| + |0 − 1/3| + |1/3 − 1/3|, halved
     assert bias(in_cyclic_orders(0, 1, 1)) == pytest.approx(1 / 3)
+
+
+def test_one_order_shows_no_position_bias():
+    tally = Tally("position_bias", position_bias)
+    for value in (0, 0, 1):
+        tally.update(EXAMPLE, said(value))
+    score = tally.score()
+    assert (score.value, score.n) == (None, 0)
+    assert score.interval == "none: the options were shown in one order only (--orders)"
 
 
 def test_position_bias_adds_up_over_examples_and_leaves_out_silence():

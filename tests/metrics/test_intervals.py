@@ -125,8 +125,11 @@ def test_the_variance_by_the_steps_of_the_page(rows: list[list[float]]) -> None:
         correlation = float(np.clip((msb - msw) / total, 0, 1)) if total > 0 else 0.0
     q = sum(len(cluster) * (len(cluster) - 1) / 2 for cluster in rows) * (m * (1 - m)) ** 2
     drawn = (q * correlation + 0.2) / (q + 1)
-    effect = float(np.var(values, ddof=1)) / n * (1 + (k - 1) * drawn)
-    expected = max(g / (g - 1) * sum(one**2 for one in u) / n**2, effect)
+    effect = 1 + (k - 1) * drawn
+    events, square = n * m * (1 - m) / effect, float(np.var(values, ddof=1))
+    half = 0.5 * min(1, square / min(m, 1 - m) ** 2)
+    square = (events * square + half * m * (1 - m)) / (events + half)
+    expected = max(g / (g - 1) * sum(one**2 for one in u) / n**2, square / n * effect)
     found = spread(rows)
     assert found.effective_clusters == pytest.approx(n / k)
     assert variance_of_mean(found, UNIT) == pytest.approx(expected, rel=1e-6, abs=1e-14)
@@ -165,6 +168,16 @@ def test_few_events_do_not_hide_the_correlation() -> None:
     interval = interval_of_mean(spread(rows), UNIT)
     assert interval.high is not None
     assert interval.high > 3 * wilson(2, 1000)[1]
+
+
+def test_a_rare_high_value_may_not_be_in_the_sample() -> None:
+    """Fifty reciprocal ranks near .01 say little of a first place; fifty values near .5 leave no such doubt."""
+    generator = np.random.default_rng(5)
+    low, middle = generator.uniform(0.004, 0.03, size=(50, 1)), generator.uniform(0.45, 0.55, size=(50, 1))
+    skewed, even = interval_of_mean(spread(low.tolist()), UNIT), interval_of_mean(spread(middle.tolist()), UNIT)
+    assert skewed.high is not None and even.high is not None and even.low is not None
+    assert skewed.high - low.mean() > 3 * stats.t.ppf(0.975, 49) * stats.sem(low.ravel())
+    assert even.high - even.low < 1.1 * 2 * stats.t.ppf(0.975, 49) * stats.sem(middle.ravel())
 
 
 def test_without_bounds_it_is_t_with_fewer_degrees_of_freedom() -> None:

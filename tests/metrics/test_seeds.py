@@ -18,11 +18,14 @@ def test_mean_and_standard_deviation() -> None:
 
 
 def test_by_hand() -> None:
-    """Three seeds, four examples: means over seeds 1, 2/3, 1/3, 0; scores .75, .5 and .25. Wilson's ends are the roots
-    of n (x − m)² = t² x (1 − x) with n = m (1 − m) / V.
+    """Three seeds, four examples: means over seeds 1, 2/3, 1/3, 0; scores .75, .5 and .25. The examples' variance is
+    drawn towards .25 by a prior of h = s²/.25/2 beside E = 4 · .25 events; Wilson's ends are the roots of
+    n (x − m)² = t² x (1 − x) with n = m (1 − m) / V.
     """
     values = [[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]]
-    examples = np.var([1, 2 / 3, 1 / 3, 0], ddof=1) / 4
+    square = np.var([1, 2 / 3, 1 / 3, 0], ddof=1)
+    prior = square / 0.25 / 2
+    examples = (square + prior * 0.25) / (1 + prior) / 4
     seeds = np.var([0.75, 0.5, 0.25], ddof=1) / 3
     variance = examples + seeds
     freedom = variance**2 / (examples**2 / 3 + seeds**2 / 2)
@@ -33,7 +36,9 @@ def test_by_hand() -> None:
     assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
     assert (found.method, found.stderr) == ("wilson over seeds and examples", pytest.approx(math.sqrt(variance)))
     free = interval_over_seeds(values, [None] * 4, None)
-    margin = quantile * math.sqrt(variance)
+    variance = square / 4 + seeds
+    freedom = variance**2 / ((square / 4) ** 2 / 3 + seeds**2 / 2)
+    margin = stdtrit(freedom, 0.975) * math.sqrt(variance)
     assert (free.low, free.high) == (pytest.approx(0.5 - margin), pytest.approx(0.5 + margin))
 
 

@@ -10,10 +10,16 @@ import pytest
 from figeval import plugins
 from figeval.errors import RecordError, UnknownName
 from figeval.metrics.catalogue import load_metrics
+from figeval.pipeline.breakdown import breakdown
+from figeval.pipeline.scoring import Measures
 from figeval.pipeline.stored import stored_metrics, stored_values, with_breakdown
 from figeval.records.folder import RunFolder, read_record
+from figeval.types import JSON
 from tests.runs import finished, row
 
+METRICS = load_metrics(plugins.host())
+MEASURES = Measures([METRICS.get("acc"), METRICS.get("macro_f1")], ("entailment", "non-entailment"))
+EMPTY = {"status": "ok", "cluster": None, "group": None, "tied": 1, "truncated": False}
 TASKS = ("mini_pairs", "mini_retrieval")
 
 
@@ -42,6 +48,43 @@ def test_a_breakdown_afterwards_is_that_of_the_run(folder: Path, tmp_path: Path)
     afterwards = with_breakdown(folder, "figure", metrics)
     assert [task.breakdowns for task in afterwards.tasks] == [task.breakdowns for task in during.tasks]
     assert (folder / "run.json").read_bytes() == before, "looking changes nothing"
+
+
+def test_a_breakdown_has_every_metric_of_the_run(folder: Path) -> None:
+    """Macro-F1 is bootstrapped, which takes forty clusters; a minimal pair counts where both members have the value."""
+    pairs = next(task for task in with_breakdown(folder, "figure", METRICS).tasks if task.task == "mini_pairs")
+    whole = {score.metric: score for score in pairs.scores}
+    for group in pairs.breakdowns[0].groups:
+        found = {score.metric: score for score in group.scores}
+        assert list(found) == list(whole) == ["acc", "macro_f1", "acc_strict"]
+        assert found["macro_f1"].value is not None
+        assert found["macro_f1"].interval == "none: fewer than 40 clusters"
+        assert found["acc"].low is not None
+        assert found["acc_strict"].n == found["acc"].n / 2
+    rows = [json.loads(line) for line in (folder / "predictions/mini_pairs.jsonl").read_text().splitlines()]
+    by_side = breakdown("side", lambda: sided(rows), MEASURES, 0, {})
+    assert [{score.metric: score.n for score in group.scores} for group in by_side.groups] == [
+        {"acc": 30, "macro_f1": 30, "acc_strict": 0},
+        {"acc": 30, "macro_f1": 30, "acc_strict": 0},
+    ]
+
+
+def sided(rows: list[JSON]) -> list[JSON]:
+    """The rows with a column in which the members of every pair differ."""
+    return [{**row, "meta": {"side": row["id"][-1]}} for row in rows]
+
+
+def test_a_breakdown_counts_different_words_within_its_part() -> None:
+    """distinct_1 of "a b" is 1 and of "a b", "a b" is 1/2: what another part says takes nothing away."""
+    measures = Measures([METRICS.get("distinct_1")], ())
+    rows = [
+        {**EMPTY, "id": str(place), "pred": text, "meta": {"side": side}, "metrics": {"distinct_1": [0.0, 2.0]}}
+        for place, (text, side) in enumerate([("a b", "x"), ("a b", "x"), ("a b", "y")])
+    ]
+    found = breakdown("side", lambda: rows, measures, 0, {})
+    values = {group.value: group.scores[0] for group in found.groups}
+    assert (values["x"].value, values["y"].value) == (0.5, 1.0)
+    assert values["x"].interval == "none: depends on how many texts there are"
 
 
 def test_an_unknown_column_has_near_names(folder: Path) -> None:

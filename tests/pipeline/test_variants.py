@@ -232,6 +232,16 @@ def test_orders_are_kept_answer_by_answer(workshop):
     assert not next(score for score in task.scores if score.metric == "position_bias").higher_is_better
 
 
+def test_one_order_has_no_position_bias(workshop):
+    write_task(workshop.folder, "t")
+    workshop.backend = Writer(function=lambda _: "A")
+    (task,) = workshop.run(metrics=("position_bias", "consistency")).tasks
+    found = {score.metric: score for score in task.scores}
+    for name in ("position_bias", "consistency"):
+        assert (found[name].value, found[name].low, found[name].n) == (None, None, 0)
+        assert found[name].interval == "none: the options were shown in one order only (--orders)"
+
+
 def test_settings_say_how_it_was_asked_and_only_that(workshop):
     write_task(workshop.folder, "t")
     workshop.backend = Chatting()

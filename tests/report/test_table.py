@@ -46,6 +46,11 @@ def test_effective_clusters_are_printed_where_they_differ(effective: float | Non
     assert row[6] == cell
 
 
+def test_why_a_metric_has_no_value_is_told() -> None:
+    nothing = score("position_bias", None, low=None, high=None, n=0, interval="none: shown in one order only")
+    assert list(notes(run(task(scores=[score(), nothing])))) == ["proverbs: no position_bias: shown in one order only"]
+
+
 def test_a_task_is_named_once() -> None:
     first, second = rows(run(task(scores=[score(), score("mrr", 0.5)])))
     assert first[:3] == ("proverbs", "by_cosine", "acc")
