@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def audit(tasks: tuple[str, ...], seed: int, include_path: tuple[Path, ...]) -> None:
     """Measure what the options of a multiple-choice task give away without the question.
 
-    Prints the accuracy of blind rules (position, length, how often an option is offered, a regression on them)
+    Prints the accuracy of blind rules (position, length, likeness, how often an option is offered, a regression)
     with clustered 95 % intervals. A rule whose interval does not contain chance is marked with an asterisk.
 
     \b

@@ -180,6 +180,8 @@ def about(facts: TaskFacts) -> Iterator[tuple[str, str]]:
         yield "template", task.template
     if task.prompts:
         yield "prompts", ", ".join(task.prompts)
+    if task.prompt_fields:
+        yield "in prompts", f"{', '.join(task.prompt_fields)} as under prompt_fields of the task file"
     yield from alternatives(task)
     if task.built_with:
         yield "built with", f"{', '.join(task.built_with)}: these models are at a disadvantage"

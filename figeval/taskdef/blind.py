@@ -8,6 +8,7 @@ lower-cased. Every rule scores the options of an item and takes the best one; ti
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,15 @@ ITEM, ALL, HALF = "the item", "all items", "the other half of the items"
 OTHERS, LABELS = "items of other clusters", "the other half with its labels"
 
 
+WORD = re.compile(r"\w+")
+
+
+def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    """|one ∩ other| / |one ∪ other|, 0 for two empty sets."""
+    together = len(one | other)
+    return len(one & other) / together if together else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A blind rule: what it knows beside the options of the item, and how often it is right.
@@ -46,6 +56,7 @@ def blind_rules(examples: Sequence[ChoiceExample], seed: int = 0) -> Iterator[Ru
     for place in range(min(map(len, items.options))):
         yield Rule(f"option {place + 1}", ITEM, items.hits([-np.abs(np.arange(len(o)) - place) for o in items.options]))
     yield from items.both("shortest", "longest", ITEM, items.scored(items.lengths))
+    yield from items.both("least like the others", "most like the others", ITEM, items.likeness())
     yield from items.both("rarest", "commonest", ALL, items.scored(items.counts(range(len(examples)))))
     yield from items.both("seldom beside the others", "often beside the others", ALL, items.company())
     halves = [items.halves(f"{seed} {number}", by_cluster=False) for number in range(HALVINGS)]
@@ -106,6 +117,14 @@ class Items:
         """Yield the rules that take the option with the lowest and with the highest score."""
         yield Rule(least, knows, self.hits([-row for row in scores]))
         yield Rule(most, knows, self.hits(scores))
+
+    def likeness(self) -> Scores:
+        """Per option of an item the sum of its Jaccard similarities of words with the item's other options."""
+        words = [frozenset(WORD.findall(text)) for text in self.numbers]
+        return [
+            np.array([sum(jaccard(words[one], words[other]) for other in row if other != one) for one in row]).round(9)
+            for row in (options.tolist() for options in self.options)
+        ]
 
     # ---- what is known of other items --------------------------------------------------------------------------------
 

@@ -181,8 +181,10 @@ def items(material: Material, wrong: Sequence[Sequence[int]], seed: int) -> list
 
 
 def audit(scores: Mapping[str, Scores], material: Material, lines: Sequence[JSON]) -> JSON:
-    """How often each scorer alone picks the gold proverb among the options, ties by expectation; mean and chance."""
-    from .distractors import gold_picked
+    """Return how often each scorer alone picks the gold proverb among the options (ties by expectation), their mean,
+    and the same of the averaged probabilities, with the ranks that these give the distractors among all proverbs.
+    """
+    from . import distractors
 
     place = {name: index for index, name in enumerate(material.proverb_ids)}
     rows = {key: row for row, key in enumerate(material.ids)}
@@ -191,10 +193,14 @@ def audit(scores: Mapping[str, Scores], material: Material, lines: Sequence[JSON
     gold = [material.gold[row] for row in order]
     shares: dict[str, JSON] = {}
     for name, matrix in scores.items():
-        share, broken = gold_picked(matrix[order], options, gold)
+        share, broken = distractors.gold_picked(matrix[order], options, gold)
         shares[name] = {"gold_picked": round(share, 6), "nan": broken}
     mean = sum(share["gold_picked"] for share in shares.values()) / len(shares)
-    return {"scorers": shares, "mean": round(mean, 6), "chance": 1 / len(options[0])}
+    probability = distractors.averaged(scores)[order]
+    together, _ = distractors.gold_picked(probability, options, gold)
+    strength = distractors.strength(probability, options, gold)
+    averaged = {"gold_picked": round(together, 6), **strength}
+    return {"scorers": shares, "mean": round(mean, 6), "averaged": averaged, "chance": 1 / len(options[0])}
 
 
 def open_scorer(name: str) -> Model:

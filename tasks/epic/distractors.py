@@ -22,6 +22,7 @@ Golds: TypeAlias = NDArray[np.intp]  # per narrative the proverb that is right
 Places: TypeAlias = NDArray[np.intp]
 
 SLOTS = 4  # distractors of an item
+TEN = 10
 
 
 def alike_matrix(names: Sequence[str], groups: Iterable[Iterable[str]]) -> Alike:
@@ -136,3 +137,16 @@ def gold_picked(scores: Scores, options: Sequence[Sequence[int]], gold: Sequence
         elif row[right] == chosen.max():
             total += 1 / int((chosen == chosen.max()).sum())
     return total / len(options), broken
+
+
+def strength(probability: Scores, options: Sequence[Sequence[int]], gold: Sequence[int]) -> dict[str, float]:
+    """Return how high the distractors stand among all proverbs: the median over items of their median rank (1 is the
+    most probable), and of the two best of an item the share that is among the ten most probable.
+    """
+    ranks = np.argsort(np.argsort(-probability, axis=1, kind="stable"), axis=1) + 1
+    wrong = [
+        np.sort(row[[option for option in indexes if option != right]])
+        for row, indexes, right in zip(ranks, options, gold, strict=True)
+    ]
+    medians, best = np.median(wrong, axis=1), np.array(wrong)[:, :2]
+    return {"median_rank": float(np.median(medians)), "best_two_among_ten": round(float((best <= TEN).mean()), 6)}

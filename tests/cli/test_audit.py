@@ -41,6 +41,12 @@ def test_position_and_length():
     assert rules["shortest", ITEM] == 0
 
 
+def test_likeness_is_by_words():
+    rules = found(examples((["red tea", "red cup", "blue sky"], 2), (["a b", "b c", "d"], 2)))
+    assert rules["least like the others", ITEM] == 1
+    assert rules["most like the others", ITEM] == 0
+
+
 def test_ties_count_by_expectation():
     rules = found(examples((["aa", "bb"], 0), (["a", "bb"], 1)))
     assert rules["longest", ITEM] == pytest.approx(0.75)
