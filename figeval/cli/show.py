@@ -184,7 +184,7 @@ def about(facts: TaskFacts) -> Iterator[tuple[str, str]]:
         yield "in prompts", f"{', '.join(task.prompt_fields)} as under prompt_fields of the task file"
     yield from alternatives(task)
     if task.built_with:
-        yield "built with", f"{', '.join(task.built_with)}: these models are at a disadvantage"
+        yield "built with", f"{', '.join(task.built_with)}: at a disadvantage, as is what was trained from them"
     for benchmark, sources in facts.sources.items():
         yield from origin(benchmark, sources)
     if task.citation and not facts.sources:

@@ -13,6 +13,8 @@ from figeval.builtin.tasks.epic import rows
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError
+from figeval.pipeline import Harness
+from figeval.training.seen import Digests, Lineage, questions
 
 PROVERBS = {"Q2": "Still WATERS run deep", "Q1": "Look before you leap", "Q55": "Mind your hatLink to proverb"}
 
@@ -184,3 +186,22 @@ def test_solved_items_of_the_real_data_are_no_test_items(real_data: None) -> Non
     assert len(solved) == 1500
     assert not {row["id"] for row in solved} & {row["id"] for row in asked}
     assert 200 < Counter(row["gold"] for row in solved)[0] < 400
+
+
+@pytest.mark.parametrize(
+    ("task", "seen", "n"),
+    [
+        ("epic_retrieval_all", 1500, 2500),
+        ("epic_retrieval_unseen", 600, 1000),
+        ("epic_retrieval_seen", 0, 1000),
+        ("epic_mcq", 0, 1000),
+        ("epic_motif", 0, 1000),
+    ],
+)
+def test_which_tasks_hold_narratives_of_the_seen_training_split(task: str, seen: int, n: int, real_data: str) -> None:
+    """README says on which ones a model that was trained on it may be scored."""
+    harness = Harness()
+    tasks = harness.catalogue.tasks
+    line = Lineage(trained=Digests(questions(harness.examples(tasks.get("epic_retrieval_seen"), "train"))))
+    roles = [line.role(example) for example in harness.examples(tasks.get(task))]
+    assert (sum(role is not None for role in roles), len(roles)) == (seen, n)
