@@ -15,7 +15,7 @@ ifneq ($(wildcard ../shared/data),)
 export FIGEVAL_DATA_MIRROR ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test lint types unit bench lm-eval-range schema clean
+.PHONY: help demo test lint types unit fuzz bench lm-eval-range schema clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,11 @@ types: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+FUZZ := 100000
+
+fuzz: $(VENV)/.dev  ## 100,000 new cases of hostile files, templates, records and replies (FUZZ=N for others)
+	FIGEVAL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n 2 --timeout 0 tests/fuzz/test_fuzz.py
 
 bench: $(VENV)/.dev  ## speed and memory beside the peers
 	$(BIN)/python bench/memory.py

@@ -13,6 +13,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import runpy
 import socket
 import subprocess
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -39,13 +40,14 @@ STREAMS = (0, 1, 2)
 
 
 @contextmanager
-def warm_figeval() -> Iterator[Path]:
-    """A folder for PATH, whose `figeval` is quick while this lasts."""
+def warm_figeval(imported: Sequence[str] = IMPORTED, limits: Mapping[int, int] | None = None) -> Iterator[Path]:
+    """A folder for PATH, whose `figeval` is quick while this lasts; `limits` of the module resource hold for each."""
     with tempfile.TemporaryDirectory(prefix="figeval-", dir="/tmp") as name:  # the path of a socket must be short
         address, command = Path(name) / "socket", Path(name) / "figeval"
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -SE "{__file__}" ask "{address}" "$@"\n')
         command.chmod(0o755)
-        serving = [sys.executable, "-m", "tests.warm", "serve", str(address)]
+        given = [str(address), json.dumps([*(limits or {}).items()]), *imported]
+        serving = [sys.executable, "-m", "tests.warm", "serve", *given]
         server = subprocess.Popen(serving, cwd=ROOT, env={**os.environ, "HF_HUB_OFFLINE": "1"})
         try:
             while not address.exists():
@@ -68,9 +70,9 @@ def ask(address: str, arguments: list[str]) -> int:
         return int(server.makefile().read() or 1)
 
 
-def serve(address: str) -> dict[str, Any]:
+def serve(address: str, limits: str, imported: Sequence[str]) -> dict[str, Any]:
     """Wait for orders; returns one, in a process that is there for it alone."""
-    for name in IMPORTED:
+    for name in imported:
         importlib.import_module(name)
     gc.freeze()  # a collection would touch, and so copy, all that is shared
     with socket.socket(socket.AF_UNIX) as server:
@@ -90,6 +92,8 @@ def serve(address: str) -> dict[str, Any]:
         if command := os.fork():
             client.sendall(str(os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])).encode())
             os._exit(0)
+    for limit, value in json.loads(limits):
+        resource.setrlimit(limit, (value, value))
     return order
 
 
@@ -128,4 +132,4 @@ if __name__ == "__main__":
     what, address, *arguments = sys.argv[1:]
     if what == "ask":
         sys.exit(ask(address, arguments))
-    obey(serve(address))
+    obey(serve(address, arguments[0], arguments[1:]))
