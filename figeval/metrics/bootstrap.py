@@ -12,7 +12,7 @@ from figeval.metrics.spread import NOTHING
 
 Floats = NDArray[np.float64]
 RESAMPLES = 10_000
-FEWEST = 40  # below this many clusters percentile intervals are too narrow (docs/statistics.md)
+FEWEST = 40  # below this many effective clusters percentile intervals are too narrow (docs/statistics.md)
 CELLS = 2_000_000  # of one block of weights: 16 MB
 
 

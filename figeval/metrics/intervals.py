@@ -12,9 +12,11 @@ from statistics import NormalDist
 from typing import TypeAlias
 
 from figeval.metrics.spread import Spread
+from figeval.types import UNRELIABLE
 
 Bounds: TypeAlias = tuple[float, float] | None
 LEVEL = 0.95
+FEW = 10  # effective clusters below which an interval is called unreliable (docs/statistics.md)
 PRIOR_CORRELATION = 0.2  # of one pair of events within a cluster: without it few events hide the correlation
 
 
@@ -69,6 +71,8 @@ def clip(interval: tuple[float, float], bounds: Bounds) -> tuple[float, float]:
 def interval_of_mean(spread: Spread, bounds: Bounds) -> Interval:
     """Wilson for independent 0/1 rows, Wilson on an effective sample size for other values within bounds, t without.
 
+    With fewer than ten effective clusters the method says that the interval is unreliable.
+
     Where all rows have the same value nothing is known of the next cluster: Wilson with n = G then takes its place (of
     all distributions within bounds with that mean, 0/1 values vary most).
     """
@@ -87,7 +91,7 @@ def interval_of_mean(spread: Spread, bounds: Bounds) -> Interval:
     else:
         variance = variance_of_mean(spread, bounds)
         limits = effective_wilson(share, variance / (high - low) ** 2, max(1.0, spread.effective_clusters - 1))
-        method, stderr = "wilson on effective n", math.sqrt(variance)
+        method, stderr = f"wilson on effective n{reliability(spread)}", math.sqrt(variance)
     return Interval(method, low + (high - low) * limits[0], low + (high - low) * limits[1], stderr)
 
 
@@ -97,7 +101,13 @@ def interval_by_t(spread: Spread, bounds: Bounds = None) -> Interval:
     if spread.alike:
         return Interval(f"none: no {rows} differs")
     limits = clip(t_interval(spread.mean, spread.stderr, spread.freedom), bounds)
-    return Interval("t" if spread.independent else "clustered t", *limits, spread.stderr)
+    method = "t" if spread.independent else "clustered t"
+    return Interval(f"{method}{reliability(spread)}", *limits, spread.stderr)
+
+
+def reliability(spread: Spread) -> str:
+    """`UNRELIABLE` where there are few effective clusters, else nothing. Rows without clusters are trusted."""
+    return UNRELIABLE if spread.effective_clusters < FEW and not spread.independent else ""
 
 
 def variance_of_mean(spread: Spread, bounds: tuple[float, float]) -> float:

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from figeval.metrics.intervals import Bounds, Interval, clip, effective_wilson, t_interval, variance_of_mean
+from figeval.metrics.intervals import (
+    Bounds,
+    Interval,
+    clip,
+    effective_wilson,
+    reliability,
+    t_interval,
+    variance_of_mean,
+)
 from figeval.metrics.spread import by_cluster, spread_of
 
 FEWEST = 3  # with two seeds their variance has one degree of freedom (docs/statistics.md)
@@ -58,13 +66,13 @@ def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bound
         return Interval("none: nothing differs")
     examples = spread.stderr**2 if bounds is None else variance_of_mean(spread, bounds)
     own = spread.freedom if bounds is None else max(1.0, spread.effective_clusters - 1)
-    variance = examples + seeds
+    variance, few = examples + seeds, reliability(spread)
     freedom = variance**2 / (examples**2 / own + seeds**2 / (len(table) - 1))
     if bounds is None:
         limits = t_interval(spread.mean, math.sqrt(variance), freedom)
-        return Interval("t over seeds and examples", *limits, math.sqrt(variance))
+        return Interval(f"t over seeds and examples{few}", *limits, math.sqrt(variance))
     low, high = bounds
     share = (spread.mean - low) / (high - low)
     scaled = effective_wilson(share, variance / (high - low) ** 2, freedom)
     limits = clip((low + (high - low) * scaled[0], low + (high - low) * scaled[1]), bounds)
-    return Interval("wilson over seeds and examples", *limits, math.sqrt(variance))
+    return Interval(f"wilson over seeds and examples{few}", *limits, math.sqrt(variance))

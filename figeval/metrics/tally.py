@@ -162,8 +162,9 @@ class Tally:
             return value, Interval("none: undefined")
         if self.statistic.no_interval:
             return value, Interval(f"none: {self.statistic.no_interval}")
-        if self.clusters < FEWEST:
-            return value, Interval(f"none: fewer than {FEWEST} {unit}")
+        if self.effective_clusters < FEWEST:
+            effective = "" if math.isclose(self.effective_clusters, self.clusters) else "effective "
+            return value, Interval(f"none: fewer than {FEWEST} {effective}{unit}")
         values = resample(sums, self.statistic.combine, seed, repeats)
         return value, interval_of_statistic(values, method)
 

@@ -9,12 +9,14 @@ from figeval.records.schema import BaselineRecord, BreakdownRecord, Role, RunRec
 from figeval.records.sweep import SeedScore
 from figeval.report.grid import AND, Grid, say
 from figeval.report.legend import legend
+from figeval.types import UNRELIABLE
 
 HEAD = ("task", "route", "metric", "value", "95 % interval", "n", "clusters", "baselines")
 OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest")
 RIGHT = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
 NOTHING = "–"
+FEW = "*"  # behind an unreliable interval
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # behind a score on examples that were seen
 SEEN: dict[Role, str] = {  # what the marks mean; the note of the task says on how many examples
     "trained": "the model was trained on examples behind this score, which says nothing of new ones",
@@ -42,8 +44,10 @@ def number(value: float | None) -> str:
 
 
 def interval(score: ScoreRecord | SeedScore) -> str:
-    """`0.301 to 0.398`, an en dash where no honest interval exists."""
-    return NOTHING if score.low is None or score.high is None else f"{score.low:.3f} to {score.high:.3f}"
+    """`0.301 to 0.398`, with a mark where it is unreliable, an en dash where no honest interval exists."""
+    if score.low is None or score.high is None:
+        return NOTHING
+    return f"{score.low:.3f} to {score.high:.3f}{FEW if score.interval.endswith(UNRELIABLE) else ''}"
 
 
 def marked(score: ScoreRecord | SeedScore) -> str:
@@ -97,6 +101,8 @@ def notes(record: RunRecord) -> Iterator[str]:
     """What stands under the table: answers that were none, ties, inputs cut short, warnings."""
     seen = {score.seen for task in record.tasks for score in task.scores}
     yield from (f"{MARKS[role]} {text}" for role, text in SEEN.items() if role in seen)
+    if any(score.interval.endswith(UNRELIABLE) for task in record.tasks for score in task.scores):
+        yield f"{FEW} fewer than 10 effective clusters: the interval is unreliable"
     yield from legend(record)
     for task in record.tasks:
         if task.hidden:

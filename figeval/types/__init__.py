@@ -23,7 +23,7 @@ from figeval.types.examples import (
     SpanExample,
     letters,
 )
-from figeval.types.predictions import Finish, Prediction, Reply, Score, ScoredSpan, Status, Value
+from figeval.types.predictions import UNRELIABLE, Finish, Prediction, Reply, Score, ScoredSpan, Status, Value
 from figeval.types.requests import (
     Cloze,
     Continuation,
@@ -43,6 +43,7 @@ JSON: TypeAlias = dict[str, Any]
 __all__ = [
     "JSON",
     "NO_SPAN",
+    "UNRELIABLE",
     "ChoiceExample",
     "Cloze",
     "Continuation",

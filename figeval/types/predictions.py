@@ -74,6 +74,9 @@ class Prediction:
     source: str = ""
 
 
+UNRELIABLE = ", unreliable: fewer than 10 effective clusters"  # ends the name of an interval's method
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
     """One number with its uncertainty.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from figeval.records.schema import BaselineRecord, Role, RunRecord, ScoreRecord, TaskRecord
+from figeval.types import UNRELIABLE
 
 SEEN: dict[Role, str] = {  # what a mark behind a score means
     "trained": "the model was trained on some of these examples: no estimate for new ones, without an interval.",
@@ -76,6 +77,8 @@ def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
             if not task.scores:
                 yield f"{name} has no scores on {task.task}: {task.status}"
             yield from (f"{name} on {task.task}: {warning}" for warning in task.warnings)
+    if any_score(runs, unreliable):
+        yield "unreliable intervals (*): fewer than 10 effective clusters"
     sizes = dict.fromkeys(unequal(score, task.task) for run in runs for task in run.tasks for score in task.scores)
     yield from filter(None, sizes)
 
@@ -110,5 +113,12 @@ def deviation(score: ScoreRecord | None) -> str | None:
 
 
 def bounds(score: ScoreRecord | None) -> str | None:
-    """`[0.058, 0.308]`, None where there is no interval."""
-    return None if score is None or score.low is None else f"[{score.low:.3f}, {score.high:.3f}]"
+    """`[0.058, 0.308]`, with a mark where it is unreliable, None where there is no interval."""
+    if score is None or score.low is None:
+        return None
+    return f"[{score.low:.3f}, {score.high:.3f}]{'*' if unreliable(score) else ''}"
+
+
+def unreliable(score: ScoreRecord) -> bool:
+    """Whether there are too few effective clusters for the interval."""
+    return score.interval.endswith(UNRELIABLE)

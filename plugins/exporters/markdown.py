@@ -57,7 +57,11 @@ def cell(score: ScoreRecord | None) -> str:
     `0.183‡` where it was trained on it.
     """
     spread = deviation(score)
-    parts = (number(score), None if spread is None else f"± {spread}", bounds(score))
+    parts = (
+        number(score),
+        None if spread is None else f"± {spread}",
+        (bounds(score) or "").replace("*", r"\*") or None,
+    )
     text = " ".join(part for part in parts if part is not None) or MISSING
     return text + MARKS[score.seen if score is not None else None]
 

@@ -20,6 +20,7 @@ from figeval.metrics.intervals import (
     wilson,
 )
 from figeval.metrics.spread import Moments, Spread, by_cluster, spread_of
+from figeval.types import UNRELIABLE
 
 UNIT = (0.0, 1.0)
 CLUSTERED = st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=6), min_size=2, max_size=8)
@@ -188,7 +189,7 @@ def test_without_bounds_it_is_t_with_fewer_degrees_of_freedom() -> None:
     assert found.effective_clusters == pytest.approx(100**2 / (90**2 + 10))
     assert found.freedom < 1.5
     assert interval_of_mean(found, None) == interval_by_t(found)
-    assert interval_by_t(found).method == "clustered t"
+    assert interval_by_t(found).method == f"clustered t{UNRELIABLE}"
 
 
 def test_clipping_keeps_to_the_bounds() -> None:

@@ -15,6 +15,7 @@ from figeval.errors import UnknownName
 from figeval.plugins import Host
 from figeval.records.schema import BaselineRecord, MacroRecord, ModelRecord, RunRecord
 from figeval.report.exporters import load_exporters
+from figeval.types import UNRELIABLE
 from tests.runs import run, score, task
 
 
@@ -126,6 +127,15 @@ def test_unequal_clusters_are_told() -> None:
     assert "20 clusters" not in export("markdown", uneven)
     assert [row["effective_clusters"] for row in json.loads(export("json", uneven))[:2]] == [29.96, 19.8]
     assert "29.96" in export("csv", uneven)
+
+
+def test_unreliable_intervals_are_marked() -> None:
+    few = run(task(scores=[score(interval=f"wilson on effective n{UNRELIABLE}")]))
+    assert r"| 0.250 [0.100, 0.500]\* |" in export("markdown", few)
+    assert r"{\scriptsize [0.100, 0.500]*}" in export("latex", few)
+    for form in ("markdown", "latex"):
+        assert "unreliable intervals (*): fewer than 10 effective clusters" in export(form, few)
+        assert "unreliable" not in export(form, run(task()))
 
 
 MEAN = run(task(scores=[score(sd=0.02), score("f1", sd=0.03, low=None, high=None)]))

@@ -18,6 +18,7 @@ from figeval.records.schema import (
 )
 from figeval.report.grid import AND, Grid
 from figeval.report.table import notes, rows, show, show_breakdowns
+from figeval.types import UNRELIABLE
 from tests.runs import run, score, task
 
 
@@ -44,6 +45,12 @@ def test_a_score_stands_with_its_interval_and_its_floor() -> None:
 def test_effective_clusters_are_printed_where_they_differ(effective: float | None, cell: str) -> None:
     (row,) = rows(run(task(scores=[score(effective_clusters=effective)])))
     assert row[6] == cell
+
+
+def test_an_unreliable_interval_is_marked() -> None:
+    few = run(task(scores=[score(interval=f"wilson on effective n{UNRELIABLE}")]))
+    assert next(rows(few))[4] == "0.100 to 0.500*"
+    assert list(notes(few)) == ["* fewer than 10 effective clusters: the interval is unreliable"]
 
 
 def test_why_a_metric_has_no_value_is_told() -> None:
