@@ -17,7 +17,7 @@ from figeval.metrics.intervals import interval_of_mean
 from figeval.metrics.spread import by_cluster, spread_of
 from figeval.metrics.statistic import Statistic, as_statistic, mean_of, ratio
 from figeval.metrics.tally import StrictTally, Tally
-from figeval.types import ChoiceExample, Example, Prediction
+from figeval.types import UNRELIABLE, ChoiceExample, Example, Prediction
 
 MEAN = mean_of(lambda example, _prediction: example.meta.get("value"))
 TOTALS = Statistic(MEAN.features, ratio)  # the same numbers, but not known to be a mean: bootstrapped
