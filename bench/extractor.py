@@ -1,6 +1,7 @@
 """How well does the answer extractor read its corpus, and how well does lm-eval's filter for multiple choice?
 
     python bench/extractor.py
+    python bench/extractor.py REPLIES.jsonl
 
 Prints, for choices and labels, expected statuses against extracted ones (an answer with the wrong index counts apart),
 which rule decided how often, the time per reply, and the time per character on inputs that are made to be slow. The
@@ -12,7 +13,9 @@ option; of replies that do not, those for which it finds one.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -20,12 +23,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lm_eval.filters.extraction import MultiChoiceRegexFilter
-
+from figeval.protocols.briefing import Briefing
 from figeval.protocols.extract import Extracted, extract_choice, extract_label
 from figeval.protocols.places import locate
 from figeval.protocols.quotes import quotation
-from figeval.types import Reply, SpanExample
+from figeval.protocols.reading import read_quote
+from figeval.protocols.shown import LETTERS
+from figeval.types import Reply, Span, SpanExample
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "protocols"
 STATUSES = ("ok", "ambiguous", "unparseable", "refusal", "empty", "truncated")
@@ -60,6 +64,8 @@ def confusion(cases: Iterable[Case]) -> Counter[tuple[str, str]]:
 
 def peer_index(case: Case, pattern: str, group_select: int) -> int | None:
     """The option that lm-eval's filter finds."""
+    from lm_eval.filters.extraction import MultiChoiceRegexFilter
+
     found = MultiChoiceRegexFilter(pattern, group_select, ignore_case=True, ignore_punctuation=True).apply(
         [[case["reply"]]], [{"choices": list(case["options"])}]
     )
@@ -101,6 +107,58 @@ def print_peer(cases: list[Case]) -> None:
             f"{name:32}{right:>9} {right / len(committed):>6.1%}{len(committed) - right - none:>8}"
             f"{invented:>11} {invented / len(others):>6.1%}"
         )
+
+
+REAL = Path(__file__).with_name("replies.json")
+
+
+def read_again(row: Case) -> Case:
+    """What the extractor makes of a reply of `replies.json` whose text is at hand."""
+    reply = Reply(text=row["reply"], finish=row["finish"])
+    if row["route"] == "by_json":
+        example = SpanExample(id=row["id"], text=row["text"], given=row["given"], known=row["known"], gold=None)
+        found = read_quote(example, Briefing(lambda *_: ""), reply)
+        span = found.value if isinstance(found.value, Span) and found.status == "ok" else None
+        return {"status": found.status} | ({"span": [span.start, span.end]} if span else {})
+    extracted = extract({**row, "letters": LETTERS[: len(row["options"])]} if "options" in row else row)
+    return {"status": extracted.status} | ({} if extracted.index is None else {"index": extracted.index})
+
+
+def answer_of(verdict: Case) -> Any:
+    """The option, label or span; None where there is none, for whatever reason."""
+    return verdict.get("index", verdict.get("span"))
+
+
+def print_real(texts: Path | None) -> None:
+    """How often the extractor finds what SmolLM2's replies answer: labels and digests of `replies.json`.
+
+    The verdicts stored there were computed from all replies. Those whose texts are at hand (in that file, or as
+    `{"reply", …}` lines in `texts`) are read again, and differences are told.
+    """
+    stored = json.loads(REAL.read_text(encoding="utf-8"))
+    rows = stored["replies"]
+    if texts is not None:
+        given = [json.loads(line) for line in texts.read_text(encoding="utf-8").splitlines()]
+        known = {hashlib.sha256(one["reply"].encode()).hexdigest(): one for one in given}
+        rows = [{**known.get(row["reply_sha256"], {}), **row} for row in rows]
+    print(f"\nreplies of SmolLM2-135M-Instruct, read by version {stored['extractor']} of the extractor:")
+    for half, name in ((1, "first half, on which rules were changed"), (2, "second half, labelled afterwards")):
+        mine = [row for row in rows if row["half"] == half]
+        counts = {"of": len(mine)}
+        counts["right"] = sum(answer_of(row["read"]) == answer_of(row["label"]) for row in mine)
+        answers = [row for row in mine if answer_of(row["label"]) is not None]
+        counts["found"] = sum(answer_of(row["read"]) == answer_of(row["label"]) for row in answers)
+        invented = sum(answer_of(row["read"]) is not None for row in mine if answer_of(row["label"]) is None)
+        print(
+            f"  {name}: right {counts['right']} of {counts['of']} ({counts['right'] / counts['of']:.1%}); "
+            f"of {len(answers)} answers {counts['found']} found, "
+            f"of {len(mine) - len(answers)} others {invented} invented"
+        )
+    at_hand = [row for row in rows if "reply" in row and (row["route"] != "by_letter" or "options" in row)]
+    changed = [row for row in at_hand if read_again(row) != row["read"]]
+    print(f"  {len(at_hand)} read again, {len(changed)} differently")
+    for row in changed:
+        print(f"    {row['task']} {row['id']}: {row['read']} → {read_again(row)}")
 
 
 REPEATED = (
@@ -153,6 +211,7 @@ def print_speed() -> None:
 
 def main() -> None:
     """Print every table."""
+    print_real(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
     choices, labels = load("choice"), load("label")
     print_confusion("choice", choices)
     print_confusion("label", labels)

@@ -13,13 +13,14 @@ from functools import partial
 from figeval.protocols.extract.decide import Extracted, decide
 from figeval.protocols.extract.labels import label_marker
 from figeval.protocols.extract.options import option_marker
+from figeval.protocols.extract.relations import relation
 from figeval.protocols.extract.traces import strip_reasoning
 from figeval.protocols.extract.words import pieces
 from figeval.types import Reply
 
 __all__ = ["VERSION", "Extracted", "extract_choice", "extract_label", "strip_reasoning"]
 
-VERSION = 3
+VERSION = 4
 """Recorded with every answer; raised when a rule changes an outcome."""
 
 
@@ -35,8 +36,11 @@ def extract_choice(reply: Reply, options: Sequence[str], letters: Sequence[str])
 
 
 def extract_label(reply: Reply, words: Sequence[Sequence[str]]) -> Extracted:
-    """The label that the reply commits itself to; `words[i]` are the words that express label i."""
-    return decide(reply, label_marker(tuple(map(tuple, words))))
+    """The label that the reply commits itself to; `words[i]` are the words that express label i.
+
+    Labels that answer "does it follow?" are also found where a reply says so in other words (`relations`).
+    """
+    return decide(reply, label_marker(tuple(map(tuple, words))), related=lambda content: relation(content, words))
 
 
 def _completed(options: Sequence[str], content: str) -> int | None:

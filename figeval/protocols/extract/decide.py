@@ -36,6 +36,8 @@ class Reading:
     mark: Callable[[str], str]
     completed: Callable[[str], int | None]
     """The only option that a cut-off text can become."""
+    related: Callable[[str], set[int]]
+    """The labels that are expressed in other words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +52,15 @@ class Claim:
 
 
 def decide(
-    reply: Reply, mark: Callable[[str], str], completed: Callable[[str], int | None] = lambda _: None
+    reply: Reply,
+    mark: Callable[[str], str],
+    completed: Callable[[str], int | None] = lambda _: None,
+    related: Callable[[str], set[int]] = lambda _: set(),
 ) -> Extracted:
     """The verdict of the first step that has one."""
     text = one_turn(answering_part(reply.text))
     content = plain(text)
-    reading = Reading(reply, text, content, mark(content), mark, completed)
+    reading = Reading(reply, text, content, mark(content), mark, completed, related)
     verdicts = (step(reading) for step in STEPS)
     return next((verdict for verdict in verdicts if verdict), Extracted("unparseable", None, "nothing_found"))
 
@@ -124,6 +129,14 @@ def _none_or_all(reading: Reading) -> Extracted | None:
     return Extracted("unparseable", None, "none_or_all") if NONE_OR_ALL.search(reading.marked) else None
 
 
+def _other_words(reading: Reading) -> Extracted | None:
+    """Nothing that was asked for is said, but its meaning is."""
+    if re.search(ANY, reading.marked):
+        return None
+    found = reading.related(reading.content)
+    return _verdict(found, "other_words") if found else None
+
+
 def _cut_off(reading: Reading) -> Extracted | None:
     """A mention is no commitment when the rest is missing; the beginning of just one option is."""
     if reading.reply.finish != "length":
@@ -144,6 +157,7 @@ STEPS = (
     _before_next_question,
     _claimed,
     _emphasis,
+    _other_words,
     _declined,
     _none_or_all,
     _cut_off,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 
 from figeval.protocols.extract.joints import CONNECTOR
-from figeval.protocols.extract.marks import ANY, CLASH, LETTER, MOST, OUT, REF, TEXT, index_of, kind_of, mark
+from figeval.protocols.extract.marks import ANY, CLASH, LETTER, MOST, OUT, REF, TEXT, index_of, kind_of, mark, turned
 from figeval.protocols.extract.negation import set_aside
 from figeval.protocols.extract.phrases import ANSWER, FILLER, IS, NOUN
 from figeval.protocols.extract.words import LETTERS, alternatives, pieces
@@ -56,7 +56,7 @@ def option_marker(options: tuple[str, ...], letters: tuple[str, ...]) -> Marker:
         number = partial(_number_index, len(options))
         steps += [partial(_mark_places, "number", place, number) for place in _number_places()]
         steps += [partial(_mark_ordinals, len(options))]
-    steps += [_join, partial(_mark_lists, len(options)), set_aside]
+    steps += [partial(_mark_listing, len(options)), _join, partial(_mark_lists, len(options)), set_aside]
     return partial(_all, tuple(steps))
 
 
@@ -185,6 +185,20 @@ def _join(marked: str) -> str:
 
 _LINE_HEAD = re.compile(rf"^[\"'(\[]*({REF})", re.MULTILINE)
 _SIDE_BY_SIDE = re.compile(rf"{REF}(?:[^\w\n{_INSIDE}]*{REF}){{2,}}")
+
+
+_LETTERED_LINE = re.compile(rf"^[\"'(\[]*({LETTER})[.):][^\n]*$", re.MULTILINE)
+
+
+def _mark_listing(count: int, marked: str) -> str:
+    """Lines under the letters in their order are an echo of the question, even where a line has another text."""
+    lines = list(_LETTERED_LINE.finditer(marked))
+    run = [index_of(line[1]) for line in lines]
+    length = next((n for n, index in enumerate(run) if index != n), len(run))
+    if length < min(3, max(2, count)):
+        return marked
+    begin, end = lines[0].start(), lines[length - 1].end()
+    return marked[:begin] + turned(marked[begin:end], "listed") + marked[end:]
 
 
 def _mark_lists(count: int, marked: str) -> str:
