@@ -1,0 +1,34 @@
+"""The table of wordings on docs/llm.md is the paired comparison of the stored run."""
+
+from __future__ import annotations
+
+import pytest
+
+from figeval.pipeline.compare import compare_runs
+from tests.measured import MEASURED, short, table
+
+RUN = MEASURED / "smollm2-case"
+LINES = list(table("llm.md", "metric | as written | lower case"))
+
+
+@pytest.mark.parametrize("cells", LINES, ids=lambda cells: cells[0])
+def test_the_wordings_differ_by_what_the_page_says(cells: list[str]) -> None:
+    metric, *numbers = cells
+    (task,) = compare_runs(RUN, RUN, metric, prompts=("default", "lower")).tasks
+    found = task.comparison
+    assert (task.task, found.n, found.test) == ("epic_mcq", 250, "exact McNemar")
+    assert found.low is not None
+    assert found.high is not None
+    assert found.p is not None
+    difference, low, high = (signed(value) for value in (found.difference, found.low, found.high))
+    values = [short(found.value_a), short(found.value_b)]
+    assert numbers == [*values, f"{difference} [{low}, {high}]", short(found.p)]
+
+
+def test_both_wordings_are_in_the_table() -> None:
+    assert [cells[0] for cells in LINES] == ["acc", "acc_norm", "acc_pmi"]
+
+
+def signed(value: float) -> str:
+    """Three digits with a sign, `+.036`."""
+    return f"{value:+.3f}".replace("0.", ".", 1).replace("-", "−")
