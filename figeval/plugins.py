@@ -22,6 +22,7 @@ import pluggy
 
 from figeval import hookspecs
 from figeval.errors import FigevalError, PluginError, near
+from figeval.text import one_line
 
 GROUP = "figeval"
 HOOKS = frozenset(name for name, value in vars(hookspecs).items() if hasattr(value, "figeval_spec"))
@@ -65,7 +66,7 @@ class Host:
     def problem(self, name: str, message: str) -> None:
         """Note a problem of a plugin and warn once, in one line on stderr."""
         problems = self.plugins.setdefault(name, Plugin(name, "unknown")).problems
-        message = " ".join(message.split())
+        message = one_line(message)
         if message not in problems:
             problems.append(message)
             print(f"figeval: warning: plugin {name!r}: {message}", file=sys.stderr)

@@ -23,6 +23,7 @@ SEQUENCE = re.compile(
 )
 CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"  # without tab and line feed
 BIDI = "\u202a-\u202e\u2066-\u2069"  # embeddings, overrides and isolates; marks (LRM, RLM) reorder no other text
+FORMULA = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
 UNSAFE = re.compile(f"[{CONTROL}{BIDI}\u2028\u2029]")
 
 
@@ -48,6 +49,16 @@ def one_line(text: str, longest: int | None = None) -> str:
     """Clean text with single blanks for all white space, cut after `longest` characters."""
     line = " ".join(clean(text).split())
     return line if longest is None or len(line) <= longest else line[:longest] + "…"
+
+
+def csv_cell(value: Any) -> Any:
+    """A cell as a spreadsheet may see it: a text that it would take for a formula begins with an apostrophe (OWASP, CSV
+    Injection); numbers stay numbers.
+    """
+    if not isinstance(value, str):
+        return value
+    text = clean(value)
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def cleaned(value: T, mend: Any = clean) -> T:

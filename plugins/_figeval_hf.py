@@ -7,6 +7,7 @@ This module imports lm-eval; nothing imports it before a model is loaded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,7 @@ from tqdm import tqdm
 from ._batching import Budget
 from ._encdec import EncoderDecoder
 from ._encode import Ids, encode_pairs, fitted
+from ._loading import check_weights
 from ._packed import Answer, Engine
 from ._trial import settle
 
@@ -39,6 +41,20 @@ class FigevalHF(HFLM):  # type: ignore[misc]
             return EncoderDecoder(self.model, self.device, budget)
         return settle(Engine(self.model, self.device, budget))
 
+    def _create_model(self, *arguments: Any, **options: Any) -> None:
+        """As lm-eval does, but weights that are missing or left over are refused.
+
+        Raises:
+            ModelError: the checkpoint is not what its config says.
+        """
+        loader: Any = self  # its types are none of ours
+        auto = loader.AUTO_MODEL_CLASS
+        loader.AUTO_MODEL_CLASS = _Checked(auto)
+        try:
+            super()._create_model(*arguments, **options)
+        finally:
+            loader.AUTO_MODEL_CLASS = auto
+
     def loglikelihood(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[Answer]:
         """(Σ log P(token), is greedy) per request, in order."""
         texts = [request.args for request in requests]
@@ -60,6 +76,19 @@ class FigevalHF(HFLM):  # type: ignore[misc]
             bar.update(len(part))
         bar.close()
         return answers
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A transformers Auto class whose models have the weights of their checkpoints, all of them and no others."""
+
+    auto: Any
+
+    def from_pretrained(self, name: str, **options: Any) -> Any:
+        """The model. Raises `ModelError` where weights are missing or left over."""
+        model, report = self.auto.from_pretrained(name, output_loading_info=True, **options)
+        check_weights(model, report, name, type(model).__name__)
+        return model
 
 
 def parts(requests: Sequence[Encoded], size: int) -> Iterator[Sequence[Encoded]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from ._checkpoint import Checkpoint
 if TYPE_CHECKING:
     from ._neural import Setup
 
+# Buffers that older versions of transformers stored and newer ones compute.
+COMPUTED = re.compile(r"(^|\.)(position_ids|token_type_ids|inv_freq|(attn|attention)\.(masked_)?bias)$")
 HALVES = ("float16", "bfloat16")
 UNLIMITED = 1_000_000  # tokenizers write 10**30 where they know of no limit
 
@@ -115,13 +118,35 @@ def load_model(auto: Any, setup: Setup[Any], *, spare: str = "", **changes: Any)
             model, report = auto.from_pretrained(folder, output_loading_info=True, **options, **changes)
     except load_errors() as error:
         raise ModelError(f"{checkpoint.model!r} cannot be loaded by {auto.__name__}: {one_line(error)}") from error
+    check_weights(model, report, checkpoint.model, checkpoint.architecture or "something else", spare)
+    return model.to(setup.device).eval()
+
+
+def check_weights(model: Any, report: Mapping[str, Any], name: str, saved_as: str, spare: str = "") -> None:
+    """Compare a loaded model with the weights of its checkpoint; `report` is transformers' `output_loading_info`.
+
+    Weights outside of the model's body may be left over: a head that this architecture does not have, a pooler. What
+    belongs into the body and finds no place there (a layer that the config does not count, an adapter that was never
+    merged) makes it another model than the one that was saved.
+
+    Raises:
+        ModelError: weights are missing, which would be random numbers, or some of the body are left over.
+    """
     missing = sorted(key for key in report["missing_keys"] if not spare or spare not in key)
     if missing:
         raise ModelError(
-            f"{checkpoint.model!r} has no weights for {missing[0]} ({len(missing)} missing), they would be random; "
-            f"it was saved as {checkpoint.architecture or 'something else'}: use the backend for that"
+            f"{name!r} has no weights for {missing[0]} ({len(missing)} missing), they would be random; it was saved "
+            f"as {saved_as}: use the backend for that"
         )
-    return model.to(setup.device).eval()
+    body = model.base_model
+    parts = {name for name, _ in body.named_children()}
+    inside = (key.removeprefix(f"{body.base_model_prefix}.") for key in report["unexpected_keys"])
+    left = sorted(key for key in inside if key.partition(".")[0] in parts and not COMPUTED.search(key))
+    if left:
+        raise ModelError(
+            f"{name!r} has weights that its config.json has no place for: {left[0]} ({len(left)} left over); scores "
+            "would be those of another model: correct config.json (the number of layers?), or save it again"
+        )
 
 
 def load_tokenizer(checkpoint: Checkpoint, *, trust: bool) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from figeval.errors import ModelError
 
-from ._loading import input_limit, load_errors, load_model, load_tokenizer, one_line, quiet
+from ._loading import check_weights, input_limit, load_errors, load_model, load_tokenizer, one_line, quiet
 from ._neural import Setup
 from ._settings import Settings, one_of
 
@@ -153,4 +154,24 @@ def load_sentence_transformer(setup: Setup[EncoderSettings]) -> Any:
     except load_errors() as error:
         reason = one_line(error)
         raise ModelError(f"sentence-transformers cannot load {setup.checkpoint.model!r}: {reason}") from error
+    _check(model, setup)
     return model.to(dtype).eval()  # its dense layers come as they were stored
+
+
+def _check(model: Any, setup: Setup[EncoderSettings]) -> None:
+    """Read once more which weights of the transformer found a place, since the library does not say; no weight is read.
+
+    Raises:
+        ModelError: some are missing or left over.
+    """
+    inner = getattr(next(iter(model), None), "auto_model", None)
+    if inner is None or not Path(inner.name_or_path).is_dir():
+        return
+    options = {"device_map": "meta", "trust_remote_code": setup.settings.trust_remote_code}
+    try:
+        with quiet():
+            again, report = type(inner).from_pretrained(inner.name_or_path, output_loading_info=True, **options)
+    except load_errors():  # it could be loaded, which is what counts
+        return
+    checkpoint = setup.checkpoint
+    check_weights(again, report, checkpoint.model, checkpoint.architecture or "something else", "pooler")

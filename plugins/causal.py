@@ -157,7 +157,7 @@ class LanguageModel(Neural[LanguageSettings, Any]):
         """The `HFLM`.
 
         Raises:
-            ModelError: lm-eval cannot load it, its tokenizer knows no token to begin with, or its config does not
+            ModelError: it cannot be loaded, its tokenizer knows no token to begin with, or its config does not
                 say what a decoder begins with.
         """
         setup = self.setup
@@ -170,7 +170,7 @@ class LanguageModel(Neural[LanguageSettings, Any]):
                     **arguments, backend=self.kind, dtype=setup.dtype, device=setup.device, batch_size=ONE_BATCH
                 )
         except load_errors() as error:
-            raise ModelError(f"lm-eval cannot load {setup.checkpoint.model!r}: {one_line(error)}") from error
+            raise ModelError(f"{setup.checkpoint.model!r} cannot be loaded: {one_line(error)}") from error
         lm.budget = self.budget
         self._check(lm)
         return lm

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from figeval.cli.options import listed
+from figeval.cli.output import echo_json
 
 if TYPE_CHECKING:
     from figeval.metrics.compare import Comparison
@@ -47,7 +48,7 @@ def compare(run_a: Path, run_b: Path, metric: str, seed: int, prompts: tuple[str
     if as_json:
         import json
 
-        click.echo(json.dumps(described(result), indent=1, ensure_ascii=False))
+        echo_json(json.dumps(described(result), indent=1, ensure_ascii=False))
     else:
         show(result)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from figeval.cli.output import echo, echo_json
+
 if TYPE_CHECKING:
     from figeval.data.cache import Status
     from figeval.types import JSON
@@ -33,7 +35,7 @@ def list_files(benchmarks: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         import json
 
-        click.echo(json.dumps([described(status) for status in found], indent=2))
+        echo_json(json.dumps([described(status) for status in found], indent=2))
         return
     for benchmark, group in groupby(found, key=lambda status: status.file.benchmark):
         print_benchmark(benchmark, list(group))
@@ -51,7 +53,7 @@ def fetch(benchmarks: tuple[str, ...], force: bool) -> None:
     from figeval.data.sources import data_files
 
     for file in data_files(benchmarks):
-        click.echo(f"{file.name}  {store(file, force=force)}")
+        echo(f"{file.name}  {store(file, force=force)}")
 
 
 @data.command()
@@ -62,9 +64,9 @@ def verify(benchmarks: tuple[str, ...]) -> None:
 
     found = statuses(benchmarks)
     for status in found:
-        click.echo(f"{status.state:<8}{status.file.name}")
+        echo(f"{status.state:<8}{status.file.name}")
     counts = Counter(status.state for status in found)
-    click.echo(", ".join(f"{count} {state}" for state, count in counts.items()))
+    echo(", ".join(f"{count} {state}" for state, count in counts.items()))
     wrong = [status for status in found if status.state == "corrupt" or (benchmarks and status.state == "missing")]
     if wrong:
         names = ", ".join(sorted({status.file.benchmark for status in wrong}))
@@ -83,7 +85,7 @@ def path(benchmark: str, file: str | None) -> None:
     from figeval.data.sources import data_file, data_files
 
     for one in [data_file(benchmark, file)] if file else data_files([benchmark]):
-        click.echo(local_path(one))
+        echo(local_path(one))
 
 
 def statuses(benchmarks: tuple[str, ...]) -> list[Status]:
@@ -122,6 +124,6 @@ def print_benchmark(benchmark: str, found: list[Status]) -> None:
     sources = catalogue().get(benchmark)
     size = sum(status.file.source.bytes for status in found) / 1e6
     count = f"{len(found)} file{'s' * (len(found) > 1)}"
-    click.echo(f"{benchmark}: {count}, {size:.1f} MB, licence {sources.licence}, {sources.homepage}")
+    echo(f"{benchmark}: {count}, {size:.1f} MB, licence {sources.licence}, {sources.homepage}")
     for status in found:
-        click.echo(f"  {status.state:<8}{status.file.source.bytes:>10,}  {status.file.source.path}")
+        echo(f"  {status.state:<8}{status.file.source.bytes:>10,}  {status.file.source.path}")

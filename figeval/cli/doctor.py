@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from figeval.cli.output import echo, echo_json
 from figeval.cli.validate import counted
 
 if TYPE_CHECKING:
@@ -26,18 +27,18 @@ def doctor(as_json: bool) -> int:
     if as_json:
         import json
 
-        click.echo(json.dumps(asdict(found), indent=2))
+        echo_json(json.dumps(asdict(found), indent=2))
         return 1 if found.problems else 0
     for name, text in sections(found.facts):
-        click.echo(f"{name:<12}{text}")
+        echo(f"{name:<12}{text}")
     for hint in found.hints:
-        click.echo(f"hint: {hint}")
+        echo(f"hint: {hint}")
     for problem in found.problems:
-        click.echo(f"wrong: {problem}")
+        echo(f"wrong: {problem}")
     if found.problems or found.hints:
-        click.echo(f"{counted(len(found.problems), 'problem')}, {counted(len(found.hints), 'hint')}")
+        echo(f"{counted(len(found.problems), 'problem')}, {counted(len(found.hints), 'hint')}")
     else:
-        click.echo("nothing is missing and nothing is wrong")
+        echo("nothing is missing and nothing is wrong")
     return 1 if found.problems else 0
 
 

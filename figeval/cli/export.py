@@ -25,11 +25,12 @@ def export(runs: tuple[Path, ...], form: str, output: Path | None) -> None:
     from figeval.records.cures import cure
     from figeval.records.sweep import run_or_mean
     from figeval.report.exporters import load_exporters
+    from figeval.text import clean
 
     exporter = load_exporters(plugins.host()).get(form)
     text = exporter([run_or_mean(run) for run in runs])
     if output is None:
-        click.echo(text, nl=False)
+        click.echo(clean(text), nl=False)
         return
     with cure(output, "--output"):
         if output.exists() and not output.is_file():  # /dev/stdout, a pipe

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from figeval.cli.output import echo, echo_json
+
 if TYPE_CHECKING:
     from figeval.plugins import Host
     from figeval.types import JSON
@@ -179,7 +181,7 @@ def _print(rows: list[JSON], columns: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         import json
 
-        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        echo_json(json.dumps(rows, indent=2, ensure_ascii=False))
         return
     from figeval.report.grid import Grid
 
@@ -189,7 +191,7 @@ def _print(rows: list[JSON], columns: tuple[str, ...], as_json: bool) -> None:
 
         grid.print(Console())
     else:
-        click.echo("\n".join(grid.lines()))
+        echo("\n".join(grid.lines()))
 
 
 def cell(value: Any) -> str:

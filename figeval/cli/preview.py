@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from figeval.cli.options import include_path, listed, model_args, prompting, seed
+from figeval.cli.output import echo
 
 if TYPE_CHECKING:
     from figeval.pipeline.preview import Asked
@@ -40,12 +41,12 @@ def preview(n: int, **flags: Any) -> None:
     from figeval.pipeline.preview import preview as preview_of
 
     config = RunConfig(**flags)
-    click.echo(LEGEND)
+    echo(LEGEND)
     for task, example, asked in preview_of(config, Harness(include=config.include_path), n):
-        click.echo(f"\n{task}  {example.id}")
-        click.echo("\n".join(boxed(about(example))))
+        echo(f"\n{task}  {example.id}")
+        echo("\n".join(boxed(about(example))))
         for one in asked:
-            click.echo("\n".join(dialogue(one)))
+            echo("\n".join(dialogue(one)))
 
 
 def about(example: Example) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from figeval.cli.options import include_path
+from figeval.cli.output import echo_json
 
 if TYPE_CHECKING:
     from figeval.pipeline.rescore import Reread
@@ -37,7 +38,7 @@ def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
         import json
         from dataclasses import asdict
 
-        click.echo(json.dumps([asdict(one) for one in found], indent=1))
+        echo_json(json.dumps([asdict(one) for one in found], indent=1))
         return
     from rich.console import Console
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from figeval.cli.output import echo, echo_json
+
 if TYPE_CHECKING:
     from figeval.data.sources import Sources
     from figeval.pipeline.facts import TaskFacts
@@ -61,7 +63,7 @@ def show_run(path: Path, by: str | None, as_json: bool) -> None:
 
     record = run_record(path, by)
     if as_json:
-        click.echo(record.model_dump_json(indent=1))
+        echo_json(record.model_dump_json(indent=1))
         return
     console = Console()
     table.show(record, console)
@@ -130,25 +132,25 @@ def show_preset(preset: Preset, as_json: bool) -> None:
 
     row = described(preset)
     if as_json:
-        echo_json(row)
+        print_json(row)
         return
-    click.echo(f"{row['name']}: {row['model']} ({row['checkpoint']}) in {row['source']}, {' '.join(row['tasks'])}")
+    echo(f"{row['name']}: {row['model']} ({row['checkpoint']}) in {row['source']}, {' '.join(row['tasks'])}")
     for heading, lines in sections(row):
-        click.echo("\n".join(["", heading, *(f"  {line}" for line in lines)]))
+        echo("\n".join(["", heading, *(f"  {line}" for line in lines)]))
 
 
 def show_suite(suite: SuiteSpec, tasks: list[str], as_json: bool) -> None:
     """A suite is its tasks."""
     if as_json:
-        echo_json({"name": suite.name, "description": suite.description, "owner": suite.owner, "tasks": tasks})
+        print_json({"name": suite.name, "description": suite.description, "owner": suite.owner, "tasks": tasks})
         return
-    click.echo("\n".join([f"{suite.name}: {suite.description}", *(f"  {task}" for task in tasks)]))
+    echo("\n".join([f"{suite.name}: {suite.description}", *(f"  {task}" for task in tasks)]))
 
 
 def show_task(facts: TaskFacts, as_json: bool) -> None:
     """Everything about one task."""
     if as_json:
-        echo_json(described(facts))
+        print_json(described(facts))
         return
     from rich.console import Console
 
@@ -157,15 +159,15 @@ def show_task(facts: TaskFacts, as_json: bool) -> None:
     console = Console()
     lines = list(about(facts))
     width = max(len(key) for key, _ in lines)
-    click.echo("\n".join([facts.task.name, *(f"  {key:<{width}}  {text}" for key, text in lines)]))
-    click.echo()
+    echo("\n".join([facts.task.name, *(f"  {key:<{width}}  {text}" for key, text in lines)]))
+    echo()
     splits = [(one.name, one.source, "–" if one.n is None else str(one.n), one.problem) for one in facts.splits]
     Grid(("split", "data", "rows", ""), splits, right=("rows",)).print(console)
-    click.echo()
+    echo()
     Grid(("route", "needs"), [(route.name, ", ".join(route.wants)) for route in facts.routes]).print(console)
     if facts.published:
         numbers = [(one.model, one.metric, f"{one.value:g}", one.source, one.note) for one in facts.published]
-        click.echo("\npublished")
+        echo("\npublished")
         Grid(("model", "metric", "value", "source", "note"), numbers, right=("value",)).print(console)
 
 
@@ -224,8 +226,8 @@ def described(facts: TaskFacts) -> JSON:
     }
 
 
-def echo_json(content: JSON) -> None:
+def print_json(content: JSON) -> None:
     """Print JSON."""
     import json
 
-    click.echo(json.dumps(content, indent=1, ensure_ascii=False))
+    echo_json(json.dumps(content, indent=1, ensure_ascii=False))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import click
+from figeval.cli.output import echo_json
 
 
 def record_in(path: Path) -> Path | None:
@@ -27,7 +27,7 @@ def show_trained(file: Path, as_json: bool) -> None:
     from figeval.errors import RecordError
 
     if as_json:
-        click.echo(file.read_text(encoding="utf-8").rstrip("\n"))
+        echo_json(file.read_text(encoding="utf-8").rstrip("\n"))
         return
     try:
         shown()[file.name](file, Console())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from figeval.cli.options import include_path
+from figeval.cli.output import echo
 
 if TYPE_CHECKING:
     from figeval.pipeline.validate import Verdict
@@ -34,25 +35,25 @@ def validate(targets: tuple[str, ...], include_path: tuple[Path, ...]) -> int:
     found = gather(targets, include_path, harness)
     errors = warnings = 0
     for problem in found.problems:
-        click.echo(f"error: {problem}")
+        echo(f"error: {problem}")
     for task in found.tasks:
         verdict = validate_task(task, harness)
         report(verdict)
         errors += verdict.errors
         warnings += len(verdict.findings) - verdict.errors
     errors += len(found.problems)
-    click.echo(f"{counted(len(found.tasks), 'task')}, {counted(errors, 'error')}, {counted(warnings, 'warning')}")
+    echo(f"{counted(len(found.tasks), 'task')}, {counted(errors, 'error')}, {counted(warnings, 'warning')}")
     return 2 if errors else 0
 
 
 def report(verdict: Verdict) -> None:
     """One task: whether it is sound, what it holds, what is wrong with it."""
     origin = f" ({verdict.origin})" if verdict.origin else ""
-    click.echo(f"{verdict.task}{origin}: {counted(verdict.errors, 'error') if verdict.errors else 'ok'}")
+    echo(f"{verdict.task}{origin}: {counted(verdict.errors, 'error') if verdict.errors else 'ok'}")
     for fact in verdict.facts:
-        click.echo(f"  {fact}")
+        echo(f"  {fact}")
     for finding in verdict.findings:
-        click.echo(f"  {finding.level}: {finding.message}")
+        echo(f"  {finding.level}: {finding.message}")
 
 
 def counted(n: int, what: str) -> str:

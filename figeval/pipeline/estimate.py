@@ -10,6 +10,7 @@ from figeval.backends.models import Model
 from figeval.pipeline.answering import unanswered
 from figeval.pipeline.plan import Plan
 from figeval.records.folder import RunFolder
+from figeval.text import one_line
 from figeval.types import Prompt
 
 
@@ -21,7 +22,7 @@ def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
     prompts = chain.from_iterable(missing(plan, folder) for plan in plans)
     first = next(prompts, None)
     if first is not None:
-        print(f"{model.name}: {estimate(chain([first], prompts))}", file=sys.stderr)
+        print(one_line(f"{model.name}: {estimate(chain([first], prompts))}"), file=sys.stderr)
 
 
 def missing(plan: Plan, folder: RunFolder) -> Iterator[Prompt]:

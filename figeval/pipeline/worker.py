@@ -29,6 +29,7 @@ from figeval.pipeline.scoring import Respondent
 from figeval.records import provenance
 from figeval.records.folder import RunFolder
 from figeval.records.schema import TaskRecord
+from figeval.text import one_line
 from figeval.types import Example
 
 
@@ -100,5 +101,5 @@ def main() -> None:
     try:
         order.carry_out()
     except FigevalError as error:
-        print(f"figeval: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"figeval: {one_line(str(error))}", file=sys.stderr)
         sys.exit(2)

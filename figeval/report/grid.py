@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from figeval.text import clean
+
 AND = " · "  # between the parts of a cell, which a narrow terminal shows one below the other
 
 
@@ -23,18 +25,23 @@ class Grid:
     spare: Sequence[str] = ()
 
     def print(self, console: Any) -> None:
-        """Print it on a rich console."""
+        """Print it on a rich console; cells may come from models, servers and the records of others."""
         if console.is_terminal:
-            console.print(self._table(console.width))
+            console.print(self._harmless()._table(console.width))
         else:
             console.print("\n".join(self.lines()), markup=False, highlight=False, soft_wrap=True)
 
     def lines(self) -> list[str]:
         """Text with columns two blanks apart and no blank at the end of a line."""
-        cells = [self.head, *self.rows]
+        shown = self._harmless()
+        cells = [shown.head, *shown.rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ["  ".join(map(self._justified, self.head, row, widths)).rstrip() for row in cells]
-        return [self.title, *lines] if self.title else lines
+        lines = ["  ".join(map(shown._justified, shown.head, row, widths)).rstrip() for row in cells]
+        return [shown.title, *lines] if shown.title else lines
+
+    def _harmless(self) -> Grid:
+        head, *rows = (tuple(map(_flat, cells)) for cells in (self.head, *self.rows))
+        return Grid(head, rows, _flat(self.title), set(map(_flat, self.right)), tuple(map(_flat, self.spare)))
 
     def _justified(self, column: str, text: str, width: int) -> str:
         return text.rjust(width) if column in self.right else text.ljust(width)
@@ -72,6 +79,11 @@ class Grid:
         return sum(max(column) + 2 for column in lines) - 2
 
 
+def _flat(text: str) -> str:
+    """Clean text on one line."""
+    return clean(text).replace("\n", " ").replace("\t", " ")
+
+
 def say(console: Any, text: str) -> None:
     """Print a dim line of small print as it is."""
-    console.print(text, style="dim", markup=False, highlight=False, soft_wrap=not console.is_terminal)
+    console.print(clean(text), style="dim", markup=False, highlight=False, soft_wrap=not console.is_terminal)

@@ -9,6 +9,7 @@ from typing import Any
 
 from figeval.records.schema import TaskRecord
 from figeval.report.grid import say
+from figeval.text import clean
 
 
 class Lines:
@@ -50,7 +51,7 @@ class Lines:
         self._say(f"{task.task}: {outcome} in {task.seconds + task.baseline_seconds:.1f} s")
 
     def _say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False)
+        self.console.print(clean(text), markup=False, highlight=False)
 
 
 class Bar:
@@ -60,7 +61,7 @@ class Bar:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from figeval.report.grid import Grid, say
 from figeval.report.table import MARKS, number
+from figeval.text import clean
 from figeval.types import JSON
 
 
@@ -41,7 +42,7 @@ class Lines:
         self._say(f"step {step}: {listed(scores)}" + (" (best so far)" if best else ""))
 
     def _say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(clean(text), markup=False, highlight=False, soft_wrap=True)
 
 
 class Bar:

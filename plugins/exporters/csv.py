@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 
 from figeval.records.schema import RunRecord
+from figeval.text import csv_cell
 
 from ._rows import COLUMNS, rows
 
@@ -16,5 +17,5 @@ def export(runs: Sequence[RunRecord]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows(runs))
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows(runs))
     return text.getvalue()

@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 
 from figeval.records.schema import RunRecord
+from figeval.text import shown_json
 
 from ._rows import rows
 
 
 def export(runs: Sequence[RunRecord]) -> str:
     """All runs as one list; what is not known is null."""
-    return json.dumps(list(rows(runs)), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return shown_json(json.dumps(list(rows(runs)), indent=1, ensure_ascii=False, allow_nan=False)) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from figeval.records.schema import Role, RunRecord, ScoreRecord
+from figeval.text import one_line
 
 from ._table import SEEN, Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
 
@@ -28,7 +29,7 @@ def export(runs: Sequence[RunRecord]) -> str:
     head = ["Task", "Metric", "$n$", *map(escape, trivial), *map(escape, headings(runs))]
     return "\n".join(
         [
-            *(f"% {' '.join(note.split())}" for note in notes(runs)),
+            *(f"% {one_line(note)}" for note in notes(runs)),
             r"\begin{table}",
             r"\centering",
             rf"\begin{{tabular}}{{ll{'r' * (len(head) - 2)}}}",
@@ -109,4 +110,4 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
 
 def escape(text: str) -> str:
     """Text on one line in which nothing is a command."""
-    return "".join(SPECIAL.get(letter, letter) for letter in " ".join(text.split()))
+    return "".join(SPECIAL.get(letter, letter) for letter in one_line(text))

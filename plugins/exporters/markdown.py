@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from figeval.records.schema import Role, RunRecord, ScoreRecord
+from figeval.text import one_line
 
 from ._table import SEEN, Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
 
 MISSING = "–"
+SPECIAL = {**{letter: f"\\{letter}" for letter in "\\|`*~"}, "<": "&lt;", ">": "&gt;", "&": "&amp;"}
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}
 
 
@@ -67,5 +69,6 @@ def cell(score: ScoreRecord | None) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that cannot break a table: no bar, no line break."""
-    return " ".join(text.split()).replace("|", r"\|")
+    """Text on one line that is nothing but text: no cell ends in it, no markup, HTML, link or picture begins."""
+    escaped = "".join(SPECIAL.get(letter, letter) for letter in one_line(text))
+    return escaped.replace("](", r"]\(").replace("]:", r"]\:").replace("][", r"]\[")

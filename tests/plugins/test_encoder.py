@@ -224,7 +224,7 @@ def test_a_folder_that_is_damaged_is_one_line(workshop: Workshop, tmp_path: Path
     (cut / "model.safetensors").write_bytes((cut / "model.safetensors").read_bytes()[:500])
     raises("cannot be loaded", lambda: encoder(str(cut), pooling="cls").embed(REQUESTS))
     (cut / "config.json").write_text("{")
-    raises("is no JSON", lambda: encoder(str(cut), pooling="cls"))
+    raises("not valid JSON", lambda: encoder(str(cut), pooling="cls"))
     mute = change_config(workshop("bert"), tmp_path / "mute")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (mute / name).unlink()

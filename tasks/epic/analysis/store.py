@@ -12,6 +12,7 @@ from typing import Any
 
 from figeval.records.cures import cure
 from figeval.records.provenance import installed
+from figeval.text import csv_cell
 from figeval.types import JSON
 
 from .corpus import Corpus
@@ -40,7 +41,7 @@ def write(folder: Path, corpus: Corpus, parts: Sequence[Part], sha256: str) -> l
 def save_csv(path: Path, rows: Iterable[Iterable[Any]]) -> None:
     """Rows as CSV; None is an empty cell."""
     with path.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerows(rows)
+        csv.writer(stream, lineterminator="\n").writerows(map(csv_cell, row) for row in rows)
 
 
 def described(parts: Sequence[Part], sha256: str) -> JSON:

@@ -1,0 +1,132 @@
+"""Text from outside can be stored, and a terminal or a spreadsheet that shows it does nothing else."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.records.folder import RunFolder, read_run
+from figeval.text import UNSAFE, clean, cleaned, csv_cell, one_line, shown_json, valid
+from tests.cli.conftest import Cli
+from tests.runs import run, score, task
+
+ODD = "\x1b\x9b\x07\x00[]0123;mJ\\PX\n\r\t\u202e\u2066\ud83d\ude00\x85\u2028ab"
+HOSTILE = st.text(st.one_of(st.sampled_from(ODD), st.characters()))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain – 谚语 😀\n\ttext", "plain – 谚语 😀\n\ttext"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x9b2Jcleared", "cleared"),
+        ("\x1b]0;a title\x07shown", "shown"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1bP1$r\x1b\\device", "device"),
+        ("\x1b]never closed", "never closed"),
+        ("a\rb\r\nc\x00\x08\x7f", "a\nb\nc"),
+        ("abc\u202edef\u2066", "abcdef"),
+        ("\ud83d\ude00 \ud83d \ude00", "😀 \ufffd \ufffd"),
+        ("line\u2028break", "linebreak"),
+    ],
+)
+def test_what_is_left_of_a_text(text: str, expected: str) -> None:
+    assert clean(text) == expected
+
+
+@given(HOSTILE)
+def test_a_clean_text_is_harmless_and_stays_as_it_is(text: str) -> None:
+    found = clean(text)
+    found.encode()
+    assert UNSAFE.search(found) is None
+    assert clean(found) == found
+    assert "\n" not in one_line(text)
+    assert valid(text) == text or any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+@given(st.dictionaries(HOSTILE, st.lists(HOSTILE | st.integers() | st.none())))
+def test_json_for_a_terminal_says_the_same(value: dict) -> None:
+    value = cleaned(value, valid)
+    text = shown_json(json.dumps(value, ensure_ascii=False))
+    assert UNSAFE.search(text) is None
+    assert json.loads(text) == value
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", "\x1b[0m=1", "＝1"])
+def test_no_cell_is_a_formula(text: str) -> None:
+    assert csv_cell(text)[0] not in "=+-@\t\r＝"
+
+
+def test_numbers_stay_numbers() -> None:
+    assert [csv_cell(value) for value in (-0.5, 3, None, True, "0.5", "a=b")] == [-0.5, 3, None, True, "0.5", "a=b"]
+
+
+def test_sequences_that_never_end_take_no_time() -> None:
+    assert clean("\x1b]" * 200_000).count("\x1b") == 0
+
+
+# ---- the records of others ------------------------------------------------------------------------------------------
+
+EVIL = "=cmd|'/C calc'!A0 \x1b[2J\x1b]0;pwned\x07\x9b1m[red]x[/]\u202e <img src=x> ![p](http://x) `a|b`"
+SHOWN = "=cmd|'/C calc'!A0 [red]x[/] <img src=x> ![p](http://x) `a|b`"
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    folder = RunFolder(tmp_path / "run")
+    folder.predictions_file("x").parent.mkdir(parents=True)
+    told = {"warnings": [EVIL], "error": EVIL, "status": "failed", "scores": [score(EVIL)]}
+    record = run(task("proverbs", **told), warnings=[EVIL])
+    record.model.name = record.model.backend = EVIL
+    folder.write(record)
+    return folder.path
+
+
+@pytest.mark.parametrize("arguments", [("show",), ("export", "--to", "latex"), ("export", "--to", "markdown")])
+def test_a_foreign_record_says_nothing_to_the_terminal(arguments: tuple[str, ...], foreign: Path, cli: Cli) -> None:
+    done = cli(*arguments, foreign)
+    assert done.code == 0
+    assert UNSAFE.search(done.out + done.err) is None
+    assert "calc" in done.out
+
+
+def test_a_foreign_record_on_a_real_terminal(foreign: Path) -> None:
+    from rich.console import Console
+
+    from figeval.report.table import show
+
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=400)
+    show(read_run(foreign)[0], console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert SHOWN in text, "no markup either"
+    assert "\x1b[2J" not in text
+    assert "\x9b" not in text
+
+
+def test_a_foreign_record_in_a_spreadsheet_and_on_a_page(foreign: Path, cli: Cli) -> None:
+    row, *_ = csv.DictReader(io.StringIO(cli("export", foreign, "--to", "csv").out))
+    assert row["model"] == f"'{SHOWN}"
+    assert row["value"] == "0.25"
+    page = cli("export", foreign, "--to", "markdown").out
+    assert "<img" not in page
+    assert "![p](" not in page
+    lines = [line for line in page.splitlines() if line.startswith("|")]
+    assert len({line.replace(r"\|", "").count("|") for line in lines}) == 1
+
+
+def test_half_a_surrogate_pair_in_a_record_is_read_and_written(foreign: Path) -> None:
+    file = foreign / "run.json"
+    content = json.loads(file.read_text())
+    content["model"]["description"] = {"answered_as": ["served \ud800"], "\udfff": 1}
+    file.write_text(json.dumps(content))
+    record, folder = read_run(foreign)
+    assert record.model.description == {"answered_as": ["served \ufffd"], "\ufffd": 1}
+    record.model.description = {"said": "again \ud800"}
+    folder.write(record)
+    assert read_run(foreign)[0].model.description == {"said": "again \ufffd"}

@@ -1,0 +1,76 @@
+"""A checkpoint is scored with all weights that it has, or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval.builtin.plugins.causal import causal, seq2seq
+from figeval.builtin.plugins.encoder import encoder
+from figeval.builtin.plugins.masked import masked
+from figeval.builtin.plugins.pairs import pairs
+from figeval.errors import ModelError
+from figeval.types import Cloze, Continuation, Text, TextPair
+from tests.plugins.tiny import Workshop
+
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers")
+
+
+def with_layers(folder: Path, place: Path, n: int) -> str:
+    """A copy whose config says that there are n layers, wherever it says so; there are two."""
+    shutil.copytree(folder, place)
+    for file in place.rglob("config.json"):
+        config = json.loads(file.read_text())
+        if any(name in config for name in LAYERS):
+            file.write_text(json.dumps({**config, **{name: n for name in LAYERS if name in config}}))
+    return str(place)
+
+
+ASKED: dict[str, tuple[str, str, Callable[[str], Any]]] = {
+    "encoder": ("bert", "ForMaskedLM", lambda path: encoder(path, pooling="cls").embed([Text("a")])),
+    "masked": ("roberta", "ForMaskedLM", lambda path: masked(path).fill([Cloze("a ", " b", ("c",))])),
+    "pairs": ("distilbert", "ForSequenceClassification", lambda path: pairs(path).score_pairs([TextPair("a", "b")])),
+    "causal": ("gpt2", "LMHeadModel", lambda path: causal(path).loglikelihood([Continuation("a", " b")])),
+    "seq2seq": ("t5", "ForConditionalGeneration", lambda path: seq2seq(path).loglikelihood([Continuation("a", " b")])),
+}
+
+
+@pytest.mark.parametrize("route", ASKED)
+@pytest.mark.parametrize(
+    ("n", "why"), [(1, "has no place for: .*left over.*correct config.json"), (3, "no weights for")]
+)
+def test_layers_that_the_config_does_not_count(
+    route: str, n: int, why: str, workshop: Workshop, tmp_path: Path
+) -> None:
+    kind, head, ask = ASKED[route]
+    folder = workshop(kind, head, **({"num_labels": 1} if route == "pairs" else {}))
+    ask(str(folder))
+    with pytest.raises(ModelError, match=why) as caught:
+        ask(with_layers(folder, tmp_path / "copy", n))
+    assert "\n" not in str(caught.value)
+    assert "lm-eval" not in str(caught.value)
+
+
+def test_sentence_transformers_are_no_exception(sentence_folder: Path, tmp_path: Path) -> None:
+    encoder(str(sentence_folder)).embed([Text("a")])
+    with pytest.raises(ModelError, match="has no place for"):
+        encoder(with_layers(sentence_folder, tmp_path / "copy", 1)).embed([Text("a")])
+
+
+def test_heads_and_poolers_may_be_left_over(workshop: Workshop) -> None:
+    encoder(str(workshop("bert", "ForSequenceClassification")), pooling="mean").embed([Text("a")])
+    encoder(str(workshop("gpt2", "LMHeadModel")), pooling="last").embed([Text("a")])
+
+
+def test_nobody_who_did_not_ask_for_lm_eval_hears_of_it(workshop: Workshop, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(workshop("gpt2", "LMHeadModel"), folder)
+    (folder / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(ModelError, match="copy' cannot be loaded: ") as caught:
+        causal(str(folder)).loglikelihood([Continuation("a", " b")])
+    assert "lm-eval" not in str(caught.value)
