@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from figeval.records.schema import Role, RunRecord, ScoreRecord
@@ -10,7 +11,8 @@ from figeval.text import one_line
 from ._table import SEEN, Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
 
 MISSING = "–"
-SPECIAL = {**{letter: f"\\{letter}" for letter in "\\|`*~"}, "<": "&lt;", ">": "&gt;", "&": "&amp;"}
+SPECIAL = {**{letter: f"\\{letter}" for letter in "\\|`*~"}, "<": "&lt;", ">": "&gt;"}
+ENTITY = re.compile(r"&(?=#?\w+;)")
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}
 
 
@@ -62,7 +64,7 @@ def cell(score: ScoreRecord | None) -> str:
     parts = (
         number(score),
         None if spread is None else f"± {spread}",
-        (bounds(score) or "").replace("*", r"\*") or None,
+        bounds(score),
     )
     text = " ".join(part for part in parts if part is not None) or MISSING
     return text + MARKS[score.seen if score is not None else None]
@@ -70,5 +72,5 @@ def cell(score: ScoreRecord | None) -> str:
 
 def plain(text: str) -> str:
     """Text on one line that is nothing but text: no cell ends in it, no markup, HTML, link or picture begins."""
-    escaped = "".join(SPECIAL.get(letter, letter) for letter in one_line(text))
+    escaped = "".join(SPECIAL.get(letter, letter) for letter in ENTITY.sub("&amp;", one_line(text)))
     return escaped.replace("](", r"]\(").replace("]:", r"]\:").replace("][", r"]\[")

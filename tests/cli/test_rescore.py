@@ -39,7 +39,7 @@ def test_before_and_after(cli: Cli, written: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nowhere",), "nowhere cannot be read"),
+        (("nowhere",), "nowhere: cannot be read"),
         (("run",), "unknown task 't'"),
     ],
 )

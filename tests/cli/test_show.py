@@ -93,7 +93,7 @@ def test_a_task_wins_over_a_folder_of_its_name_that_holds_no_run(cli: Cli) -> No
 def test_what_is_neither(cli: Cli) -> None:
     assert "unknown run or task 'mini_pair'; did you mean 'mini_pairs'" in cli("show", "mini_pair").complaint
     Path("empty").mkdir()
-    assert "empty/run.json cannot be read" in cli("show", "empty").complaint
+    assert "empty/run.json: cannot be read" in cli("show", "empty").complaint
     assert "only a run has scores for --by" in cli("show", "mini_pairs", "--by", "idiom").complaint
 
 

@@ -72,7 +72,7 @@ def test_a_folder_of_seeds_and_one_of_a_run(tmp_path: Path) -> None:
     [
         ('{"task": 1}', "was not written by this version of figeval"),
         (TWO.model_copy(update={"runs": {}}).model_dump_json(), "has no runs; train with --evaluate"),
-        (TWO.model_dump_json(), r"seed-0/runs/t cannot be read"),
+        (TWO.model_dump_json(), r"seed-0/runs/t: cannot be read"),
     ],
     ids=["no record", "not evaluated", "a run is gone"],
 )
