@@ -231,7 +231,9 @@ def expression(source: str, where: str) -> Expression:
             value = compiled(**variables)
             if isinstance(value, Undefined):
                 str(value)  # raises an error that says why
-            if not plain:  # what the row holds was measured when it was read
+            if isinstance(value, Iterator) or callable(value) or type(value).__module__.startswith("jinja2."):
+                raise TypeError(f"a {type(value).__name__} is no value; end a chain of filters with `| list`")
+            if not plain:  # what the row holds was limited when it was read
                 steps.measure(value)
             return value
 

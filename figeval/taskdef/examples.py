@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from figeval.errors import DataError, near
@@ -137,7 +137,9 @@ def _index(value: Any, field: str, options: int, where: str) -> int:
     return value
 
 
-def _indexes(values: Sequence[Any], field: str, options: int, where: str) -> frozenset[int]:
+def _indexes(values: Any, field: str, options: int, where: str) -> frozenset[int]:
+    if isinstance(values, str) or not isinstance(values, Sequence | Set):
+        raise DataError(f"{where}, field {field!r}: expected a list of indexes, found {values!r:.80}")
     return frozenset(_index(index, field, options, where) for index in values)
 
 

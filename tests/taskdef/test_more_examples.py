@@ -181,3 +181,13 @@ def test_a_field_that_came_later_leaves_fingerprints_as_they_were():
         return survey("t", lambda: build_examples(TaskSpec.model_validate(spec), [row])).sha256
 
     assert digest() == digest(near="row.alike") != digest(near="[1]")
+
+
+@pytest.mark.parametrize(
+    "source", ["none", "true", "row.q", "self", "row.o | map('upper')", "namespace(x=1)", "row.q.upper"]
+)
+def test_near_candidates_that_are_no_list(source: str) -> None:
+    fields = {"id": "1", "query": "row.q", "candidates": "row.o", "relevant": "0", "near": source}
+    task = TaskSpec(**{"name": "t", "protocol": "ranking", "data": {"test": "jsonl:r.jsonl"}, "fields": fields})
+    with pytest.raises(DataError, match="field 'near': "):
+        list(build_examples(task, [{"q": "a", "o": ["b", "c"]}]))
