@@ -51,7 +51,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     """
 
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
-    concat = staticmethod(steps.concatenated)
+    concat = staticmethod(steps.joined)
 
     def __init__(self, **options: Any) -> None:
         super().__init__(optimized=False, finalize=steps.printed, **options)  # not optimized: 1e999 has no literal

@@ -20,6 +20,7 @@ MAX_DEPTH = 100  # levels of lists and mappings inside each other
 MAX_WIDTH = 10_000  # of what is padded, indented or cut into pieces
 MAX_BITS = 4_096  # of an integer
 
+SHALLOW = {"count", "first", "last", "length", "list", "reverse"}  # filters that look at no value inside the list
 SLOW = {"striptags", "title", "tojson", "urlencode", "wordcount", "wordwrap"}  # filters that take a step per character
 WIDENING = {"batch", "center", "indent", "ljust", "rjust", "round", "slice", "tojson", "zfill"}
 
@@ -192,7 +193,10 @@ def limited(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if name == "join" and own and isinstance(own[0], Iterator):
             own[0] = list(_metered(own[0]))
         own = [_metered(one) if isinstance(one, Iterator) else one for one in own]
-        measure(*own, *named.values())
+        if name in SHALLOW and own:
+            counted(own[0])
+        else:
+            measure(*own, *named.values())
         if estimate is not None:
             estimate(*own, *(named.values() if name in WIDENING else ()), **({} if name in WIDENING else named))
         if name in SLOW and own:
@@ -236,6 +240,13 @@ def counted(values: Any) -> Any:
 def concatenated(values: Iterable[Any]) -> str:
     """The texts of values, one after the other."""
     return "".join(map(printed, values))
+
+
+def joined(parts: Iterable[str]) -> str:
+    """One text of the pieces of a template, which were paid for when they were printed."""
+    pieces = list(parts)
+    budget.spend(characters(sum(map(len, pieces))))
+    return "".join(pieces)
 
 
 def spent(steps: int) -> str:

@@ -84,8 +84,9 @@ def parse_yaml(text: str, *, max_bytes: int = MAX_BYTES) -> Any:
         problem = ", ".join(filter(None, (error.context, error.problem)))
         raise InvalidYAML(f"{problem}{column}", mark.line + 1 if mark else None) from error
     except ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise InvalidYAML(f"the character U+{ord(text[error.position]):04X} is not allowed", line) from error
+        before = text.encode("utf-8", "surrogatepass")[: error.position]  # libyaml counts bytes
+        character = f"U+{error.character:04X}" if isinstance(error.character, int) else f"{error.character!a}"
+        raise InvalidYAML(f"the character {character} is not allowed", before.count(b"\n") + 1) from error
     except yaml.YAMLError as error:
         raise InvalidYAML(str(error)) from error
 

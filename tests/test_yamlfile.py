@@ -55,6 +55,7 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
         ("!!python/object/apply:os.system [ls]", "could not determine a constructor"),
         ("a: b: c", "mapping values are not allowed"),
         ("a: \0", "the character U+0000 is not allowed"),
+        ("a: \u00e9\u00e9\0", "the character U+0000 is not allowed"),
         ("[a, b", "did not find expected ',' or ']'"),
     ],
 )

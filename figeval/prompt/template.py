@@ -19,7 +19,7 @@ from jinja2.meta import find_referenced_templates
 from figeval.errors import TaskError, near
 from figeval.resources import read_template
 from figeval.sandbox import MAX_SOURCE, EvaluationError, compiling, environment, evaluating
-from figeval.steps import concatenated
+from figeval.steps import joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PromptTemplate:
         try:
             with evaluating(where):
                 context = self.compiled.new_context(dict(variables))
-                return concatenated(self.compiled.blocks[block](context))
+                return joined(self.compiled.blocks[block](context))
         except (LookupError, EvaluationError) as error:
             raise TaskError(f"{where}: {error}") from error
 

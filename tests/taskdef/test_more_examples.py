@@ -188,6 +188,6 @@ def test_a_field_that_came_later_leaves_fingerprints_as_they_were():
 )
 def test_near_candidates_that_are_no_list(source: str) -> None:
     fields = {"id": "1", "query": "row.q", "candidates": "row.o", "relevant": "0", "near": source}
-    task = TaskSpec(**{"name": "t", "protocol": "ranking", "data": {"test": "jsonl:r.jsonl"}, "fields": fields})
+    task = TaskSpec(name="t", protocol="ranking", data={"test": "jsonl:r.jsonl"}, fields=fields)
     with pytest.raises(DataError, match="field 'near': "):
         list(build_examples(task, [{"q": "a", "o": ["b", "c"]}]))
