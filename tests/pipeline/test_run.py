@@ -12,7 +12,9 @@ import pytest
 from figeval.errors import CapabilityError, DataError, ModelError, RecordError, TaskError
 from figeval.hookspecs import hookimpl
 from figeval.pipeline import Harness
-from tests.fakes import Closeness, Likelihood
+from figeval.records.folder import read_run
+from figeval.types import Reply
+from tests.fakes import Closeness, Likelihood, Writer
 from tests.pipeline.conftest import Heard, write_task
 
 
@@ -138,6 +140,27 @@ def test_a_metric_or_a_description_that_leaves_fails_the_task_as_well(workshop, 
         record = workshop.run(harness=Harness(harness.host, include=(workshop.folder,)), metrics=("leaving",))
     assert (record.status, record.tasks[0].status) == ("incomplete", "failed")
     assert "SystemExit: 0" in record.tasks[0].error
+
+
+def test_half_a_surrogate_pair_costs_no_run(workshop):
+    """What a model writes, says of itself and complains of may hold what no file does."""
+
+    class Odd(Writer):
+        def describe(self):
+            return {"answered_as": ["odd \udc9b"]}
+
+    said = {"word1 here": Reply(text="A \ud800"), "word2 here": Reply(text="", finish="error", error="lost \udfff")}
+    told = lambda question: next((reply for key, reply in said.items() if key in question), "A")  # noqa: E731
+    workshop.backend = Odd(function=lambda question: told(question) if said else "A")
+    write_task(workshop.folder, "t", 5)
+    settings = {"routes": {"choice": "by_letter"}}
+    (task,) = workshop.run(**settings).tasks
+    assert (task.status, task.counts["error"]) == ("done", 1)
+    said.clear()
+    record = workshop.run(**settings)
+    assert (record.status, record.tasks[0].counts["ok"]) == ("complete", 5)
+    assert read_run(workshop.path / "run")[0].model.description["answered_as"] == ["odd \ufffd"]
+    assert workshop.rows()[1]["raw"] == "A \ufffd"
 
 
 def test_an_interrupt_is_no_failure(workshop):
