@@ -54,7 +54,8 @@ def _alike(field: Any, value: Any, where: str) -> Any:
 def _parts(example: JointExample, query: str, values: Any, where: str) -> tuple[SpanExample, ...]:
     """Return the parts of a joint example, each with its second face."""
     texts: Sequence[Any] = [{} for _ in example.parts] if values is None else values
-    if isinstance(texts, str) or not isinstance(texts, Sequence) or len(texts) != len(example.parts):
+    mappings = isinstance(texts, Sequence) and all(isinstance(text, Mapping) for text in texts)
+    if not mappings or len(texts) != len(example.parts):
         raise DataError(f"{where}, prompt field 'parts': expected {len(example.parts)} mappings, found {values!r:.80}")
     made = []
     for part, changed in zip(example.parts, texts, strict=True):

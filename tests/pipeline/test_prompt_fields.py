@@ -129,22 +129,31 @@ def test_a_quotation_of_the_shown_text_is_verbatim_and_scored_on_the_field(works
         assert (values["exact_match"], values["verbatim"]) == (1, 1), task.task
 
 
+JOINT = {
+    "name": "t",
+    "protocol": "joint",
+    "data": {"test": "jsonl:rows.jsonl"},
+    "fields": {
+        "id": "row.id",
+        "query": "row.text | lower",
+        "candidates": "row.c",
+        "relevant": 0,
+        "parts": "row.low",
+    },
+    "prompt_fields": {"query": "row.text", "parts": "row.parts"},
+}
+
+
+@pytest.mark.parametrize("parts", ["given", ["given"], [], 3, [None], [{"given": 3}]])
+def test_parts_of_another_shape_are_refused(parts):
+    low = [{"id": "1a", "given": "first", "known": "x", "gold": "sea"}]
+    row = {"id": "1", "text": "By the Sea", "c": ["x", "y"], "low": low, "parts": parts}
+    with pytest.raises(DataError, match=r"prompt field '(parts|given)'"):
+        list(build_examples(TaskSpec.model_validate(JOINT), [row]))
+
+
 def test_parts_of_a_joint_example_have_both_faces():
-    task = TaskSpec.model_validate(
-        {
-            "name": "t",
-            "protocol": "joint",
-            "data": {"test": "jsonl:rows.jsonl"},
-            "fields": {
-                "id": "row.id",
-                "query": "row.text | lower",
-                "candidates": "row.c",
-                "relevant": 0,
-                "parts": "row.low",
-            },
-            "prompt_fields": {"query": "row.text", "parts": "row.parts"},
-        }
-    )
+    task = TaskSpec.model_validate(JOINT)
     low = [{"id": "1a", "given": "first", "known": "x", "gold": "sea"}]
     row = {"id": "1", "text": "By the Sea", "c": ["x", "y"], "low": low, "parts": [{**low[0], "given": "First"}]}
     (example,) = build_examples(task, [row])
