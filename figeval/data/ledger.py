@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from figeval.atomic import replace_text
 from figeval.data.sources import DataFile
+from figeval.jsonfile import parse_json
 from figeval.resources import home
 
 
@@ -42,7 +43,7 @@ def _book(file: DataFile) -> Path:
 def _entries(book: Path) -> dict[str, Entry]:
     """All entries; none where the file is missing or damaged, since the sums of the files are what counts."""
     try:
-        found = json.loads(book.read_text(encoding="utf-8"))
+        found = parse_json(book.read_bytes())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

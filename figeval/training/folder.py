@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict
 
 from figeval.atomic import replace_text
 from figeval.errors import TrainError
-from figeval.jsonfile import read_model
+from figeval.jsonfile import parse_json, read_model
 from figeval.locking import alone
 from figeval.training.config import TrainConfig
 from figeval.training.selection import Evaluation
@@ -144,8 +144,11 @@ class TrainFolder:
         """Forget what was written down after a step: a session that was cut short goes on from there."""
         if not self.history_file.exists():
             return
-        lines = self.history_file.read_text(encoding="utf-8").splitlines(keepends=True)
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= until]
+        lines = self.history_file.read_bytes().splitlines(keepends=True)
+        try:
+            kept = [line.decode() for line in lines if line.endswith(b"\n") and parse_json(line)["step"] <= until]
+        except (ValueError, TypeError, LookupError) as error:
+            raise TrainError(f"{self.history_file} is damaged ({error}); delete it and run the same command") from error
         replace_text(self.history_file, "".join(kept))
 
     def note(self, **values: Any) -> None:

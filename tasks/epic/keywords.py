@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from figeval.errors import DataError
+from figeval.jsonfile import read_json
 from figeval.resources import home
 from figeval.types import JSON
 
@@ -80,11 +81,8 @@ def _agreement_with_nltk(extractor: Extractor, texts: list[str]) -> JSON | None:
 
 
 def _read(file: Path) -> JSON:
-    try:
-        stored: JSON = json.loads(file.read_text(encoding="utf-8"))
-        return stored
-    except (OSError, ValueError) as error:
-        raise DataError(f"{file} cannot be read ({error}); delete it") from error
+    stored: JSON = read_json(file, DataError, cure="delete it")
+    return stored
 
 
 def _write(file: Path, stored: JSON) -> None:

@@ -248,7 +248,7 @@ def test_a_broken_store_says_what_to_do(fixed: Fixed, own_home: Path) -> None:
     keywords.keywords_of({"Q1N1": "Bob"}, {})
     (file,) = (own_home / "keywords").iterdir()
     file.write_text("{")
-    with pytest.raises(DataError, match=r"cannot be read .*; delete it"):
+    with pytest.raises(DataError, match=r"not valid JSON.*; delete it"):
         keywords.keywords_of({"Q1N1": "Bob"}, {})
 
 
