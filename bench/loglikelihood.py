@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from store import store
+
 TEMPLATE = "epic/proverb.en.jinja"
 BATCH_SIZES = (8, 16, 32)
 TRIED = 32  # requests on which batch sizes are tried
@@ -231,8 +233,8 @@ class Side:
         self.answers += answers
 
 
-def compare(workload: Workload, ours: Any, theirs: Any) -> bool:
-    """Print the figures of one workload; whether it reaches its bar."""
+def compare(workload: Workload, ours: Any, theirs: Any) -> tuple[bool, dict[str, Any]]:
+    """Print the figures of one workload; whether it reaches its bar, and the figures."""
     texts = requests(workload)
     print(f"\n{workload.name}: {workload.documents} documents, {len(texts):,} requests, {workload.turns} turns")
     instances = instances_of(texts)
@@ -252,11 +254,21 @@ def compare(workload: Workload, ours: Any, theirs: Any) -> bool:
         rate = 2 * cost.total / seconds / 1e9
         print(f"  {name:18s} {tokens:9,} tokens {seconds:8.2f} s {side.memory:6.0f} MiB more {rate:5.0f} GFLOP/s")
     print(f"  bound: {rows.tokens / forest.tokens:.1f} by tokens, {rows.total / forest.total:.1f} by arithmetic")
-    return judged(workload, us, them)
+    reached, judgement = judged(workload, us, them)
+    figures = {
+        "documents": workload.documents,
+        "requests": len(texts),
+        "batch_size": theirs.batch_size,
+        "lm_eval": {"tokens": rows.tokens, "seconds": sum(them.seconds), "memory_mib": them.memory},
+        "figeval": {"tokens": ours.engine.tokens.read, "seconds": sum(us.seconds), "memory_mib": us.memory},
+        "bound": rows.total / forest.total,
+        **judgement,
+    }
+    return reached, figures
 
 
-def judged(workload: Workload, us: Side, them: Side) -> bool:
-    """Print how the two sides' answers and times compare."""
+def judged(workload: Workload, us: Side, them: Side) -> tuple[bool, dict[str, float]]:
+    """Print how the two sides' answers and times compare; whether the bar is reached, and the figures."""
     pairs = list(zip(us.answers, them.answers, strict=True))
     apart = max(abs(a - b) for (a, _), (b, _) in pairs)
     same = sum(a == b for (_, a), (_, b) in pairs)
@@ -267,7 +279,8 @@ def judged(workload: Workload, us: Side, them: Side) -> bool:
         f"  {ratio:.1f} times as fast (turns {min(turns):.1f} to {max(turns):.1f}); the bar is {workload.bar:g}",
         flush=True,
     )
-    return ratio >= workload.bar and apart <= CLOSE and same == len(pairs)
+    reached = ratio >= workload.bar and apart <= CLOSE and same == len(pairs)
+    return reached, {"ratio": ratio, "lowest": min(turns), "highest": max(turns), "apart": apart, "greedy_same": same}
 
 
 def main() -> int:
@@ -275,6 +288,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="workloads whose names contain this")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--store", action="store_true", help="write results/measured/bench/loglikelihood.json")
     chosen = parser.parse_args()
     import torch
     from lm_eval.models.huggingface import HFLM
@@ -290,8 +304,10 @@ def main() -> int:
     for lm in (ours, theirs):
         lm.loglikelihood(warm, disable_tqdm=True)
     wanted = [each for each in WORKLOADS if not chosen.only or any(part in each.name for part in chosen.only)]
-    reached = [compare(workload, ours, theirs) for workload in wanted]  # all are shown, whatever the first one is
-    return 0 if all(reached) else 1
+    found = {workload.name: compare(workload, ours, theirs) for workload in wanted}
+    if chosen.store:
+        store("loglikelihood", {"threads": chosen.threads, **{name: figures for name, (_, figures) in found.items()}})
+    return 0 if all(reached for reached, _ in found.values()) else 1
 
 
 if __name__ == "__main__":

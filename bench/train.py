@@ -23,6 +23,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from store import store
 
 BAR, CLOSE = 2.0, 1e-3
 
@@ -130,6 +131,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--batch_size", type=int, default=8)
+    parser.add_argument("--store", action="store_true", help="write results/measured/bench/train.json")
     asked = parser.parse_args()
     found: dict[str, list[Watch]] = {"figeval": [], "released loop": []}
     for _ in range(asked.passes):
@@ -145,6 +147,13 @@ def main() -> int:
     print(
         f"ratio {ratios[0]:.2f} (wall), {ratios[1]:.2f} (CPU); losses apart by at most {apart:.1e} over {asked.steps}"
     )
+    if asked.store:
+        names = {"figeval": "ours", "released loop": "theirs"}
+        figures: dict[str, float] = {"ratio_wall": ratios[0], "ratio_cpu": ratios[1], "apart": apart}
+        for name, watches in found.items():
+            for clock in ("wall", "cpu"):
+                figures[f"{names[name]}_per_{clock}_second"] = per_second(asked, watches, clock)
+        store("train", {"steps": asked.steps, "passes": asked.passes, "batch_size": asked.batch_size, **figures})
     print("good" if good else f"BELOW THE BAR of {BAR} times, losses within {CLOSE}")
     return 0 if good else 1
 

@@ -31,6 +31,7 @@ from figeval.records.predictions import (
     replaced,
     rewrite,
     sha256_of,
+    stored,
 )
 from figeval.records.schema import SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
 from figeval.text import cleaned, one_line, valid
@@ -145,7 +146,7 @@ class RunFolder:
             RecordError: the predictions have been changed since.
         """
         file = self.predictions_file(task.task)
-        if task.predictions_sha256 is None or not is_own(file):
+        if task.predictions_sha256 is None or stored(file) is None:
             return
         found = sha256_of(file)
         if found != task.predictions_sha256:

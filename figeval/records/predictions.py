@@ -1,15 +1,19 @@
 """One `predictions/<task>.jsonl`: lines appended, checked when they are read, and replaced as a whole.
 
+Runs that are kept for reading may have `<task>.jsonl.gz` in its place (`packed`), which is read in the same way.
+
 A run's folder may come from somebody else. So no link in it is followed, and every line has to be a row of
 `PredictionRow` whose id no earlier line has.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import re
 import stat
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
@@ -68,15 +72,16 @@ def indexed(file: Path) -> Iterator[tuple[JSON, Place]]:
     Raises:
         RecordError: a whole line is no prediction, or the file is a link or something else that is no file.
     """
-    if not is_own(file):
+    source = stored(file)
+    if source is None:
         return
     begin = 0
-    with file.open("rb") as stream:  # bytes: a cut may go through a character
+    with opened(source) as stream:  # bytes: a cut may go through a character
         for number, line in enumerate(iter(partial(stream.readline, MAX_BYTES), b""), start=1):
             if len(line) == MAX_BYTES:
                 raise RecordError(f"{file}, line {number}, is larger than {MAX_BYTES:,} bytes; delete that line")
             if line.endswith(b"\n"):
-                yield parsed(line, file, number), Place(file, begin, len(line))
+                yield parsed(line, source, number), Place(source, begin, len(line))
             begin += len(line)
 
 
@@ -121,18 +126,59 @@ def is_own(file: Path) -> bool:
 
 
 def sha256_of(file: Path) -> str:
-    """The sha256 of a file that is there. Raises `RecordError` if it cannot be read."""
+    """The sha256 of predictions that are there, of their lines and not of what they are packed in.
+
+    Raises:
+        RecordError: they cannot be read.
+    """
+    source = stored(file) or file
+    digest = hashlib.sha256()
     try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise RecordError(f"cannot read {file} ({error.strerror})") from error
+        with opened(source) as stream:
+            while piece := stream.read(1 << 20):
+                digest.update(piece)
+    except (OSError, EOFError, zlib.error) as error:
+        raise RecordError(f"cannot read {source} ({getattr(error, 'strerror', None) or error})") from error
+    return digest.hexdigest()
+
+
+def packed(file: Path) -> Path:
+    """Where the predictions lie that a file would hold, in a run that is kept for reading."""
+    return file.with_name(f"{file.name}.gz")
+
+
+def stored(file: Path) -> Path | None:
+    """The file, or the packed one in its place; None if there is neither. Raises `RecordError` as `is_own` does."""
+    return next((one for one in (file, packed(file)) if is_own(one)), None)
+
+
+@contextmanager
+def opened(source: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a predictions file, unpacked if need be. Raises `RecordError` for a damaged archive."""
+    if source.suffix != ".gz":
+        with source.open("rb") as stream:
+            yield stream
+        return
+    try:
+        with gzip.open(source, "rb") as stream:
+            yield stream  # type: ignore[misc]
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise RecordError(f"{source} is no whole gzip file ({error}); restore it") from error
+
+
+def pack(file: Path) -> None:
+    """Put a packed file in the place of a predictions file; the same rows give the same bytes."""
+    with cure(file), replacing(packed(file)) as out, gzip.GzipFile("", "wb", 9, out, mtime=0) as archive:
+        archive.write(file.read_bytes())
+    file.unlink()
 
 
 def rewrite(file: Path, places: Sequence[Place]) -> None:
     """Replace a predictions file, atomically, by these lines of itself and of others."""
-    with ExitStack() as opened, cure(file), replacing(file) as new:
-        old = {source: opened.enter_context(source.open("rb")) for source in {place.file for place in places}}
+    if any(place.file.suffix == ".gz" for place in places):
+        raise RecordError(f"{packed(file)} is kept for reading; gunzip it before the run goes on")
+    with ExitStack() as files, cure(file), replacing(file) as new:
+        old = {source: files.enter_context(source.open("rb")) for source in {place.file for place in places}}
         for place in places:
             old[place.file].seek(place.begin)
             new.write(old[place.file].read(place.length))

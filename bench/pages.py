@@ -1,0 +1,318 @@
+"""Put measured numbers into README and docs, from the records in `results/measured`; no number there is typed by hand.
+
+    python bench/pages.py [--check]
+
+Rewritten are the tables of measured values, the demo's table in README, and every number in prose that carries a mark:
+
+    .433<!-- floor random epic_alignment span_f1 last_sentence -->      a trivial model of a run
+    .162<!-- run minilm-seen epic_retrieval_seen acc -->                a run, or the mean over the seeds of a training
+    .229<!-- paper epic_retrieval_seen acc BERT -->                     a published number, as `results/reference` has it
+    5.4<!-- bench loglikelihood 5_choices.ratio -->                     a benchmark, blanks of a name as underscores
+    .345<!-- file tests/golden/tasks/epic_analysis.json -->             a number of a file, not rewritten but looked for
+
+A claim about two of them is `<!-- holds: run A TASK METRIC > run B TASK METRIC -->`: the intervals (of numbers without one,
+the numbers) lie apart in this order. `--check` rewrites nothing and lists what would change, claims that do not hold, and
+decimals in the prose of the checked pages that carry no mark. Exit code 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from figeval.pipeline.training.train import stored_record
+from figeval.records.folder import read_record
+from figeval.records.reference import published
+from figeval.records.schema import ScoreRecord, TaskRecord
+from figeval.records.sweep import SEEDS, run_or_mean
+
+ROOT = Path(__file__).resolve().parent.parent
+MEASURED = ROOT / "results" / "measured"
+PAGES = ("README.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md")
+MARKED = ("README.md", "docs/epic.md", "docs/finetuned.md")  # pages whose decimals in prose must all carry a mark
+
+NUMBER = r"(?<![\w.,])(?:\d[\d,]*)?\.?\d+(?:e-?\d+)?(?: %)?"
+MARK = re.compile(rf"(?P<number>{NUMBER})<!-- (?P<kind>run|floor|paper|bench|file) (?P<about>[^>]+?) -->")
+CLAIM = re.compile(r"<!-- holds: (?P<more>[^>]+?) > (?P<less>[^>]+?) -->")
+DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?![\w.]*[a-z(])(?!<!--)|\b\d+ %(?!<!--)")
+# What looks like a measured number and is none: places in papers, versions, licences, the level of all intervals.
+ELSE = re.compile(
+    r"`[^`]*`|\[[^\]]*\]\([^)]*\)|<!--.*?-->|\b(?:sections?|Tables?|Python|lm-eval|licence|GPT-|SQuAD) ?\d[\d.]*"
+    r"|\b\d\.\d+ (?:on|and)\b|95 %"
+)
+
+
+class Value(NamedTuple):
+    """A number and its interval, which is the number itself where there is none."""
+
+    value: float
+    low: float
+    high: float
+
+
+# ---- what was measured ----------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def tasks_of(run: str) -> dict[str, TaskRecord]:
+    """The tasks of a stored run, or those that a trained model was run on: the means of its seeds, or its runs."""
+    folder = MEASURED / run
+    if (folder / "run.json").is_file():
+        return {task.task: task for task in read_record(folder / "run.json").tasks}
+    places = [folder] if (folder / SEEDS).is_file() else sorted(folder.rglob("run.json"))
+    return {task.task: task for place in places for task in run_or_mean(place).tasks}
+
+
+def score_of(run: str, task: str, metric: str, baseline: str | None = None) -> ScoreRecord | None:
+    """One score, of the model or of a trivial one; None where there is none."""
+    record = tasks_of(run).get(task)
+    if record is None:
+        return None
+    trivial = (one.scores for one in record.baselines if one.baseline == baseline)
+    scores = record.scores if baseline is None else next(trivial, [])
+    return next((score for score in scores if score.metric == metric), None)
+
+
+def short(number: float | None) -> str:
+    """Three digits, as in the tables."""
+    return f"{number or 0:.3f}".replace("0.", ".", 1)
+
+
+def shown(score: ScoreRecord | None) -> str:
+    """A score with its interval; a mean over seeds with their standard deviation between."""
+    if score is None or score.value is None:
+        return "–"
+    spread = "" if score.sd is None else f" ± {short(score.sd)}"
+    interval = "" if score.low is None else f" [{short(score.low)}, {short(score.high)}]"
+    return f"{short(score.value)}{spread}{interval}"
+
+
+def floors(task: TaskRecord | None, metric: str) -> str:
+    """The trivial models of a task, by name and number."""
+    found = [(one.baseline, s) for one in (task.baselines if task else ()) for s in one.scores if s.metric == metric]
+    return ", ".join(f"{name} {shown(score).partition(' ')[0]}" for name, score in found) or "–"
+
+
+def benched(name: str) -> dict[str, Any] | None:
+    """The record of a benchmark; None where it was not stored."""
+    file = MEASURED / "bench" / f"{name}.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------------
+
+
+def epic_row(task: str, cells: list[str]) -> list[str]:
+    """task | metric | trivial | random | tfidf | glove | minilm | paper."""
+    metric, paper = cells[0], cells[-1]
+    ending = next((ending for ending in ("-published", "-authors") if task.endswith(ending.replace("-", "_"))), "")
+    runs = [f"{model}{ending}" for model in ("random", "tfidf", "glove", "minilm")]
+    trivial = next((tasks_of(run)[task] for run in runs if task in tasks_of(run)), None)
+    return [metric, floors(trivial, metric), *(shown(score_of(run, task, metric)) for run in runs), paper]
+
+
+def tuned_row(task: str, cells: list[str]) -> list[str]:
+    """task | metric | trivial | MiniLM as it is | run | fine-tuned | paper."""
+    metric, _, _, run, _, paper = cells
+    record = tasks_of(f"minilm-{run}").get(task)
+    before, after = score_of("minilm", task, metric), score_of(f"minilm-{run}", task, metric)
+    return [metric, floors(record, metric), shown(before), run, shown(after), paper]
+
+
+def cost_row(name: str, cells: list[str]) -> list[str]:
+    """training | learnt from | epochs × batch | steps | best step, on dev | wall time | tokens | memory."""
+    folder = MEASURED / f"minilm-{name}"
+    if not folder.is_dir():
+        return cells
+    record = stored_record(folder)
+    config, best = record["config"], record["best"]
+    first, value = next(iter(next(one for one in record["evaluations"] if one["step"] == best)["scores"].items()))
+    return [
+        f"{record['train']['n']:,}",
+        f"{config['epochs']:g} × {config['batch_size']}",
+        f"{record['steps']:,}",
+        f"{best:,}, {first} {short(value)}",
+        f"{record['seconds'] / 60:.0f} min",
+        f"{record['tokens'] / 1e6:.1f} M",
+        f"{record['peak_memory_mb'] / 1000:.1f} GB",
+    ]
+
+
+def packed_row(name: str, cells: list[str]) -> list[str]:
+    """workload | lm-eval | figeval | times as fast | what the arithmetic allows | largest difference."""
+    record = benched("loglikelihood")
+    workload = name.rpartition(", ")[0]
+    found = record["figures"].get(workload) if record else None
+    if found is None:
+        return ["–"] * len(cells)
+    theirs, ours = found["lm_eval"], found["figeval"]
+    sides = [f"{side['tokens']:,} tokens, {side['seconds']:.1f} s" for side in (theirs, ours)]
+    return [*sides, f"**{found['ratio']:.1f} ×**", f"{found['bound']:.1f} ×", f"{found['apart']:.1e}"]
+
+
+def training_row(name: str, cells: list[str]) -> list[str]:
+    """loop | examples per second | per CPU second."""
+    record = benched("train")
+    side = "ours" if name.startswith("`figeval") else "theirs"
+    if record is None:
+        return ["–"] * len(cells)
+    return [f"{record['figures'][f'{side}_per_{clock}_second']:.2f}" for clock in ("wall", "cpu")]
+
+
+Row = Callable[[str, list[str]], list[str]]
+TABLES: dict[str, dict[str, Row]] = {  # page → how the first line of a table begins → what makes its rows
+    "docs/epic.md": {"| task | metric | trivial | random |": epic_row},
+    "docs/finetuned.md": {
+        "| task | metric | trivial | MiniLM as it is |": tuned_row,
+        "| training | learnt from |": cost_row,
+        "| | examples per second | per CPU second |": training_row,
+    },
+    "docs/llm.md": {"| | lm-eval `hf` | figeval |": packed_row},
+}
+
+
+def with_tables(page: str, text: str) -> str:
+    """The page with the cells of its measured tables anew. A row without a first cell goes on with the one above."""
+    make: Row | None = None
+    first, lines = "", []
+    for line in text.split("\n"):
+        heading = next((row for begins, row in TABLES.get(page, {}).items() if line.startswith(begins)), None)
+        make = heading or (make if line.startswith("|") else None)
+        if make is None or heading is not None or line.startswith("|--"):
+            lines.append(line)
+            continue
+        name, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+        first = name or first
+        lines.append("| " + " | ".join([name, *make(first, cells)]) + " |")
+    return "\n".join(lines)
+
+
+DEMO = re.compile(r"(?<=ends in this table:\n\n```\n).*?(?=```)", re.DOTALL)
+
+
+def with_demo(text: str) -> str:
+    """README with the table that the stored run of `make demo` prints; as it is where none is stored."""
+    file = MEASURED / "demo" / "run.json"
+    if not file.is_file():
+        return text
+    from rich.console import Console
+
+    from figeval.report.table import show
+
+    out = io.StringIO()
+    show(read_record(file), Console(file=out, width=180))
+    printed = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    return DEMO.sub(lambda _: printed, text)
+
+
+# ---- prose ----------------------------------------------------------------------------------------------------------
+
+
+def value_of(kind: str, about: str) -> Value | None:
+    """What a mark is about; None where no record has it."""
+    words = about.split()
+    if kind == "paper":
+        known = [one.value for one in published(words[0]) if one.metric == words[1] and one.model == " ".join(words[2:])]
+        return Value(known[0], known[0], known[0]) if known else None
+    if kind == "bench":
+        found: Any = (benched(words[0]) or {}).get("figures", {})
+        for key in words[1].split("."):
+            found = {name.replace(" ", "_"): inner for name, inner in found.items()}.get(key, {})
+        return Value(found, found, found) if isinstance(found, int | float) else None
+    score = score_of(*words)
+    if score is None or score.value is None:
+        return None
+    low, high = (score.value if end is None else end for end in (score.low, score.high))
+    return Value(score.value, low, high)
+
+
+def printed_like(number: str, value: float) -> str:
+    """The value with as many digits as the number in the text has, as a share or in percent."""
+    percent = number.endswith(" %")
+    digits = len(number.removesuffix(" %").partition(".")[2])
+    if "e" in number:
+        return f"{value:.1e}"
+    text = f"{value * 100 if percent else value:,.{digits}f}"
+    return (text.removeprefix("0") if number.startswith(".") else text) + (" %" if percent else "")
+
+
+def with_marks(text: str) -> str:
+    """The page with every marked number anew; one that no record has stays, and `--check` finds it."""
+
+    def anew(match: re.Match[str]) -> str:
+        number, kind, about = match["number"], match["kind"], match["about"]
+        if kind == "file":
+            return match[0]
+        value = value_of(kind, about)
+        return match[0] if value is None else f"{printed_like(number, value.value)}<!-- {kind} {about} -->"
+
+    return MARK.sub(anew, text)
+
+
+def prose(text: str) -> Iterator[tuple[int, str]]:
+    """(line number, line) outside of code blocks and tables."""
+    code = False
+    for number, line in enumerate(text.split("\n"), start=1):
+        code ^= line.startswith("```")
+        if not code and not line.startswith(("```", "|")):
+            yield number, line
+
+
+def problems(page: str, text: str) -> Iterator[str]:
+    """Numbers in prose without a mark, marks without a record, numbers that their file lacks, claims that fail."""
+    for match in MARK.finditer(text):
+        if match["kind"] == "file":
+            if not stands_in(match["number"], ROOT / match["about"]):
+                yield f"{page}: {match['number']} is not in {match['about']}"
+        elif value_of(match["kind"], match["about"]) is None:
+            yield f"{page}: no record of {match['kind']} {match['about']}"
+    for claim in CLAIM.finditer(text):
+        more, less = (value_of(*side.split(maxsplit=1)) for side in (claim["more"], claim["less"]))
+        if more is None or less is None or more.low <= less.high:
+            yield f"{page}: does not hold: {claim['more']} > {claim['less']} ({more}, {less})"
+    if page in MARKED:
+        for number, line in prose(text):
+            for found in DECIMAL.findall(ELSE.sub("", MARK.sub("", line))):
+                yield f"{page}, line {number}: {found} has no mark that says where it was measured"
+
+
+def stands_in(number: str, file: Path) -> bool:
+    """Whether a file has a number that is this one at its precision."""
+    found = map(float, re.findall(r"-?\d*\.?\d+", file.read_text(encoding="utf-8")))
+    return any(printed_like(number, one) == number for one in found)
+
+
+def rewritten(page: str, text: str) -> str:
+    """The page as the records want it."""
+    return with_marks(with_tables(page, with_demo(text) if page == "README.md" else text))
+
+
+def main() -> int:
+    """Rewrite the pages, or list what is wrong with them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="rewrite nothing, list what is wrong")
+    check, wrong = parser.parse_args().check, []
+    for page in PAGES:
+        file = ROOT / page
+        text = file.read_text(encoding="utf-8")
+        anew = rewritten(page, text)
+        wrong += problems(page, anew)
+        if check:
+            changed = [f"{page}: {b.strip()[:160]}" for a, b in zip(text.split("\n"), anew.split("\n")) if a != b]
+            wrong += [f"{line} (not what was measured)" for line in changed]
+        elif anew != text:
+            file.write_text(anew, encoding="utf-8")
+            print(f"rewritten: {page}")
+    print("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

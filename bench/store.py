@@ -1,0 +1,30 @@
+"""The record of a benchmark: its figures, the machine and the versions, as JSON in `results/measured/bench`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent.parent / "results" / "measured" / "bench"
+
+
+def store(name: str, figures: dict[str, Any], folder: Path = FOLDER) -> Path:
+    """Write `<folder>/<name>.json`: `figures`, the command, hardware, versions, and how busy the machine was."""
+    from figeval.records import provenance
+
+    record = {
+        "name": name,
+        "command": ["python", *[Path(sys.argv[0]).name, *sys.argv[1:]]],
+        "measured": provenance.now(),
+        "load_average": [round(one, 2) for one in os.getloadavg()],
+        "hardware": provenance.hardware(),
+        "versions": provenance.versions(),
+        "figures": figures,
+    }
+    file = folder / f"{name}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return file
