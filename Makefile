@@ -15,7 +15,7 @@ ifneq ($(wildcard ../shared/data),)
 export FIGEVAL_DATA_MIRROR ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test lint types unit fuzz bench lm-eval-range schema clean
+.PHONY: help demo test lint types unit fuzz bench measured pages lm-eval-range schema clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -55,6 +55,14 @@ bench: $(VENV)/.dev  ## speed and memory beside the peers
 	$(BIN)/python bench/extractor.py
 	$(BIN)/python bench/motif.py
 	$(BIN)/python bench/train.py
+
+# MODELS names a folder of trained models (seen, unseen, spans, joint, nli), which are then scored anew, too.
+measured: $(VENV)/.dev  ## hours: run again what the documentation quotes, then put the numbers into its pages
+	$(BIN)/python bench/measure.py $(if $(MODELS),--models $(MODELS))
+	$(BIN)/python bench/pages.py
+
+pages: $(VENV)/.dev  ## put the measured numbers into README and docs
+	$(BIN)/python bench/pages.py
 
 # The first is the lower bound of pyproject.toml, the second the newest that it allows.
 LM_EVAL := 'lm-eval==0.4.10' 'lm-eval<0.5'

@@ -136,7 +136,7 @@ def _refuse_without_predictions(
 ) -> None:
     common = a.keys() & b.keys()
     for tasks, folder in ((a, folder_a), (b, folder_b)):
-        if common and not any(folder.predictions_file(tasks[name].task).is_file() for name in common):
+        if common and not any(folder.has_predictions(tasks[name].task) for name in common):
             raise RecordError(
                 f"{folder.path} has no predictions (predictions/*.jsonl beside run.json), and runs are compared "
                 "example by example; make the run again, or copy its predictions there"

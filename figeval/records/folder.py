@@ -55,6 +55,10 @@ class RunFolder:
             raise RecordError(f"{self.path}: {one_line(task, 80)!r} is no name of a task")
         return own_folder(self.path / "predictions") / f"{task}.jsonl"
 
+    def has_predictions(self, task: str) -> bool:
+        """Whether predictions of a task are there, packed or not. Raises `RecordError` as `predictions_file` does."""
+        return stored(self.predictions_file(task)) is not None
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Make the folder and keep it for this process alone.
@@ -146,7 +150,7 @@ class RunFolder:
             RecordError: the predictions have been changed since.
         """
         file = self.predictions_file(task.task)
-        if task.predictions_sha256 is None or stored(file) is None:
+        if task.predictions_sha256 is None or not self.has_predictions(task.task):
             return
         found = sha256_of(file)
         if found != task.predictions_sha256:

@@ -1,0 +1,159 @@
+"""Measure again what README and docs quote: runs into `results/measured`, with their predictions.
+
+    python bench/measure.py [NAME ...] [--models DIR] [--dry_run]
+
+Without NAME, every run that needs no training: the trivial and small models on all tasks, in the published and the
+authors' setting, and the run of `make demo`. With `--models DIR`, also the trained models below DIR (`seen`, `unseen`,
+`spans`, `joint`, `nli`; those that are there), on the tasks that they were evaluated on: scored anew by the same
+`figeval train` command, which finds the training complete. Then `python bench/pages.py` puts the numbers into pages.
+
+A run is made in `results/runs/measured/NAME`, where it goes on after an interruption. What is kept of it are the record
+and the rows without scores of options, texts and replies (`KEPT`), packed; `compare` and `show --by` need no more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from figeval.records.folder import RunFolder, read_record
+from figeval.records.predictions import pack
+from figeval.types import JSON
+
+ROOT = Path(__file__).resolve().parent.parent
+MEASURED = ROOT / "results" / "measured"
+SCRATCH = Path("results") / "runs" / "measured"
+MOST_BYTES = 10_000_000  # of results/measured in all
+KEPT = ("id", "status", "pred", "gold", "tied", "truncated", "metrics", "cluster", "group", "meta")
+LONGEST_META = 80  # characters: more would be a text of the benchmark
+
+SETTINGS = {
+    "": ("--tasks", "epic,epic_generation,impli"),
+    "-published": ("--tasks", "epic_alignment", "--protocol", "published"),
+    "-authors": ("--tasks", "epic_generation", "--split", "authors"),
+}
+RUNS: dict[str, tuple[str, ...]] = {
+    f"{model}{ending}": (*arguments, "--model", model)
+    for model in ("random", "tfidf", "glove", "minilm")
+    for ending, arguments in SETTINGS.items()
+} | {"demo": ("--tasks", "epic_mcq,impli", "--model", "minilm", "--limit", "200")}
+
+SEEN = "epic_retrieval_seen,epic_motif,epic_motif_direct"
+FAST = ("--lr", "1e-4", "--epochs")
+TRAINED: dict[str, tuple[str, ...]] = {  # by the name below --models; docs/finetuned.md has the same commands
+    "seen": ("epic_retrieval_seen", "minilm", "--batch_size", "64", *FAST, "5", "--evaluate", SEEN, "--seeds", "3"),
+    "unseen": ("epic_retrieval_unseen", "minilm", "--batch_size", "64", *FAST, "5", "--seeds", "3"),
+    "spans": ("epic_alignment", "minilm", "--batch_size", "32", *FAST, "2"),
+    "joint": ("epic_joint", "{models}/seen/seed-0", "--batch_size", "32", *FAST, "2"),
+    "nli": ("nli_train", "minilm", "--batch_size", "32", *FAST, "1", "--evaluate_every", "0.25", "--evaluate", "impli"),
+}
+
+
+def figeval(arguments: Sequence[str], folder: Path, *, dry: bool) -> None:
+    """Run a command of this checkout in a folder, its progress on this terminal."""
+    print(f"$ figeval {' '.join(arguments)}", flush=True)
+    if not dry:
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        command = [sys.executable, "-m", "figeval", *arguments]
+        subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=True)
+
+
+def measure(name: str, arguments: Sequence[str], *, dry: bool) -> None:
+    """One run that needs no training."""
+    figeval(["run", *arguments, "--output_path", str(SCRATCH / name)], ROOT, dry=dry)
+    if not dry:
+        keep(ROOT / SCRATCH / name, MEASURED / name)
+
+
+def score_anew(name: str, models: Path, *, dry: bool) -> None:
+    """A trained model on its tasks; runs of an earlier time are put aside, not continued."""
+    task, model, *others = TRAINED[name]
+    begins = model.format(models=models.name)
+    folder = models / name
+    for runs in () if dry else sorted(folder.glob("**/runs")):
+        shutil.rmtree(runs.with_name("runs.before"), ignore_errors=True)
+        runs.rename(runs.with_name("runs.before"))
+    said = ["--task", task, "--model", begins, *others, "--output", f"{models.name}/{name}"]
+    figeval(["train", *said], models.parent, dry=dry)
+    if name == "nli":
+        literal = ["--tasks", "nli", "--model", f"{models.name}/nli", "--output_path", f"{models.name}/nli/runs/nli"]
+        figeval(["run", *literal], models.parent, dry=dry)
+    if not dry:
+        keep_trained(folder, MEASURED / f"minilm-{name}")
+
+
+def pipelined(models: Path, *, dry: bool) -> None:
+    """Two trained models in turn."""
+    parts = f"ranker={models.name}/seen/seed-0,spans={models.name}/spans"
+    said = ["--tasks", "epic_pipelined", "--model", "pipeline", "--model_args", parts]
+    figeval(["run", *said, "--output_path", f"{models.name}/pipelined"], models.parent, dry=dry)
+    if not dry:
+        keep(models / "pipelined", MEASURED / "minilm-pipelined")
+
+
+def keep_trained(folder: Path, target: Path) -> None:
+    """What is kept of a training, or of one for each of several seeds: records, and its runs without `runs.before`."""
+    shutil.rmtree(target, ignore_errors=True)
+    for file in (*sorted(folder.rglob("seeds.json")), *sorted(folder.rglob("training/record.json"))):
+        place = target / file.relative_to(folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, place)
+    for file in sorted(folder.rglob("runs/*/run.json")):
+        keep(file.parent, target / file.parent.relative_to(folder))
+
+
+def keep(run: Path, target: Path) -> None:
+    """What is kept of a run. Raises `SystemExit` if it is not complete."""
+    record = read_record(run / "run.json")
+    if record.status != "complete":
+        sys.exit(f"{run} is {record.status}; look at it, then give the same command again")
+    shutil.rmtree(target, ignore_errors=True)
+    source, kept = RunFolder(run), RunFolder(target)
+    (target / "predictions").mkdir(parents=True)
+    for task in record.tasks:
+        kept.replace(task.task, map(slim, source.rows(task.task)))
+        kept.seal(task)
+        pack(kept.predictions_file(task.task))
+    kept.write(record)
+
+
+def slim(row: JSON) -> JSON:
+    """A row without scores and without what somebody wrote. Raises `SystemExit` where meta holds texts."""
+    for name, value in row["meta"].items():
+        if len(value) > LONGEST_META:
+            sys.exit(f"{row['id']}: meta column {name!r} has {len(value)} characters; a text is not to be published")
+    if isinstance(row["pred"], str) and len(row["pred"]) > LONGEST_META:
+        row = {**row, "pred": None}  # a written text
+    return {name: row[name] for name in KEPT}
+
+
+def main() -> int:
+    """Measure, and say how much there is."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*RUNS, *TRAINED, 'pipelined'))}")
+    parser.add_argument("--models", type=Path, help="folder with trained models")
+    parser.add_argument("--dry_run", action="store_true", help="only say what would be run")
+    asked = parser.parse_args()
+    if unknown := [name for name in asked.names if name not in {*RUNS, *TRAINED, "pipelined"}]:
+        parser.error(f"unknown: {', '.join(unknown)}")
+    models, dry = asked.models and asked.models.resolve(), asked.dry_run
+    for name, arguments in RUNS.items():
+        if not asked.names or name in asked.names:
+            measure(name, arguments, dry=dry)
+    for name in TRAINED if models else ():
+        if (not asked.names or name in asked.names) and (models / name).is_dir():
+            score_anew(name, models, dry=dry)
+    if models and (not asked.names or "pipelined" in asked.names) and (models / "spans").is_dir():
+        pipelined(models, dry=dry)
+    size = sum(file.stat().st_size for file in MEASURED.rglob("*") if file.is_file())
+    print(f"{MEASURED}: {size / 1e6:.1f} MB, at most {MOST_BYTES / 1e6:.0f}")
+    return 0 if size <= MOST_BYTES else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

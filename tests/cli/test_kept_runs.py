@@ -1,0 +1,88 @@
+"""What is kept of measured runs: enough to compare and to break down, no texts, little room."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import measure
+from figeval.errors import RecordError
+from figeval.pipeline.compare import compare_runs
+from figeval.records.folder import RunFolder, read_run
+from tests.cli.conftest import Cli
+from tests.runs import finished
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """Two runs on mini, as `results/measured` keeps them."""
+    for model in ("overlap", "random"):
+        run = finished(tmp_path / "runs" / model, "mini_pairs", "mini_alignment", model=model)
+        measure.keep(run, tmp_path / "kept" / model)
+    return tmp_path / "kept"
+
+
+def test_rows_are_packed_without_scores_and_texts(kept: Path) -> None:
+    folder = kept / "overlap" / "predictions"
+    assert sorted(file.name for file in folder.iterdir()) == ["mini_alignment.jsonl.gz", "mini_pairs.jsonl.gz"]
+    with gzip.open(folder / "mini_pairs.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    assert len(rows) == 60
+    assert {key for row in rows for key in row} == set(measure.KEPT)
+
+
+def test_the_same_rows_give_the_same_bytes(kept: Path, tmp_path: Path) -> None:
+    measure.keep(tmp_path / "runs" / "overlap", tmp_path / "again")
+    for file in sorted((kept / "overlap" / "predictions").iterdir()):
+        assert (tmp_path / "again" / "predictions" / file.name).read_bytes() == file.read_bytes()
+
+
+def test_they_are_compared_and_broken_down_as_the_runs_themselves(kept: Path, tmp_path: Path, cli: Cli) -> None:
+    for command, *names in (
+        ["compare", "overlap", "random"],
+        ["show", "overlap", "--by", "idiom"],
+        ["export", "random", "--to", "csv"],
+    ):
+        said = []
+        for place in (tmp_path / "runs", kept):
+            done = cli(command, *(str(place / name) if name in ("overlap", "random") else name for name in names))
+            assert done.code == 0, done.err
+            said.append(done.out.replace(str(place), "PLACE"))
+        assert said[0] == said[1]
+
+
+def test_changed_or_torn_predictions_are_refused(kept: Path) -> None:
+    file = kept / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
+    whole = file.read_bytes()
+    rows = gzip.decompress(whole)
+    file.write_bytes(gzip.compress(rows.replace(b'"acc":0.0', b'"acc":1.0')))
+    with pytest.raises(RecordError, match="has been changed since mini_pairs was scored"):
+        read_run(kept / "overlap")
+    for broken in (whole[:-20], b"no gzip", whole[:40] + b"\0" * 40 + whole[80:]):
+        file.write_bytes(broken)
+        with pytest.raises(RecordError, match=r"mini_pairs\.jsonl\.gz") as caught:
+            list(RunFolder(kept / "overlap").rows("mini_pairs"))
+        assert "\n" not in str(caught.value)
+
+
+def test_a_text_in_meta_is_not_kept(tmp_path: Path) -> None:
+    row = dict.fromkeys(measure.KEPT) | {"id": "1", "pred": 0, "meta": {"premise": "a whole sentence " * 9}}
+    with pytest.raises(SystemExit, match="meta column 'premise' has 153 characters"):
+        measure.slim(row)
+    assert measure.slim({**row, "meta": {}, "pred": "once upon a time " * 9})["pred"] is None
+
+
+def test_what_is_kept_takes_little_room_and_holds_what_the_pages_need() -> None:
+    files = [file for file in measure.MEASURED.rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) <= measure.MOST_BYTES
+    assert {file.suffix for file in files} <= {".json", ".md", ".gz"}
+    for run in (*measure.RUNS, "minilm-pipelined"):
+        if run != "demo":
+            assert (measure.MEASURED / run / "run.json").is_file(), run
+
+
+def test_compare_needs_predictions_packed_or_not(kept: Path) -> None:
+    assert compare_runs(kept / "overlap", kept / "random", "acc").tasks

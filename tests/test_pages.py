@@ -1,0 +1,58 @@
+"""README and docs say what the records say: tables, numbers in prose and claims about them, and the check can fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import pages
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.parametrize("page", pages.PAGES)
+def test_the_page_has_the_numbers_that_were_measured(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert pages.rewritten(page, text) == text, "run `python bench/pages.py`"
+    assert list(pages.problems(page, text)) == []
+
+
+RUN = "run minilm epic_retrieval_seen acc"
+LESS = "run random epic_retrieval_seen acc"
+
+
+def test_a_number_that_was_not_measured_is_replaced() -> None:
+    value = pages.value_of(*RUN.split(maxsplit=1))
+    assert value is not None
+    right = f"{value.value:.3f}".removeprefix("0")
+    assert pages.with_marks(f"it gets .999<!-- {RUN} --> there") == f"it gets {right}<!-- {RUN} --> there"
+    percent = pages.with_marks(f"99.9 %<!-- {RUN} -->")
+    assert percent == f"{value.value:.1%}<!-- {RUN} -->".replace("%", " %")
+
+
+def test_a_number_without_a_mark_is_found_and_what_only_looks_like_one_is_not() -> None:
+    fine = "Section 5.2, Python 3.11, lm-eval 0.4.13, `--lr 0.1`, 95 % intervals, 250 proverbs.\n| .123 | table |"
+    assert list(pages.problems("docs/epic.md", fine)) == []
+    for wrong in ("it gets .123 there", "by 43 % more", "2.26 times the speed"):
+        (found,) = pages.problems("docs/epic.md", f"{fine}\n{wrong}")
+        assert "docs/epic.md, line 3" in found
+
+
+def test_a_claim_holds_where_intervals_are_apart_and_not_the_other_way() -> None:
+    assert list(pages.problems("docs/llm.md", f"<!-- holds: {RUN} > {LESS} -->")) == []
+    for wrong in (f"{LESS} > {RUN}", f"{RUN} > {RUN}", f"{RUN} > run nobody epic_retrieval_seen acc"):
+        (found,) = pages.problems("docs/llm.md", f"<!-- holds: {wrong} -->")
+        assert "does not hold" in found
+
+
+def test_marks_that_lead_nowhere_are_found() -> None:
+    unknown = ["run nobody epic_mcq acc", "floor minilm epic_mcq acc nobody", "paper epic_mcq acc Nobody", "bench no x"]
+    for mark in (*unknown, "file results/measured/analysis/epic.json"):
+        assert len(list(pages.problems("docs/epic.md", f"it gets .98765<!-- {mark} -->"))) == 1, mark
+
+
+def test_a_wrong_cell_of_a_table_is_replaced() -> None:
+    text = (ROOT / "docs" / "epic.md").read_text(encoding="utf-8")
+    row = next(line for line in text.split("\n") if line.startswith("| epic_mcq | acc |"))
+    assert pages.with_tables("docs/epic.md", text.replace(row, row.replace(" [", " [9"))) == text
