@@ -58,11 +58,11 @@ bench: $(VENV)/.dev  ## speed and memory beside the peers
 
 # MODELS names a folder of trained models (seen, unseen, spans, joint, nli), which are then scored anew, too.
 measured: $(VENV)/.dev  ## hours: run again what the documentation quotes, then put the numbers into its pages
-	$(BIN)/python bench/measure.py $(if $(MODELS),--models $(MODELS))
-	$(BIN)/python bench/pages.py
+	$(BIN)/python -m bench.measure $(if $(MODELS),--models $(MODELS))
+	$(BIN)/python -m bench.pages
 
 pages: $(VENV)/.dev  ## put the measured numbers into README and docs
-	$(BIN)/python bench/pages.py
+	$(BIN)/python -m bench.pages
 
 # The first is the lower bound of pyproject.toml, the second the newest that it allows.
 LM_EVAL := 'lm-eval==0.4.10' 'lm-eval<0.5'

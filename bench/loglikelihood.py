@@ -12,18 +12,15 @@ each with the arithmetic of the layers, of attention and, where it is computed, 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import copy
-import ctypes
-import gc
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from peak import Memory
 from store import store
 
 TEMPLATE = "epic/proverb.en.jinja"
@@ -122,40 +119,6 @@ def model_of_gpt2s_shape() -> Any:
 
 
 # ---- the two ---------------------------------------------------------------------------------------------------------
-
-
-def give_back_memory() -> None:
-    """What one side has freed must not be there for the other to take unseen."""
-    gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # glibc's
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-class Memory:
-    """The highest resident memory of the process while a block runs, in MiB above where it began."""
-
-    def __enter__(self) -> Memory:
-        import psutil
-
-        give_back_memory()
-        self._process = psutil.Process()
-        self._begin = self.peak = self._process.memory_info().rss
-        self._stop = threading.Event()
-        self._watch = threading.Thread(target=self._poll)
-        self._watch.start()
-        return self
-
-    def _poll(self) -> None:
-        while not self._stop.wait(0.01):
-            self.peak = max(self.peak, self._process.memory_info().rss)
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._watch.join()
-
-    @property
-    def grown(self) -> float:
-        return (self.peak - self._begin) / 2**20
 
 
 def timed(ask: Callable[[list[Any]], Any], instances: list[Any]) -> tuple[float, float, list[tuple[float, bool]]]:

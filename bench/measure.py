@@ -1,11 +1,11 @@
 """Measure again what README and docs quote: runs into `results/measured`, with their predictions.
 
-    python bench/measure.py [NAME ...] [--models DIR] [--dry_run]
+    python -m bench.measure [NAME ...] [--models DIR] [--dry_run]
 
 Without NAME, every run that needs no training: the trivial and small models on all tasks, in the published and the
 authors' setting, and the run of `make demo`. With `--models DIR`, also the trained models below DIR (`seen`, `unseen`,
 `spans`, `joint`, `nli`; those that are there), on the tasks that they were evaluated on: scored anew by the same
-`figeval train` command, which finds the training complete. Then `python bench/pages.py` puts the numbers into pages.
+`figeval train` command, which finds the training complete. Then `python -m bench.pages` puts the numbers into pages.
 
 A run is made in `results/runs/measured/NAME`, where it goes on after an interruption. What is kept of it are the record
 and the rows without scores of options, texts and replies (`KEPT`), packed; `compare` and `show --by` need no more.

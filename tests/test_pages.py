@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 @pytest.mark.parametrize("page", pages.PAGES)
 def test_the_page_has_the_numbers_that_were_measured(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    assert pages.rewritten(page, text) == text, "run `python bench/pages.py`"
+    assert pages.rewritten(page, text) == text, "run `python -m bench.pages`"
     assert list(pages.problems(page, text)) == []
 
 

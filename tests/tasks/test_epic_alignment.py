@@ -178,9 +178,9 @@ def test_a_run_prints_the_three_floors_and_takes_the_published_task_in_its_place
     record_, _ = run(config, harness, Deaf())
     (task,) = record_.tasks
     assert [score.metric for score in task.scores] == [
+        "span_f1",
         "span_precision",
         "span_recall",
-        "span_f1",
         "squad_f1",
         "exact_match",
     ]
