@@ -78,7 +78,7 @@ def test_a_text_in_meta_is_not_kept(tmp_path: Path) -> None:
 def test_what_is_kept_takes_little_room_and_holds_what_the_pages_need() -> None:
     files = [file for file in measure.MEASURED.rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) <= measure.MOST_BYTES
-    assert {file.suffix for file in files} <= {".json", ".md", ".gz"}
+    assert {file.suffix for file in files} <= {".json", ".jsonl", ".md", ".gz"}
     for run in (*measure.RUNS, "minilm-pipelined"):
         if run != "demo":
             assert (measure.MEASURED / run / "run.json").is_file(), run
