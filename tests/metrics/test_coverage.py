@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import importlib
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,6 +49,7 @@ def clustered(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@cache
 def results(study: str, rule: str = "figeval") -> list[dict[str, Any]]:
     with (BENCH / "coverage.csv").open(encoding="utf-8", newline="") as file:
         return [row for row in csv.DictReader(file) if (row["study"], row["rule"]) == (study, rule)]

@@ -1,8 +1,11 @@
-"""The code on docs/statistics.md runs and computes what the page says."""
+"""The code on docs/statistics.md runs and computes what the page says, and its figures are those of the simulation."""
 
 from __future__ import annotations
 
+import csv
 import re
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 from figeval.metrics.statistic import mean_of
 from figeval.metrics.tally import Tally
 from figeval.types import ChoiceExample, Prediction
+from tests.measured import table
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
 
@@ -34,3 +38,109 @@ def test_the_metrics_of_the_page_work() -> None:
     assert confidence.score().value == pytest.approx(np.corrcoef(scores.max(axis=1), right)[0, 1])
     assert confidence.score().interval == "bootstrap"
     assert (confidence.score().low or 0.0) < 0  # a correlation is not clipped to [0, 1]
+
+
+# ---- figures --------------------------------------------------------------------------------------------------------
+
+LEAST = 0.93 - 2 * (0.93 * 0.07 / 4000) ** 0.5
+
+
+@cache
+def simulated() -> list[dict[str, str]]:
+    with (PAGE.parents[1] / "bench" / "coverage.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def found(**wanted: str) -> list[dict[str, str]]:
+    """Rows of `bench/coverage.csv`."""
+    return [row for row in simulated() if all(row[key] == value for key, value in wanted.items())]
+
+
+def share(row: dict[str, str], digits: int = 2) -> str:
+    return f"{float(row['share']):.{digits}f}".removeprefix("0")
+
+
+def worst_and_mean(rows: Iterable[dict[str, str]]) -> str:
+    shares = [float(row["share"]) for row in rows]
+    return ", ".join(f"{number:.2f}".removeprefix("0") for number in (min(shares), sum(shares) / len(shares)))
+
+
+def counts(row: dict[str, str]) -> str:
+    return f"{row['clusters']} ({float(row['effective']):.0f})"
+
+
+def test_the_grid() -> None:
+    rows = list(table("statistics.md", "sizes of clusters | clusters (effective) | first edition: worst, mean"))
+    assert len(rows) == 10
+    for sizes, clusters, before, now, widths in rows:
+        new, old = (found(study="grid", sizes=sizes, rule=rule) for rule in ("figeval", "first edition"))
+        assert (clusters, before, now) == (counts(new[0]), worst_and_mean(old), worst_and_mean(new))
+        ratios = [(one["p"], float(one["width"]) / float(other["width"])) for one, other in zip(new, old, strict=True)]
+        means = [sum(ratio for at, ratio in ratios if at == p) / 3 for p in ("0.004", "0.05", "0.5")]
+        assert widths == ", ".join(f"{mean:.2f}" for mean in means)
+
+
+def test_what_the_page_says_of_the_grid() -> None:
+    text = " ".join(PAGE.read_text("utf-8").split())
+    cells = found(study="grid", rule="figeval")
+    missed = [row for row in found(study="grid", rule="first edition") if float(row["share"]) < LEAST]
+    assert f"In all {len(cells)} cells with ten or more effective clusters coverage is at least .93" in text
+    assert min(float(row["share"]) for row in cells) >= 0.93
+    assert f"the first edition is below .92 in {len(missed)} of them" in text
+    few = found(study="few", rule="figeval")
+    assert f"(.94 or more in {len(few)} cells)" in text
+    assert min(float(row["share"]) for row in few) > 0.935
+    assert min(float(row["share"]) for row in found(study="unit", rule="figeval")) > 0.935
+    rare = [found(study="harder", sizes=name, case="two-point clusters", p="0.8", rule="figeval")[0] for name in TWO]
+    assert f"coverage is {share(rare[0])} for 10 × 25 and {share(rare[1])} for 20 × 12" in text
+    alike = [row for row in found(study="harder", case="Beta", rule="figeval") if float(row["effective"]) >= 10]
+    assert min(float(row["share"]) for row in alike) > 0.91
+    (large,) = found(
+        study="harder", sizes="lognormal 200 (a)", case="sizes go with accuracies", p="0.004", rule="figeval"
+    )
+    assert f"it falls to {share(large)} (`lognormal 200 (a)`)" in text
+    silver = found(study="grid", sizes="impli_idioms_silver_lit", rule="figeval")[0]
+    assert f"has {silver['clusters']} clusters" in text
+    assert f"they are worth {float(silver['effective']):.0f}" in text
+
+
+TWO = ("10 × 25", "20 × 12")
+
+
+def test_other_rules_and_other_rows() -> None:
+    rows = list(table("statistics.md", "clusters × rows, p = .7, correlation .2"))
+    rules = ("clusters ignored", "percentile bootstrap", "first edition", "figeval")
+    for sizes, *cells in rows:
+        assert cells == [share(found(study="page", sizes=sizes, rule=rule)[0]) for rule in rules]
+    ranks = list(table("statistics.md", "reciprocal ranks at chance among 250"))
+    for sizes, *cells in ranks:
+        where = {"study": "unit", "sizes": sizes, "case": "reciprocal ranks at chance"}
+        correlation = "0.0" if sizes.endswith("rows") else "0.2"
+        shares = [share(found(**where, correlation=correlation, rule=rule)[0]) for rule in rules[2:]]
+        assert cells == shares
+    drawn = list(table("statistics.md", "macro-F1 of .7, correlation .2"))
+    for sizes, effective, cell in drawn:
+        (row,) = found(study="macro_f1", sizes=sizes)
+        assert (effective, cell) == (f"{float(row['effective']):.0f}", share(row))
+    assert (len(rows), len(ranks), len(drawn)) == (4, 6, 9)
+
+
+def test_seeds() -> None:
+    rows = list(table("statistics.md", "seeds | little of the seed: worst, mean"))
+    assert [row[0] for row in rows] == ["2", "3", "5"]
+    for seeds, *cells in rows:
+        cases = [f"{seeds} seeds, {part} of the seed" for part in ("little", "much")]
+        assert cells == [worst_and_mean(found(study="seeds", case=case, rule="figeval")) for case in cases]
+
+
+def test_false_alarms() -> None:
+    rows = list(table("statistics.md", "sizes of clusters | clusters (effective) | McNemar, clusters ignored"))
+    assert len(rows) == 8
+    rules = ("McNemar, clusters ignored", "t(G − 1)", "t, CR2", "sign flip")
+    for sizes, clusters, *cells in rows:
+        where = {"study": "paired", "sizes": sizes, "case": "lean of clusters"}
+        equal = [found(**where, p="0.0", rule=rule)[0] for rule in rules]
+        (power,) = found(**where, p="0.05", rule="sign flip")
+        assert (clusters, cells) == (counts(equal[0]), [*(share(row, 3) for row in equal), share(power)])
+    alarms = [float(row["share"]) for row in found(study="paired", p="0.0", rule="sign flip")]
+    assert max(alarms) < 0.05 + 2 * (0.05 * 0.95 / 4000) ** 0.5
