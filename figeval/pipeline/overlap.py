@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 from figeval.pipeline.plan import Plan
@@ -22,8 +23,17 @@ Scores: TypeAlias = Callable[[Iterable[JSON], Mapping[str, Any]], list[ScoreReco
 
 
 def roles_of(plan: Plan, lineage: Lineage) -> dict[str, Role]:
-    """How the model has seen the examples of a task, by their ids; those that it has not seen are not there."""
-    return {example.id: role for example in plan.examples() if (role := lineage.role(example)) is not None}
+    """How the model has seen the examples of a task, by their ids; those that it has not seen are not there.
+
+    A probe takes something from an example, which leaves its answer as well known as it was: it counts as seen if the
+    model has seen the example of the task, or what the probe made of it.
+    """
+    found: dict[str, Role] = {}
+    for example in chain(plan.examples(), plan.originals()):
+        role = strongest((lineage.role(example), found.get(example.id)))
+        if role is not None:
+            found[example.id] = role
+    return found
 
 
 def marked(row: JSON, role: Role | None) -> JSON:

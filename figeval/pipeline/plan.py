@@ -65,6 +65,11 @@ class Plan:
         """The examples to be scored."""
         return first(self.variant.examples(), self.config.limit)
 
+    def originals(self) -> Iterator[Example]:
+        """Of a probe, the examples as they stand in the task, with the same ids; else none."""
+        originals = self.variant.originals
+        return iter(()) if originals is None else first(originals(), self.config.limit)
+
     def source(self, splits: tuple[str, ...]) -> tuple[str, ...]:
         """What tells the examples of a split from those of another task: where they come from and how they are made."""
         if self.task.examples is not None:

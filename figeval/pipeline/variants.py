@@ -26,6 +26,7 @@ class Variant:
     examples: Callable[[], Iterator[Example]]
     kind: Kind = "task"
     name: str = ""
+    originals: Callable[[], Iterator[Example]] | None = None  # of a probe: the task's own examples, with the same ids
 
     @property
     def full_name(self) -> str:
@@ -42,7 +43,7 @@ def variants(task: TaskSpec, config: RunConfig, harness: Harness) -> Iterator[Va
         yield Variant(task=worded, examples=partial(harness.examples, worded), kind="prompt", name=name)
     for name, probe in PROBES.items() if config.probes and task.protocol in PROBED else ():
         changed = probe(examples, config.seed, task.name)
-        yield Variant(task=task, examples=changed, kind="probe", name=name)
+        yield Variant(task=task, examples=changed, kind="probe", name=name, originals=examples)
 
 
 INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a task: name → the task in its place

@@ -175,6 +175,18 @@ def test_training_examples_are_counted_marked_and_left_out_of_a_score_of_their_o
         assert group.scores[0].seen is None or group.scores[0].low is None
 
 
+def test_a_probe_of_an_example_that_was_seen_is_marked_too(models: Path) -> None:
+    """The model knows its answer, whatever the probe takes from the question."""
+    record = asked(models / "part", models / "probes", "mini_retrieval", probes=True)
+    task, without, shuffled = record.tasks
+    assert (without.overlap.trained, without.overlap.chosen) == (task.overlap.trained, task.overlap.chosen) == (18, 2)
+    rows = RunFolder(models / "probes").rows
+    seen = {row["id"] for row in rows(task.task) if row.get("seen")}
+    assert seen == {row["id"] for row in rows(without.task) if row.get("seen")}
+    assert seen < {row["id"] for row in rows(shuffled.task) if row.get("seen")}
+    assert {score.low for score in (*without.scores, *shuffled.scores)} == {None}
+
+
 def test_the_score_on_the_rest_is_that_of_a_run_on_the_rest(models: Path) -> None:
     """Also by metrics that depend on the other examples."""
     record = asked(models / "part", models / "motif", "mini_motif")
