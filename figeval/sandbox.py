@@ -141,6 +141,15 @@ class _Meter(NodeTransformer):
         self.generic_visit(node)
         return self._through("concatenated", nodes.List(node.nodes, lineno=node.lineno))
 
+    def _starred(self, node: Any) -> Any:
+        """`*values` of a call is a copy."""
+        self.generic_visit(node)
+        if node.dyn_args is not None:
+            node.dyn_args = self._through("counted", node.dyn_args)
+        return node
+
+    visit_Call = visit_Filter = visit_Test = _starred
+
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Getitem:
         """A slice is a copy."""
         self.generic_visit(node)
@@ -229,12 +238,26 @@ def expression(source: str, where: str) -> Expression:
     def evaluate(variables: Mapping[str, Any]) -> Any:
         with evaluating(f"{where}: {shown}"):
             value = compiled(**variables)
-            if isinstance(value, Undefined):
-                str(value)  # raises an error that says why
-            if isinstance(value, Iterator) or callable(value) or type(value).__module__.startswith("jinja2."):
-                raise TypeError(f"a {type(value).__name__} is no value; end a chain of filters with `| list`")
+            _check(value)
             if not plain:  # what the row holds was limited when it was read
                 steps.measure(value)
+                _check_inside(value)
             return value
 
     return evaluate
+
+
+def _check(value: Any) -> None:
+    """Raise an error for a missing name, and for what is no value."""
+    if isinstance(value, Undefined):
+        str(value)  # raises an error that says why
+    if isinstance(value, Iterator) or callable(value) or type(value).__module__.startswith("jinja2."):
+        raise TypeError(f"a {type(value).__name__} is no value; end a chain of filters with `| list`")
+
+
+def _check_inside(value: Any) -> None:
+    """The same for all that a list or a mapping holds: `row.o | map(attribute='x') | list` looks up many names."""
+    held = (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    for one in held:
+        _check(one)
+        _check_inside(one)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MappingView
 from functools import wraps
 from typing import Any
 
 from jinja2 import Undefined
 from jinja2.exceptions import SecurityError
+from jinja2.utils import Namespace
 
 STEPS = 1_000_000
 MAX_DEPTH = 100  # levels of lists and mappings inside each other
@@ -22,7 +23,7 @@ MAX_BITS = 4_096  # of an integer
 
 SHALLOW = {"count", "first", "last", "length", "list", "reverse"}  # filters that look at no value inside the list
 SLOW = {"striptags", "title", "tojson", "urlencode", "wordcount", "wordwrap"}  # filters that take a step per character
-WIDENING = {"batch", "center", "indent", "ljust", "rjust", "round", "slice", "tojson", "zfill"}
+WIDENING = {"batch", "center", "indent", "ljust", "rjust", "round", "slice", "zfill"}
 
 
 class _Budget(threading.local):
@@ -51,30 +52,41 @@ def characters(count: int) -> int:
     return 1 + (count >> 6)
 
 
-def measure(*values: Any) -> None:
-    """Spend a step for each value inside these, as often as it is met."""
+def measure(*values: Any) -> tuple[int, int]:
+    """Spend a step for each value inside these, as often as it is met; the steps, and the levels of nesting."""
     level: Iterable[Any] = values
-    steps = 0
-    for _ in range(MAX_DEPTH):
+    steps = levels = 0
+    while level and steps <= budget.left:
+        levels += 1
+        if levels > MAX_DEPTH:
+            raise SecurityError(f"lists are nested more than {MAX_DEPTH} levels deep")
         inner: list[Any] = []
         for value in level:
             if isinstance(value, str | bytes):
                 steps += characters(len(value))
-            elif isinstance(value, list | tuple | set | frozenset | dict):
-                steps += 1 + len(value)
+            elif isinstance(value, int | float):
+                steps += 1
+            else:
+                held = value if isinstance(value, list | tuple) else _held(value)
+                steps += 1 + len(held)
                 if steps > budget.left:
                     break
-                inner.extend(value)
-                if isinstance(value, dict):
-                    inner.extend(value.values())
-            else:
-                steps += len(value) if isinstance(value, range) else 1
-        if steps > budget.left or not inner:
-            break
+                inner.extend(held if not isinstance(value, range) else ())
         level = inner
-    else:
-        raise SecurityError(f"lists are nested more than {MAX_DEPTH} levels deep")
     budget.spend(steps)
+    return steps, levels
+
+
+def _held(value: Any) -> Collection[Any]:
+    """What a value holds that is hashed, compared or printed with all that is in it."""
+    if isinstance(value, dict):
+        return (*value, *value.values())
+    if isinstance(value, Namespace):
+        attributes: dict[str, Any] = value._Namespace__attrs
+        return attributes.values()
+    if isinstance(value, MappingView):
+        return tuple(value)  # type: ignore[arg-type]
+    return value if isinstance(value, set | frozenset | range) else ()
 
 
 def _metered(values: Iterable[Any]) -> Iterator[Any]:
@@ -167,6 +179,21 @@ def _widening(value: Any, *others: Any) -> None:
     budget.spend(characters(size * width))
 
 
+def _indenting(value: Any, indent: Any = None) -> None:
+    """Spend the blanks before each value, which are more the deeper it lies."""
+    if isinstance(indent, int | str):
+        steps, levels = measure(value)
+        width = len(indent) if isinstance(indent, str) else max(indent, 0)
+        budget.spend(characters(steps * levels * width))
+
+
+def _wrapping(s: Any, *others: Any, wrapstring: Any = None, **__: Any) -> None:
+    """Spend a separator after each character, as if every line were that short."""
+    wrapstring = others[2] if len(others) > 2 else wrapstring
+    if isinstance(wrapstring, str):
+        budget.spend(characters(len(s) * len(wrapstring)))
+
+
 BINARY: dict[str, Callable[[Any, Any], None]] = {
     "%": _formatting,
     "*": _repeating,
@@ -178,6 +205,8 @@ ESTIMATES: dict[str, Callable[..., None]] = {
     "replace": _replacing,
     "join": _joining,
     "sum": _summing,
+    "tojson": _indenting,
+    "wordwrap": _wrapping,
     **dict.fromkeys(WIDENING, _widening),
 }
 

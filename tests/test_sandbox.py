@@ -51,6 +51,10 @@ def test_what_task_files_need_is_there(source: str, expected: Any) -> None:
     [
         ("'a' * 8 * 10**8", MUCH),
         ("(0,) * 10**9", MUCH),
+        ("('a' * 9000) | wordwrap(1, wrapstring='x' * 100000)", MUCH),
+        ("('a' * 9000) | wordwrap(1, true, 'x' * 100000)", MUCH),
+        ("[[[[[1] * 9999]]]] | tojson(indent=9999)", MUCH),
+        ("cycler(*('a' * 60000000)).next()", MUCH),
         ("('a' * 99999) | replace('', 'b' * 99999)", MUCH),
         ("('a' * 99999).replace('', 'b' * 99999)", MUCH),
         ("(['a'] * 99999) | join('b' * 99999)", MUCH),
@@ -67,7 +71,7 @@ def test_what_task_files_need_is_there(source: str, expected: Any) -> None:
         ("'a' | indent(width=10**9)", "a width of more than 10,000"),
         ("row.o | batch(10**9, 'x') | list", "a width of more than 10,000"),
         ("row.o | slice(10**9) | list", "a width of more than 10,000"),
-        ("row.o | tojson(indent=10**9)", "a width of more than 10,000"),
+        ("row.o | tojson(indent=10**9)", MUCH),
         ("2.5 | round(10**9)", "a width of more than 10,000"),
         ("[[1]] * 9999 | sum(start=[])", "only numbers can be added up"),
         ("10 ** 5000", "an integer of more than 4,096 bits"),
@@ -123,6 +127,19 @@ def test_what_is_no_expression(source: str, words: str) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("source", ["row.o | map(attribute='x') | list", "[row.x]", "{'a': [row.x]}"])
+def test_a_missing_name_inside_of_a_value_is_an_error(source: str) -> None:
+    """It was the text "Undefined" in `meta`."""
+    with pytest.raises(LookupError, match="has no attribute 'x'"):
+        value(source)
+
+
+@pytest.mark.parametrize("source", ["[range]", "[row.q.upper]", "{'a': cycler('a')}"])
+def test_no_address_of_an_object_is_part_of_a_value(source: str) -> None:
+    with pytest.raises(EvaluationError, match="is no value"):
+        value(source)
+
+
 def test_nothing_random_is_there() -> None:
     with pytest.raises(LookupError, match="'lipsum' is undefined"):
         value("lipsum()")
@@ -144,6 +161,16 @@ def test_nothing_random_is_there() -> None:
         ("{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}", MUCH),
         (
             "{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x==1 }}",
+            MUCH,
+        ),
+        (
+            "{% set n = namespace(x=1) %}{% for i in range(60) %}"
+            "{% set n.x = [namespace(a=n.x), namespace(a=n.x)] %}{% endfor %}{{ n.x }}",
+            MUCH,
+        ),
+        (
+            "{% set n = namespace(x=1) %}{% for i in range(60) %}{% set n.x = {1: n.x, 2: n.x}.values() %}{% endfor %}"
+            "{{ n.x }}",
             MUCH,
         ),
         (
