@@ -67,8 +67,7 @@ class Plan:
 
     def originals(self) -> Iterator[Example]:
         """Of a probe, the examples as they stand in the task, with the same ids; else none."""
-        originals = self.variant.originals
-        return iter(()) if originals is None else first(originals(), self.config.limit)
+        return first(self.variant.originals(), self.config.limit)
 
     def source(self, splits: tuple[str, ...]) -> tuple[str, ...]:
         """What tells the examples of a split from those of another task: where they come from and how they are made."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,13 +21,18 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """A task put in one way: `epic_mcq`, `epic_mcq@moral`, `epic_mcq@no_query`. `name` is the part behind the @."""
+    """A task put in one way: `epic_mcq`, `epic_mcq@moral`, `epic_mcq@no_query`. `name` is the part behind the @.
+
+    `originals` are, of a probe, the examples of the task itself, which have the same ids.
+    """
 
     task: TaskSpec
     examples: Callable[[], Iterator[Example]]
     kind: Kind = "task"
     name: str = ""
-    originals: Callable[[], Iterator[Example]] | None = None  # of a probe: the task's own examples, with the same ids
+    originals: Callable[[], Iterator[Example]] = dataclasses.field(
+        default=lambda: iter(())
+    )
 
     @property
     def full_name(self) -> str:
