@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import re
 from importlib.resources.abc import Traversable
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from figeval.errors import FigevalError
 from figeval.textfile import BYTE_ORDER_MARK, read_text
 
-M = TypeVar("M", bound=BaseModel)
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+M = TypeVar("M", bound="BaseModel")
 MAX_BYTES = 1 << 28  # 256 MiB: the largest files are data sets that are one list
 DEFAULT_CURE = "mend or replace the file"
 MAX_DEPTH = 100  # levels of brackets and braces
@@ -85,6 +86,8 @@ def read_json(
 
 def read_model(file: Traversable, model: type[M], failure: type[FigevalError], *, cure: str = DEFAULT_CURE) -> M:
     """The content of a JSON file as a pydantic model; arguments and errors are those of `read_json`."""
+    from pydantic import ValidationError  # commands that only list names read JSON, too
+
     content = read_json(file, failure, cure=cure)
     try:
         return model.model_validate(content)

@@ -20,6 +20,7 @@ BRACES = 100  # of a reply, at most: looking for the end of an object takes time
 LONGEST = 2_000  # characters of a mapping as Python writes it
 NO_QUOTE = "no_quote"  # the rule behind an ok without a quotation: the reply says that there is none
 _NONE = re.compile(r"(?:none|null|n/?a|not found)?\W*", re.IGNORECASE)
+_ABSENT = re.compile(r"(?:(?:none|null|n/?a|not found)\W*)?", re.IGNORECASE)  # not "...", which the prompt's form has
 _REVISED = re.compile(
     r"\b(?:wait|actually|correction|sorry|i mean|on second thoughts?|make that|rather)\b", re.IGNORECASE
 )
@@ -159,7 +160,7 @@ def _nothing(value: dict[str, Any]) -> bool:
     """Whether a JSON object says under the key for the quotation that there is none: "", null, [] or "none"."""
     named = {str(key).lower(): inner for key, inner in value.items()}
     known = [named[key] for key in KEYS if key in named][:1]
-    return any(one in (None, [], {}) or (isinstance(one, str) and _NONE.fullmatch(one.strip())) for one in known)
+    return any(one in (None, [], {}) or (isinstance(one, str) and _ABSENT.fullmatch(one.strip())) for one in known)
 
 
 def _quotes(value: Any) -> Iterator[str]:

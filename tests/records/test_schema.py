@@ -85,4 +85,6 @@ def test_runs_of_earlier_versions_are_still_read() -> None:
     versions = {json.loads(file.read_text(encoding="utf-8"))["schema_version"] for file in files}
     assert "1.0" in versions
     for file in files:
-        assert all(task.kind == "task" and task.of is None for task in read_record(file).tasks)
+        written = json.loads(file.read_text(encoding="utf-8"))["tasks"]
+        for task, before in zip(read_record(file).tasks, written, strict=True):
+            assert (task.kind, task.of) == (before.get("kind", "task"), before.get("of"))

@@ -217,7 +217,7 @@ def test_what_the_user_can_mend(runs: tuple[Path, Path], tmp_path: Path, capsys:
     assert call("diagnose", runs[0], "--task", "epic_mcq_rando", "--output", tmp_path / "o") == 2
     assert "did you mean 'epic_mcq_random'?" in capsys.readouterr().err
     assert call("diagnose", tmp_path / "nowhere") == 2
-    assert "cannot read" in capsys.readouterr().err
+    assert "nowhere: cannot be read" in capsys.readouterr().err
     other = finished(tmp_path / "mini", "mini_pairs", baselines=False)
     assert call("diagnose", other) == 2
     assert "nothing to diagnose: it has mini_pairs" in capsys.readouterr().err
