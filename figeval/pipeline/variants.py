@@ -30,9 +30,7 @@ class Variant:
     examples: Callable[[], Iterator[Example]]
     kind: Kind = "task"
     name: str = ""
-    originals: Callable[[], Iterator[Example]] = dataclasses.field(
-        default=lambda: iter(())
-    )
+    originals: Callable[[], Iterator[Example]] = dataclasses.field(default=lambda: iter(()))
 
     @property
     def full_name(self) -> str:

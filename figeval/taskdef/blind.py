@@ -57,6 +57,7 @@ def blind_rules(examples: Sequence[ChoiceExample], seed: int = 0) -> Iterator[Ru
         yield Rule(f"option {place + 1}", ITEM, items.hits([-np.abs(np.arange(len(o)) - place) for o in items.options]))
     yield from items.both("shortest", "longest", ITEM, items.scored(items.lengths))
     yield from items.both("least like the others", "most like the others", ITEM, items.likeness())
+    yield from items.both("spelt least like any other", "spelt most like another", ITEM, items.spelling())
     yield from items.both("rarest", "commonest", ALL, items.scored(items.counts(range(len(examples)))))
     yield from items.both("seldom beside the others", "often beside the others", ALL, items.company())
     halves = [items.halves(f"{seed} {number}", by_cluster=False) for number in range(HALVINGS)]
@@ -125,6 +126,21 @@ class Items:
             np.array([sum(jaccard(words[one], words[other]) for other in row if other != one) for one in row]).round(9)
             for row in (options.tolist() for options in self.options)
         ]
+
+    def spelling(self) -> Scores:
+        """Per option of an item the highest cosine of TF-IDF weighted character n-grams with another of its options."""
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        try:
+            weights = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4)).fit_transform(self.numbers)
+        except ValueError:  # all options are empty
+            return [np.zeros(len(row)) for row in self.options]
+        found = []
+        for row in self.options:
+            alike = (weights[row] @ weights[row].T).toarray()
+            np.fill_diagonal(alike, 0)
+            found.append(alike.max(axis=1).round(9))
+        return found
 
     # ---- what is known of other items --------------------------------------------------------------------------------
 

@@ -47,6 +47,16 @@ def test_likeness_is_by_words():
     assert rules["most like the others", ITEM] == 0
 
 
+def test_spelling_sees_what_words_do_not():
+    """Distractors that were chosen for one narrative share parts of words."""
+    rules = found(examples((["sailors", "sailing", "gold"], 2), (["cut", "cooking", "cooked"], 0)))
+    assert rules["spelt least like any other", ITEM] == 1
+    assert rules["spelt most like another", ITEM] == 0
+    assert rules["least like the others", ITEM] == pytest.approx(1 / 3)
+    signs = found(examples((["!", "?"], 0), (["", " "], 0)))
+    assert signs["spelt least like any other", ITEM] == 0.5
+
+
 def test_ties_count_by_expectation():
     rules = found(examples((["aa", "bb"], 0), (["a", "bb"], 1)))
     assert rules["longest", ITEM] == pytest.approx(0.75)
