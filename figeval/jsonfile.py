@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound="BaseModel")
 MAX_BYTES = 1 << 28  # 256 MiB: the largest files are data sets that are one list
-DEFAULT_CURE = "mend or replace the file"
+DEFAULT_CURE = "repair or replace the file"
 MAX_DEPTH = 100  # levels of brackets and braces
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)

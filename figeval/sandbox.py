@@ -229,7 +229,7 @@ def expression(source: str, where: str) -> Expression:
     itself returns an Undefined object for a missing name.
     """
     shown = f"{source!r}" if len(source) <= LONGEST else f"{source[:LONGEST]!r}…"
-    with compiling(f"{where}: {shown} is no Jinja expression"):
+    with compiling(f"{where}: {shown} is not a Jinja expression"):
         if len(source) > MAX_SOURCE:
             raise ValueError(f"more than {MAX_SOURCE:,} characters")
         compiled = environment().compile_expression(source, undefined_to_none=False)
@@ -252,7 +252,7 @@ def _check(value: Any) -> None:
     if isinstance(value, Undefined):
         str(value)  # raises an error that says why
     if isinstance(value, Iterator) or callable(value) or type(value).__module__.startswith("jinja2."):
-        raise TypeError(f"a {type(value).__name__} is no value; end a chain of filters with `| list`")
+        raise TypeError(f"a {type(value).__name__} is not a value; end a chain of filters with `| list`")
 
 
 def _check_inside(value: Any) -> None:

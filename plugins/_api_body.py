@@ -39,6 +39,6 @@ class Body:
         try:
             self._content += piece if self._unpacker is None else self._unpacker.decompress(piece, room)
         except zlib.error as error:
-            raise BadBody(f"a body that is wrongly compressed ({error})") from error
+            raise BadBody(f"a body that cannot be decompressed ({error})") from error
         if len(self._content) > MAX_BYTES:
             raise BadBody(f"a body of more than {MAX_BYTES:,} bytes")

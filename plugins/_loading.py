@@ -135,7 +135,7 @@ def check_weights(model: Any, report: Mapping[str, Any], name: str, saved_as: st
     missing = sorted(key for key in report["missing_keys"] if not spare or spare not in key)
     if missing:
         raise ModelError(
-            f"{name!r} has no weights for {missing[0]} ({len(missing)} missing), they would be random; it was saved "
+            f"{name!r} has no weights for {missing[0]} ({len(missing)} missing), which would be random; it was saved "
             f"as {saved_as}: use the backend for that"
         )
     body = model.base_model
@@ -144,8 +144,8 @@ def check_weights(model: Any, report: Mapping[str, Any], name: str, saved_as: st
     left = sorted(key for key in inside if key.partition(".")[0] in parts and not COMPUTED.search(key))
     if left:
         raise ModelError(
-            f"{name!r} has weights that its config.json has no place for: {left[0]} ({len(left)} left over); scores "
-            "would be those of another model: correct config.json (the number of layers?), or save it again"
+            f"{name!r} has weights that its config.json does not account for: {left[0]} ({len(left)} unexpected), so "
+            "another model would be scored; correct config.json (the number of layers?), or save the model again"
         )
 
 

@@ -51,7 +51,7 @@ def positive(name: str, value: Any) -> int:
     """A whole number of at least 1, given as a number or in digits."""
     number = whole_number(str(value))
     if not number:
-        raise ModelError(f"{name}={value!s:.80} is no positive whole number")
+        raise ModelError(f"{name}={value!s:.80} is not a positive integer")
     return number
 
 

@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.stored import short, shown
 from figeval.records.folder import read_record
 from figeval.records.reference import published
 from figeval.records.schema import ScoreRecord, TaskRecord
+
+__all__ = ["MEASURED", "by_task", "quoted", "scores", "short", "shown", "table", "tasks"]
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "results" / "measured"
@@ -40,20 +43,6 @@ def tasks(name: str) -> dict[str, TaskRecord]:
 
 def scores(task: TaskRecord | None) -> dict[str, ScoreRecord]:
     return {} if task is None else {score.metric: score for score in task.scores}
-
-
-def short(number: float | None) -> str:
-    """Three digits, as on the page."""
-    return f"{number or 0:.3f}".replace("0.", ".", 1)
-
-
-def shown(score: ScoreRecord | None) -> str:
-    """A score with its interval; a mean over seeds with their standard deviation between."""
-    if score is None or score.value is None:
-        return "–"
-    spread = "" if score.sd is None else f" ± {short(score.sd)}"
-    interval = "" if score.low is None else f" [{short(score.low)}, {short(score.high)}]"
-    return f"{short(score.value)}{spread}{interval}"
 
 
 def quoted(cell: str, task: str, metric: str) -> Iterator[tuple[str, str, str]]:

@@ -40,7 +40,7 @@ def report(found: Audit) -> None:
 
     from figeval.report.grid import Grid
 
-    head = ("blind rule", "what it knows", "accuracy", "95% interval", "")
+    head = ("blind rule", "what it knows", "accuracy", "95 % interval", "")
     title = f"{found.task.name}, version {found.task.version}: {found.n} examples, {found.clusters} clusters"
     Grid(head, [row(one) for one in found.findings], f"{title}, chance {decimals(found.chance)}", {"accuracy"}).print(
         Console()

@@ -24,7 +24,7 @@ def some(context: click.Context, parameter: click.Parameter, value: Any) -> tupl
     """Names as `listed` reads them, at least one."""
     found = listed(context, parameter, value)
     if not found:
-        raise click.BadParameter("it names nothing; see `figeval ls tasks`", param=parameter)
+        raise click.BadParameter("no name is given; see `figeval ls tasks`", param=parameter)
     return found
 
 
@@ -35,7 +35,7 @@ class Finite(click.FloatRange):
         """The number. Fails as click's types do."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value!r} is no finite number.", param, ctx)
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
 
 

@@ -45,7 +45,7 @@ from figeval.digits import whole_number
 @click.option("--max_tokens", type=click.IntRange(min=1), help="An API model may read and write no more in all.")
 @include_path
 @click.option("--no_baselines", is_flag=True, help="Leave out the trivial baselines.")
-@click.option("--fresh", is_flag=True, help="Begin anew; a run in --output_path is moved to earlier/ in it.")
+@click.option("--fresh", is_flag=True, help="Start over; a run in --output_path is moved to its folder earlier/.")
 def run(**flags: Any) -> int:
     """Run tasks with a model; the same command again goes on where it stopped.
 

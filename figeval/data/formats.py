@@ -125,7 +125,7 @@ def _loads(text: str) -> Any:
     """JSON, refusing what Python reads and nothing after it can use. Raises `InvalidJSON`."""
     value = parse_json(text)
     if "\\ud" in text.lower() and re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
-        raise InvalidJSON("half a surrogate pair (\\ud8.. to \\udf..), which is no character")
+        raise InvalidJSON("a lone surrogate (\\ud800 to \\udfff), which is not a character")
     return value
 
 

@@ -125,7 +125,7 @@ def _note(spread: Spread, interval: Interval) -> str:
         unequal = "" if isclose(spread.effective_clusters, spread.clusters) else " effective"
         least = f", and p cannot fall below {floor:.3g}" if (floor := 2.0 ** (1 - spread.clusters)) > ALPHA else ""
         few = f"{spread.effective_clusters:.3g}{unequal}"
-        notes.append(f"too few {unit} ({few}): a test that keeps its level finds hardly any difference{least}")
+        notes.append(f"too few {unit} ({few}): the test has little power{least}")
     return "; ".join(notes)
 
 

@@ -19,7 +19,7 @@ from figeval.records.schema import LineageRecord, ModelRecord, RunRecord, TaskRe
 from figeval.taskdef import TaskSpec
 from figeval.text import one_line
 
-ELSEWHERE = "choose another --output_path, or begin anew with --fresh"
+ELSEWHERE = "choose another --output_path, or start over with --fresh"
 
 
 def begin(

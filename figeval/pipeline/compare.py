@@ -13,7 +13,7 @@ from figeval.records.folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
 DEFAULT = "default"  # a task's own prompt
-ALL_SEEN = "a model was trained or chosen on these examples, and no test repairs that"
+ALL_SEEN = "a model was trained or chosen on these examples, so no valid test exists"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def compare_runs(
         values_a = stored_values(folder_a, task.task, metric)
         values_b = stored_values(folder_b, other.task, metric)
         if not values_a or not values_b:
-            left_out[name] = f"it has no {metric} of each example"
+            left_out[name] = f"it has no {metric} per example"
             continue
         seen = seen_ids(folder_a, task.task) | seen_ids(folder_b, other.task)
         unseen_a, unseen_b = (_without(values, seen) for values in (values_a, values_b))
@@ -139,7 +139,7 @@ def _refuse_without_predictions(
         if common and not any(folder.has_predictions(tasks[name].task) for name in common):
             raise RecordError(
                 f"{folder.path} has no predictions (predictions/*.jsonl beside run.json), and runs are compared "
-                "example by example; make the run again, or copy its predictions there"
+                "example by example; repeat the run, or copy its predictions there"
             )
 
 
@@ -147,7 +147,7 @@ def _refuse_other_examples(a: TaskRecord, b: TaskRecord) -> None:
     if a.version != b.version:
         raise RecordError(
             f"{a.task}: A is a run of version {a.version} of the task, B of version {b.version}, and scores of "
-            "different versions are not comparable; make the older run again"
+            "different versions are not comparable; repeat the older run"
         )
     if a.examples_sha256 != b.examples_sha256:
         raise RecordError(

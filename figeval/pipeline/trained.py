@@ -67,9 +67,8 @@ def warn_of_helpers(record: RunRecord, plans: Iterable[Plan], line: Lineage, har
         helper = helper_of(plan.task.built_with, line, harness)
         if helper is not None:
             descent = ", an ancestor of this model" if line.ancestors[0].about else ""
-            text = (
-                f"the wrong options were picked with the help of {helper}{descent}, which is punished by construction"
-            )
+            picked = f"the wrong options were picked with the help of {helper}{descent}"
+            text = f"{picked}, so the score is biased downwards by construction"
             tasks[plan.name].warnings.insert(0, text)
 
 
@@ -140,8 +139,8 @@ def sentence(about: dict[str, Any]) -> str:
 def unknown(models: Iterable[str]) -> str:
     """A sentence about models whose examples are not known."""
     return (
-        f"what {' and '.join(models)} was trained on is not known, so these tasks may hold some of it; where an older "
-        "figeval trained it, its `figeval train` command, given again, adds that to its folder"
+        f"the training examples of {' and '.join(models)} are not known, so these tasks may contain some of them; "
+        "if an older figeval trained it, running its `figeval train` command again adds them to its folder"
     )
 
 

@@ -158,7 +158,7 @@ class Census:
         answers = sorted(self.answers.items(), key=lambda item: (len(item[0]), item[0]))  # option 2 before option 10
         shares = ", ".join(f"{value} ×{count}" for value, count in answers)
         clusters = f", {len(self.clusters) + self.alone} clusters" if self.clusters else ""
-        clusters += f" ({self.alone} of them rows without one)" if self.clusters and self.alone else ""
+        clusters += f" ({self.alone} of them are rows without a cluster)" if self.clusters and self.alone else ""
         groups = f", {len(self.groups)} minimal groups" if self.groups else ""
         return f"{split}: {self.n} examples{clusters}{groups}" + (f"; gold {shares}" if shares else "")
 
@@ -199,10 +199,10 @@ def one_sided(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
     total, declared = sum(known.values()), task.only_label
     if declared is not None and split == "test" and (others := total - known.get(declared, 0)):
         what = f"{others:,} of {total:,} gold labels differ from only_label: {declared}"
-        yield Finding("error", f"{task.name}, {split}: {what}; correct the rows, or leave the key out")
+        yield Finding("error", f"{task.name}, {split}: {what}; correct the rows, or remove the key")
     if declared is None and len(known) == 1 and total >= FEWEST_EQUAL and PLACED not in known:
-        cure = "; declare it by `only_label` if it is meant" if task.protocol == "pairs" else ""
-        equal = f"all {total:,} gold answers are {next(iter(known))!r}, so a constant answer is right everywhere{cure}"
+        cure = "; if that is intended, declare `only_label`" if task.protocol == "pairs" else ""
+        equal = f"all {total:,} gold answers are {next(iter(known))!r}, so a constant answer is always right{cure}"
         yield Finding("warning", f"{task.name}, {split}: {equal}")
     if census.hidden and split == "test":
         gone = f"{census.hidden:,} of {census.n:,} gold answers are hidden (null) and will not be scored"

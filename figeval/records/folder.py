@@ -52,7 +52,7 @@ class RunFolder:
             RecordError: the name would lead out of the folder, or `predictions` is a link to somewhere else.
         """
         if TASK_NAME.fullmatch(task) is None:
-            raise RecordError(f"{self.path}: {one_line(task, 80)!r} is no name of a task")
+            raise RecordError(f"{self.path}: {one_line(task, 80)!r} is not a valid task name")
         return own_folder(self.path / "predictions") / f"{task}.jsonl"
 
     def has_predictions(self, task: str) -> bool:
@@ -157,7 +157,7 @@ class RunFolder:
             raise RecordError(
                 f"{file} has been changed since {task.task} was scored (its sha256 is "
                 f"{found:.8}…, not {task.predictions_sha256:.8}…); restore it, or move it away and run the same "
-                "command again, which asks its examples anew"
+                "command again, which computes its predictions anew"
             )
 
     def drop(self, task: str, unwanted: Callable[[JSON], bool]) -> int:

@@ -101,7 +101,8 @@ def parsed(line: bytes, file: Path, number: int) -> JSON:
     else:
         return row
     raise RecordError(
-        f"{file}, line {number}, is no prediction ({one_line(why, 200)}); delete that line: the same command asks anew"
+        f"{file}, line {number}, is not a valid prediction ({one_line(why, 200)}); delete that line and run "
+        "the same command again"
     )
 
 
@@ -163,7 +164,7 @@ def opened(source: Path) -> Iterator[IO[bytes]]:
         with gzip.open(source, "rb") as stream:
             yield stream  # type: ignore[misc]
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise RecordError(f"{source} is no whole gzip file ({error}); restore it") from error
+        raise RecordError(f"{source} is not a complete gzip file ({error}); restore it") from error
 
 
 def pack(file: Path) -> None:

@@ -23,6 +23,10 @@ TASK_NAME = re.compile(r"[^./\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]{0,199}")
 
 
 Role = Literal["trained", "chosen"]
+SEEN_NOTES: dict[Role, str] = {  # what the mark behind such a score means, for all tables
+    "trained": "the model was trained on some of these examples, so the score does not predict performance on new ones",
+    "chosen": "the model was chosen on some of these examples, so the score is a maximum without a valid interval",
+}
 CHOSEN_ON_TEST = "none: chosen on test"  # the interval of a maximum over checkpoints, where its examples are not known
 SEEN = (
     "how the model has seen examples behind this number: it was trained on some of them, or chosen on some; null: none"
@@ -37,7 +41,7 @@ class Stored(BaseModel):
 
 def _task_name(name: str) -> str:
     if TASK_NAME.fullmatch(name) is None:
-        raise ValueError(f"{name!r} is no name of a task")
+        raise ValueError(f"{name!r} is not a valid task name")
     return name
 
 
@@ -98,8 +102,10 @@ class OverlapRecord(Stored):
     chosen: int = Field(description="further examples that it was chosen on")
     rest: int = Field(description="examples that it has not seen")
     rest_sha256: str = Field(default="", description="over their ids in order")
-    scores: list[ScoreRecord] = Field(default=[], description="on the rest alone; empty where all or none were seen")
-    baselines: list[BaselineRecord] = Field(default=[], description="trivial models on the rest")
+    scores: list[ScoreRecord] = Field(
+        default=[], description="on the remaining examples alone; empty where all or none were seen"
+    )
+    baselines: list[BaselineRecord] = Field(default=[], description="trivial models on the remaining examples")
 
 
 class TaskRecord(Stored):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from figeval.records.schema import SEEN_NOTES
 from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
 from figeval.report.grid import Grid, say
-from figeval.report.table import MARKS, NOTHING, REST, SEEN, interval, marked, number
+from figeval.report.table import MARKS, NOTHING, REST, interval, marked, number
 
 OVER_SEEDS = ("task", "metric", "mean", "sd", "95 % interval", "seeds", "n", "lowest", "highest")
 
@@ -37,7 +38,7 @@ def show_seeds(record: SeedsRecord, console: Any) -> None:
     rows = [cells(score) for score in record.scores]
     seen = {score.seen for score in record.scores}
     Grid(OVER_SEEDS, rows, title, frozenset(OVER_SEEDS[2:]), ("lowest", "highest", "n")).print(console)
-    for role, text in SEEN.items():
+    for role, text in SEEN_NOTES.items():
         if role in seen:
             say(console, f"  {MARKS[role]} {text}")
     for warning in record.warnings:

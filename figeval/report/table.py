@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from figeval.records.schema import BaselineRecord, BreakdownRecord, Role, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import (
+    SEEN_NOTES,
+    BaselineRecord,
+    BreakdownRecord,
+    Role,
+    RunRecord,
+    ScoreRecord,
+    TaskRecord,
+)
 from figeval.records.sweep import SeedScore
 from figeval.report.grid import AND, Grid, say
 from figeval.report.legend import legend
@@ -18,18 +26,14 @@ SPARE = ("clusters", "route")
 NOTHING = "–"
 FEW = "*"  # behind an unreliable interval
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # behind a score on examples that were seen
-SEEN: dict[Role, str] = {  # what the marks mean; the note of the task says on how many examples
-    "trained": "the model was trained on examples behind this score, which says nothing of new ones",
-    "chosen": "the model was chosen by examples behind this score, and no interval around a maximum is honest",
-}
-REST = "  on the rest"  # heads a line with the score on the other examples
+REST = "  remaining examples"  # heads a line with the score on the examples that the model has not seen
 COUNTED = {
     "ties": "ties, scored by expectation",
     "truncated_inputs": "inputs cut to the model's length",
     "nan": "NaN",
     "ambiguous": "ambiguous answers",
-    "unparseable": "answers that say nothing of the options",
-    "absent": "quotations that stand nowhere in the text",
+    "unparseable": "answers that name none of the options",
+    "absent": "quotations that are not in the text",
     "refusal": "refusals",
     "empty": "empty answers",
     "truncated": "answers cut off, give more --max_new_tokens",
@@ -98,15 +102,12 @@ def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord]) -> tuple[str, .
 
 
 def notes(record: RunRecord) -> Iterator[str]:
-    """What stands under the table: answers that were none, ties, inputs cut short, warnings."""
-    seen = {score.seen for task in record.tasks for score in task.scores}
-    yield from (f"{MARKS[role]} {text}" for role, text in SEEN.items() if role in seen)
-    if any(score.interval.endswith(UNRELIABLE) for task in record.tasks for score in task.scores):
-        yield f"{FEW} fewer than 10 effective clusters: the interval is unreliable"
+    """The lines under the table: legend, invalid answers, ties, inputs cut short, warnings."""
+    yield from signs(record)
     yield from legend(record)
     for task in record.tasks:
         if task.hidden:
-            yield f"{task.task}: {task.hidden} of {task.n} golds hidden, not scored"
+            yield f"{task.task}: {task.hidden} of {task.n} gold answers are hidden and not scored"
         odd = [f"{count} {COUNTED.get(kind, kind)}" for kind, count in task.counts.items() if kind != "ok" and count]
         if odd:
             yield f"{task.task}: {'; '.join(odd)}"
@@ -124,8 +125,20 @@ def notes(record: RunRecord) -> Iterator[str]:
         yield f"log-likelihoods from {described['scoring']} ({described['fell_back_because']})"
 
 
+def signs(record: RunRecord) -> Iterator[str]:
+    """Lines that explain the signs and abbreviations in the table, if it has any."""
+    seen = {score.seen for task in record.tasks for score in task.scores}
+    yield from (f"{MARKS[role]} {text}" for role, text in SEEN_NOTES.items() if role in seen)
+    if any(task.overlap is not None and task.overlap.scores for task in record.tasks):
+        yield f"{REST.strip()}: those that the model was neither trained nor chosen on"
+    if any(effective(score.clusters, score.effective_clusters) for task in record.tasks for score in task.scores):
+        yield "eff.: effective clusters, the number of clusters of equal size that would be as informative"
+    if any(score.interval.endswith(UNRELIABLE) for task in record.tasks for score in task.scores):
+        yield f"{FEW} fewer than 10 effective clusters: the interval is unreliable"
+
+
 def unscored(task: TaskRecord) -> dict[str, list[str]]:
-    """Why metrics have no value, and which; a task without any answer says so elsewhere."""
+    """Reason → metrics that have no value for it; a task without any answer is reported elsewhere."""
     found: dict[str, list[str]] = {}
     for score in task.scores:
         if score.value is None and any(other.value is not None for other in task.scores):

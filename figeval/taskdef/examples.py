@@ -100,7 +100,7 @@ def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:
     """id, meta and cluster, which every protocol has."""
     identity = values["id"]
     if not isinstance(identity, str | int) or identity == "":
-        raise DataError(f"{where}, field 'id': {identity!r:.200} is no id; give a string or a whole number")
+        raise DataError(f"{where}, field 'id': {identity!r:.200} is not a valid id; give a string or an integer")
     columns = values.get("meta", {})
     if not isinstance(columns, Mapping):
         raise DataError(f"{where}, field 'meta': expected a mapping of names to values, found {columns!r:.80}")
@@ -114,9 +114,7 @@ def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:
 
 def _text(value: Any, field: str, where: str) -> str:
     if not isinstance(value, str):
-        raise DataError(
-            f"{where}, field {field!r}: {value!r:.80} is no text; write `… | string` if it should become one"
-        )
+        raise DataError(f"{where}, field {field!r}: {value!r:.80} is not a string; write `… | string` to convert it")
     return value
 
 
@@ -131,7 +129,7 @@ def _texts(value: Any, field: str, where: str) -> tuple[str, ...]:
 def _index(value: Any, field: str, options: int, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         cure = "write `… | int` if it should become one"
-        raise DataError(f"{where}, field {field!r}: {value!r:.80} is no index; {cure}")
+        raise DataError(f"{where}, field {field!r}: {value!r:.80} is not an index; {cure}")
     if not 0 <= value < options:
         raise DataError(f"{where}, field {field!r}: {value} is out of range for {options} options (0 to {options - 1})")
     return value
@@ -185,7 +183,7 @@ def _span(_task: TaskSpec, values: Values, common: dict[str, Any], where: str) -
     text, given, known = (_text(values[field], field, where) for field in ("text", "given", "known"))
     reference, weight = values.get("reference"), values.get("weight", 1.0)
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
-        raise DataError(f"{where}, field 'weight': {weight!r:.200} is no positive number")
+        raise DataError(f"{where}, field 'weight': {weight!r:.200} is not a positive number")
     return SpanExample(
         text=text,
         given=given,

@@ -38,7 +38,7 @@ def _alike(field: Any, value: Any, where: str) -> Any:
     """Return the value as the field's type holds it."""
     if isinstance(field, str):
         if not isinstance(value, str):
-            raise DataError(f"{where}: {value!r:.80} is no text")
+            raise DataError(f"{where}: {value!r:.80} is not a string")
         return value
     if isinstance(field, Mapping):
         if not isinstance(value, Mapping) or set(value) != set(field):

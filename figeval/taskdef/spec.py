@@ -41,7 +41,9 @@ def _words(value: Any) -> Any:
     words = value if isinstance(value, list | tuple) else (value,)
     for word in words:
         if not isinstance(word, str):
-            raise ValueError(f"{word!r} is no text: YAML reads Yes, No and numbers as values, so put them in quotes")
+            raise ValueError(
+                f"{word!r} is not a string: YAML reads Yes, No and numbers as values, so put them in quotes"
+            )
     return words
 
 

@@ -21,7 +21,7 @@ COLUMNS = (
 def rows(runs: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
     """Every number of every run with its circumstances; `kind` is model, baseline or macro mean, and prompt or probe
     where the model was asked in another way. Where it has seen some of the examples, which `seen` says, the scores on
-    the others follow, with "on the rest" behind their kind.
+    the others follow, with "(remaining)" after their kind.
 
     A task without scores keeps a row that says so in `status`.
     """
@@ -39,7 +39,7 @@ def _of_task(about: dict[str, Any], task: TaskRecord) -> Iterator[dict[str, Any]
     kind = "model" if task.kind == "task" else task.kind
     scored = [("", task.scores, task.baselines)]
     if task.overlap is not None:
-        scored.append((" on the rest", task.overlap.scores, task.overlap.baselines))
+        scored.append((" (remaining)", task.overlap.scores, task.overlap.baselines))
     if not task.scores:
         yield _row(about, shared, {"kind": kind, "route": task.route})
     for examples, scores, baselines in scored:

@@ -6,13 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from figeval.records.schema import BaselineRecord, Role, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import SEEN_NOTES, BaselineRecord, Role, RunRecord, ScoreRecord, TaskRecord
 from figeval.types import UNRELIABLE
-
-SEEN: dict[Role, str] = {  # what a mark behind a score means
-    "trained": "the model was trained on some of these examples: no estimate for new ones, without an interval.",
-    "chosen": "the model was chosen on some of these examples: a maximum, without an honest interval.",
-}
 
 
 @dataclass(slots=True)
@@ -49,7 +44,7 @@ def _scored(task: TaskRecord) -> Iterator[tuple[str, str, Sequence[ScoreRecord],
     """(name of its lines, which examples of the task, scores, baselines) of all examples, and of the unseen ones."""
     yield task.task, "", task.scores, task.baselines
     if task.overlap is not None:
-        yield f"{task.task} (rest)", task.overlap.rest_sha256, task.overlap.scores, task.overlap.baselines
+        yield f"{task.task} (remaining)", task.overlap.rest_sha256, task.overlap.scores, task.overlap.baselines
 
 
 def _baselines(records: Sequence[BaselineRecord], metric: str) -> dict[str, ScoreRecord]:
@@ -94,7 +89,7 @@ def unequal(score: ScoreRecord, task: str) -> str:
 def roles(runs: Sequence[RunRecord]) -> list[Role]:
     """The marks that a table of these runs has."""
     found = {score.seen for run in runs for task in run.tasks for score in task.scores}
-    return [role for role in SEEN if role in found]
+    return [role for role in SEEN_NOTES if role in found]
 
 
 def any_score(runs: Sequence[RunRecord], has: Callable[[ScoreRecord], object]) -> bool:

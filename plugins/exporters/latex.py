@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from figeval.records.schema import Role, RunRecord, ScoreRecord
+from figeval.records.schema import SEEN_NOTES, Role, RunRecord, ScoreRecord
 from figeval.text import one_line
 
-from ._table import SEEN, Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
+from ._table import Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
 
 MISSING = "--"
 MARKS: dict[Role | None, str] = {"trained": r"$^\ddagger$", "chosen": r"$^\dagger$", None: ""}
@@ -97,7 +97,7 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
     counts = "" if not sizes else f"$n = {sizes[0]}$" if len(sizes) == 1 else f"$n = {sizes[0]}$ to ${sizes[-1]}$"
     examples = f" on {counts} examples" if counts else ""
     means = r"$\pm$ is the standard deviation over seeds, whose intervals are over seeds and examples."
-    marks = [f"{MARKS[role]}: {SEEN[role]}" for role in roles(runs)]
+    marks = [f"{MARKS[role]}: {SEEN_NOTES[role]}." for role in roles(runs)]
     return "\n".join(
         [
             f"Scores of {models}{examples}, trivial baselines beside them;",

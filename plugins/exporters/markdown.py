@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from figeval.records.schema import Role, RunRecord, ScoreRecord
+from figeval.records.schema import SEEN_NOTES, Role, RunRecord, ScoreRecord
 from figeval.text import one_line
 
-from ._table import SEEN, Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
+from ._table import Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
 
 MISSING = "–"
 SPECIAL = {**{letter: f"\\{letter}" for letter in "\\|`*~"}, "<": "&lt;", ">": "&gt;"}
@@ -41,7 +41,7 @@ def remarks(runs: Sequence[RunRecord]) -> Iterator[str]:
     yield "95 % intervals in brackets, over clusters where examples are not independent."
     if any_score(runs, deviation):
         yield "± is the standard deviation over seeds; intervals of such means are over other seeds and other examples."
-    yield from (f"{MARKS[role]} {SEEN[role]}" for role in roles(runs))
+    yield from (f"{MARKS[role]} {SEEN_NOTES[role]}." for role in roles(runs))
     yield from notes(runs)
 
 

@@ -219,7 +219,7 @@ def test_a_folder_of_another_run(cli: Cli, tasks: Path, tmp_path: Path) -> None:
         (("--seed", "1"), "seed was 0, is 1"),
     ):
         line = cli(*command, *change).complaint
-        assert f"out holds another run ({told}); choose another --output_path, or begin anew with --fresh" in line
+        assert f"out holds another run ({told}); choose another --output_path, or start over with --fresh" in line
     assert {file: file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file()} == before
 
 

@@ -51,14 +51,14 @@ def test_without_a_command_the_help_goes_to_stderr_as_it_is(cli: Cli) -> None:
         (("run", "--tasks", "mini", "--model", "tfidf", "--route", "choice"), "not protocol=route"),
         (("ls", "tasks", "x", "y"), "unexpected extra argument"),
         (("preview",), "TASK"),
-        (("run", "--tasks", "", "--model", "tfidf"), "it names nothing; see `figeval ls tasks`"),
-        (("run", "--tasks", " , ", "--model", "tfidf"), "it names nothing; see `figeval ls tasks`"),
+        (("run", "--tasks", "", "--model", "tfidf"), "no name is given; see `figeval ls tasks`"),
+        (("run", "--tasks", " , ", "--model", "tfidf"), "no name is given; see `figeval ls tasks`"),
         *(
-            (("run", "--tasks", "mini", "--model", "tfidf", flag, value), f"{value!r} is no finite number")
+            (("run", "--tasks", "mini", "--model", "tfidf", flag, value), f"{value!r} is not a finite number")
             for flag in ("--threshold", "--temperature", "--max_cost")
             for value in ("nan", "inf")
         ),
-        (("run", "--tasks", "mini", "--model", "tfidf", "--threshold", "1e999"), "is no finite number"),
+        (("run", "--tasks", "mini", "--model", "tfidf", "--threshold", "1e999"), "is not a finite number"),
         (("train", "--task", "t", "--model", "m", "--output", "o", "--lr", "nan"), "finite number"),
         (("train", "--task", "t", "--model", "m", "--output", "o", "--warmup", "inf"), "finite number"),
     ],

@@ -68,12 +68,12 @@ ROWS = {
         {"row3": {"g": 3}},
         "t: row 4 of 'jsonl:t.jsonl', field 'gold': 3 is out of range for 3 options",
     ),
-    "a gold that is a text": ({"row3": {"g": "1"}}, "row 4 of 'jsonl:t.jsonl', field 'gold': '1' is no index"),
+    "a gold that is a text": ({"row3": {"g": "1"}}, "row 4 of 'jsonl:t.jsonl', field 'gold': '1' is not an index"),
     "no options": ({"row0": {"o": []}}, "row 1 of 'jsonl:t.jsonl', field 'options': there are no options"),
     "an empty option": ({"row0": {"o": ["a", " "]}}, "row 1 of 'jsonl:t.jsonl', field 'options': an option is empty"),
     "options that are a text": ({"row0": {"o": "a, b"}}, "row 1 of 'jsonl:t.jsonl', field 'options': expected a list"),
-    "a query that is a number": ({"row7": {"q": 5}}, "row 8 of 'jsonl:t.jsonl', field 'query': 5 is no text"),
-    "no id": ({"row7": {"id": ""}}, "row 8 of 'jsonl:t.jsonl', field 'id': '' is no id"),
+    "a query that is a number": ({"row7": {"q": 5}}, "row 8 of 'jsonl:t.jsonl', field 'query': 5 is not a string"),
+    "no id": ({"row7": {"id": ""}}, "row 8 of 'jsonl:t.jsonl', field 'id': '' is not a valid id"),
     "two rows of one id": ({"row7": {"id": "t2"}}, "rows 3 and 8 have the same id 't2'"),
 }
 
@@ -91,7 +91,7 @@ def test_a_row_without_a_cluster_is_one_of_its_own(task: Path, cli: Cli) -> None
     write_task(task.parent, "t", row7={"k": None})
     done = cli("validate", task)
     assert done.code == 0
-    assert "test: 20 examples, 6 clusters (1 of them rows without one);" in done.out
+    assert "test: 20 examples, 6 clusters (1 of them are rows without a cluster);" in done.out
 
 
 def test_a_cluster_that_no_row_has(task: Path, cli: Cli) -> None:
@@ -255,7 +255,7 @@ def test_pairs(tmp_path: Path, cli: Cli) -> None:
     write_pairs(tmp_path, [row, {**row, "id": 2, "pair": 2}])
     assert "no two examples share a group" in cli("validate", file).out
     write_pairs(tmp_path, [row], "verbalizer: {yes_it_does: [Yes, Sure], no_it_does_not: [No, Sure]}")
-    assert "verbalizer.yes_it_does: True is no text: YAML reads Yes, No" in cli("validate", file).out
+    assert "verbalizer.yes_it_does: True is not a string: YAML reads Yes, No" in cli("validate", file).out
     write_pairs(tmp_path, [row], "verbalizer: {yes_it_does: ['Yes', Sure], no_it_does_not: ['No', Sure]}")
     assert "verbalizer: 'Sure' stands for 2 labels" in cli("validate", file).out
 
@@ -356,7 +356,10 @@ def test_equal_gold_labels_are_worth_a_warning_unless_they_are_declared(tmp_path
     equal = pairs_of(*["yes_it_does"] * 1542)
     done = cli("validate", ungrouped(tmp_path, equal))
     assert done.code == 0
-    assert "warning: pairs, test: all 1,542 gold answers are 'yes_it_does', so a constant answer is right" in done.out
+    assert (
+        "warning: pairs, test: all 1,542 gold answers are 'yes_it_does', so a constant answer is always right"
+        in done.out
+    )
     declared = cli("validate", ungrouped(tmp_path, equal, "only_label: yes_it_does"))
     assert (declared.code, declared.out.splitlines()[-1]) == (0, "1 task, 0 errors, 0 warnings")
 

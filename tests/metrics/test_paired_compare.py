@@ -119,7 +119,7 @@ def test_few_clusters_are_said() -> None:
     assert paired([1.0, 0.0] * 20, [0.0, 0.0] * 20).note == ""
 
 
-IDENTICAL = "no interval: no row differs; too few examples (6): a test that keeps its level finds hardly any difference"
+IDENTICAL = "no interval: no row differs; too few examples (6): the test has little power"
 
 
 def test_identical_runs() -> None:

@@ -85,7 +85,7 @@ def test_p_values_are_corrected_over_the_tasks_that_were_tested(tmp_path: Path) 
     assert [one.task for one in result.tasks] == ["one", "two"]
     assert result.family == 2
     assert [one.p_holm for one in result.tasks] == holm(raw)
-    assert result.left_out == {"empty": "it has no acc of each example"}
+    assert result.left_out == {"empty": "it has no acc per example"}
 
 
 def test_tasks_of_one_run_only_are_named(tmp_path: Path) -> None:

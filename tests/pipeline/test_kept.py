@@ -138,7 +138,7 @@ def test_a_row_that_is_none_is_named_with_its_field(
 ) -> None:
     forge(folder, lambda rows: first(rows, **changes))
     unfinished(folder)
-    with pytest.raises(RecordError, match=rf"t\.jsonl, line 1, is no prediction \({why}.*delete that line"):
+    with pytest.raises(RecordError, match=rf"t\.jsonl, line 1, is not a valid prediction \({why}.*delete that line"):
         workshop.run()
 
 
@@ -213,7 +213,7 @@ def test_the_setting_that_differs_is_named(
 ) -> None:
     with pytest.raises(RecordError) as caught:
         workshop.run(**settings)
-    assert f"holds another run ({told}); choose another --output_path, or begin anew" in str(caught.value)
+    assert f"holds another run ({told}); choose another --output_path, or start over" in str(caught.value)
 
 
 def test_a_fresh_run_puts_the_earlier_one_aside(workshop: Workshop, folder: RunFolder) -> None:
@@ -265,7 +265,7 @@ def test_no_task_of_a_record_leads_out_of_its_folder(name: str, folder: RunFolde
     content = json.loads(folder.run_file.read_text())
     content["tasks"][0]["task"] = name
     folder.run_file.write_text(json.dumps(content))
-    with pytest.raises(RecordError, match="is no name of a task"):
+    with pytest.raises(RecordError, match="is not a valid task name"):
         read_run(folder.path)
-    with pytest.raises(RecordError, match="is no name of a task"):
+    with pytest.raises(RecordError, match="is not a valid task name"):
         folder.predictions_file(name)

@@ -170,7 +170,7 @@ def test_parts_of_a_joint_example_have_both_faces():
     [
         ({"options": "[row.q]"}, "prompt field 'options': 1 texts where the field has 3"),
         ({"options": "row.q"}, "prompt field 'options': expected a list of texts"),
-        ({"query": "3"}, "prompt field 'query': 3 is no text"),
+        ({"query": "3"}, "prompt field 'query': 3 is not a string"),
         ({"query": "row.nothing"}, "prompt field 'query': .*nothing"),
     ],
 )

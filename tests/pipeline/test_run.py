@@ -289,7 +289,7 @@ def test_a_model_that_picked_the_wrong_options_is_warned_about(workshop):
     file = workshop.folder / "t.task.yaml"
     file.write_text(file.read_text() + "built_with: [model, other]\n")
     (task,) = workshop.run().tasks
-    assert "help of model, which is punished by construction" in task.warnings[0]
+    assert "help of model, so the score is biased downwards by construction" in task.warnings[0]
 
 
 def test_observers_hear_of_a_run(workshop):

@@ -104,7 +104,9 @@ def test_every_report_marks_the_score(harness: Harness) -> None:
     console = Console(width=200, record=True, file=StringIO())
     table.show(record, console)
     shown = console.export_text()
-    assert "0.2500†" in shown and f"mini_retrieval: {SAYS}" in shown and "† the model was chosen by examples" in shown
+    assert (
+        "0.2500†" in shown and f"mini_retrieval: {SAYS}" in shown and "† the model was chosen on some of these" in shown
+    )
     plain = formats.get("markdown")([runs.run(runs.task())])
     assert "†" not in plain
 
@@ -207,22 +209,26 @@ def test_every_report_has_the_mark_and_the_rest(models: Path) -> None:
     console = Console(width=200, record=True, file=StringIO())
     table.show(record, console)
     shown = console.export_text()
-    assert f"{score.value:.4f}‡" in shown and "on the rest" in shown and f"{rest.low:.3f} to {rest.high:.3f}" in shown
+    assert (
+        f"{score.value:.4f}‡" in shown
+        and "remaining examples" in shown
+        and f"{rest.low:.3f} to {rest.high:.3f}" in shown
+    )
     assert (
         "mini_retrieval: 20 of 60 examples were seen: trained on 18" in shown and "‡ the model was trained on" in shown
     )
     formats = load_exporters(Harness().host)
     markdown, latex, csv, json_ = (formats.get(name)([record]) for name in ("markdown", "latex", "csv", "json"))
     for text, mark in ((markdown, "‡"), (latex, r"$^\ddagger$")):
-        assert f"{score.value:.3f}{mark}" in text and f"{rest.value:.3f}" in text and "(rest)" in text
+        assert f"{score.value:.3f}{mark}" in text and f"{rest.value:.3f}" in text and "(remaining)" in text
         assert "trained on some of these examples" in text
     lines = [row for row in json.loads(json_) if row["task"] == "mini_retrieval" and row["metric"] == score.metric]
     told = {(row["kind"], row["model"]): row for row in lines}
     assert told["model", record.model.name]["seen"] == "trained"
     assert told["model", record.model.name]["low"] is None
-    assert told["model on the rest", record.model.name]["low"] == rest.low
-    assert told["baseline on the rest", "chance"]["n"] == 40
-    assert "model on the rest" in csv and "none: trained on 18" in csv
+    assert told["model (remaining)", record.model.name]["low"] == rest.low
+    assert told["baseline (remaining)", "chance"]["n"] == 40
+    assert "model (remaining)" in csv and "none: trained on 18" in csv
 
 
 def test_a_model_inherits_what_its_ancestors_have_seen_even_if_they_are_gone(models: Path) -> None:
@@ -252,7 +258,7 @@ def test_what_an_older_figeval_trained_is_unknown_until_its_command_is_given_aga
     shutil.copytree(models / "part", models / "old")
     (models / "old" / FILE).unlink()
     before = asked(models / "old", models / "of-old", "mini_retrieval")
-    assert any("was trained on is not known" in text for text in before.warnings)
+    assert any("the training examples of" in text for text in before.warnings)
     assert (before.tasks[0].overlap, before.tasks[0].scores[0].seen) == (None, None)
     trained(models, "old", limit=20)
     assert (models / "old" / FILE).read_bytes() == (models / "part" / FILE).read_bytes()

@@ -42,7 +42,7 @@ ASKED: dict[str, tuple[str, str, Callable[[str], Any]]] = {
 
 @pytest.mark.parametrize("route", ASKED)
 @pytest.mark.parametrize(
-    ("n", "why"), [(1, "has no place for: .*left over.*correct config.json"), (3, "no weights for")]
+    ("n", "why"), [(1, "does not account for: .*unexpected.*correct config.json"), (3, "no weights for")]
 )
 def test_layers_that_the_config_does_not_count(
     route: str, n: int, why: str, workshop: Workshop, tmp_path: Path
@@ -58,7 +58,7 @@ def test_layers_that_the_config_does_not_count(
 
 def test_sentence_transformers_are_no_exception(sentence_folder: Path, tmp_path: Path) -> None:
     encoder(str(sentence_folder)).embed([Text("a")])
-    with pytest.raises(ModelError, match="has no place for"):
+    with pytest.raises(ModelError, match="does not account for"):
         encoder(with_layers(sentence_folder, tmp_path / "copy", 1)).embed([Text("a")])
 
 

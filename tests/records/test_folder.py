@@ -88,7 +88,7 @@ def test_a_damaged_line_is_named(line: bytes, tmp_path: Path) -> None:
     write(folder, [row("1")])
     with folder.predictions_file("t").open("ab") as stream:
         stream.write(line)
-    with pytest.raises(RecordError, match=r"t\.jsonl, line 2, is no prediction .*delete that line"):
+    with pytest.raises(RecordError, match=r"t\.jsonl, line 2, is not a valid prediction .*delete that line"):
         list(folder.rows("t"))
 
 

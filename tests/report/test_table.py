@@ -91,7 +91,7 @@ def test_everything_odd_is_a_note() -> None:
     counts = {"ok": 30, "nan": 4, "unparseable": 6, "ties": 2, "truncated_inputs": 1, "refusal": 0}
     record = run(task(counts=counts, warnings=["--limit: the first 40 of 99"]), warnings=["the clock went back"])
     assert list(notes(record)) == [
-        "proverbs: 4 NaN; 6 answers that say nothing of the options; 2 ties, scored by expectation; "
+        "proverbs: 4 NaN; 6 answers that name none of the options; 2 ties, scored by expectation; "
         "1 inputs cut to the model's length",
         "proverbs: --limit: the first 40 of 99",
         "the clock went back",
@@ -223,4 +223,4 @@ def test_thresholds_that_differ_are_told_by_task() -> None:
 
 
 def test_hidden_golds_are_counted_under_the_table() -> None:
-    assert list(notes(run(task(n=10, hidden=1)))) == ["proverbs: 1 of 10 golds hidden, not scored"]
+    assert list(notes(run(task(n=10, hidden=1)))) == ["proverbs: 1 of 10 gold answers are hidden and not scored"]

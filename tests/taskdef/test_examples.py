@@ -85,17 +85,17 @@ def test_candidates_are_stored_once():
     ("row", "changes", "message"),
     [
         ({"n": 1}, {}, r"t: row 1 of 'jsonl:rows.jsonl', field 'query': .*sentence.*; the row has n"),
-        ({**ROW, "sentense": "x", "sentence": 3}, {}, "field 'query': 3 is no text; write"),
+        ({**ROW, "sentense": "x", "sentence": 3}, {}, "field 'query': 3 is not a string; write"),
         (ROW, with_field("query", "row.sentance"), "did you mean 'sentence'"),
         (ROW, with_field("gold", 2), "field 'gold': 2 is out of range for 2 options"),
         (ROW, with_field("gold", -1), "field 'gold': -1 is out of range"),
-        (ROW, with_field("gold", "row.idiom"), "'beans' is no index"),
-        (ROW, with_field("gold", "true"), "True is no index"),
+        (ROW, with_field("gold", "row.idiom"), "'beans' is not an index"),
+        (ROW, with_field("gold", "true"), "True is not an index"),
         (ROW, with_field("options", "[]"), "field 'options': there are no options"),
         (ROW, with_field("options", "['a', ' ']"), "field 'options': an option is empty"),
         (ROW, with_field("options", "row.literal"), "expected a list of texts"),
         (ROW, with_field("id", "row.idiom.x"), "field 'id'"),
-        (ROW, with_field("id", "''"), "'' is no id"),
+        (ROW, with_field("id", "''"), "'' is not a valid id"),
         (ROW, with_field("query", "row.sentence + 1"), "TypeError"),
         (ROW, {"cluster": "proverb"}, r"cluster 'proverb' is not among meta \(idiom\)"),
         (ROW, {"group": "row.twin"}, "group: .*twin"),
@@ -121,7 +121,7 @@ def test_fields_stay_in_the_sandbox(source):
 
 
 def test_a_field_that_is_no_expression():
-    with pytest.raises(TaskError, match="is no Jinja expression"):
+    with pytest.raises(TaskError, match="is not a Jinja expression"):
         build([ROW], **with_field("query", "row."))
 
 

@@ -95,7 +95,7 @@ def test_a_wrong_span_is_named(words, complaint):
 
 @pytest.mark.parametrize("weight", ["0", "-1", "'much'", "true"])
 def test_a_weight_is_a_positive_number(weight):
-    with pytest.raises(DataError, match="is no positive number"):
+    with pytest.raises(DataError, match="is not a positive number"):
         build("spans", SPANS, weight=weight)
 
 
@@ -143,7 +143,7 @@ def test_inputs_are_texts_or_lists_of_texts():
     [
         ({"refs": []}, "there are none"),
         ({"refs": [" "]}, "a text is empty"),
-        ({"words": [1]}, "field 'inputs.keywords': 1 is no text"),
+        ({"words": [1]}, "field 'inputs.keywords': 1 is not a string"),
         ({"saying": 7}, "field 'inputs.saying': expected a list of texts"),
     ],
 )

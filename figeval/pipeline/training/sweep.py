@@ -196,7 +196,7 @@ def scalar(text: str) -> Any:
     try:
         return parse_yaml(text)
     except InvalidYAML as error:
-        raise TrainError(f"--grid: {text!r:.80} is no value ({error})") from error
+        raise TrainError(f"--grid: {text!r:.80} is not a value ({error})") from error
 
 
 def listed(values: Mapping[str, Any]) -> str:
