@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("tasks", nargs=-1, required=True, metavar="TASK|SUITE...")
-@click.option("--seed", default=0, show_default=True, help="Random seed of the divisions into halves.")
+@click.option("--seed", default=0, show_default=True, help="Random seed for dividing the items into halves.")
 @include_path
 def audit(tasks: tuple[str, ...], seed: int, include_path: tuple[Path, ...]) -> None:
     """Measure what the options of a multiple-choice task give away without the question.
@@ -38,13 +38,16 @@ def report(found: Audit) -> None:
     """Print the table of one task."""
     from rich.console import Console
 
-    from figeval.report.grid import Grid
+    from figeval.report.grid import Grid, say
 
     head = ("blind rule", "what it knows", "accuracy", "95 % interval", "")
+    console = Console()
     title = f"{found.task.name}, version {found.task.version}: {found.n} examples, {found.clusters} clusters"
     Grid(head, [row(one) for one in found.findings], f"{title}, chance {decimals(found.chance)}", {"accuracy"}).print(
-        Console()
+        console
     )
+    if any(one.is_off for one in found.findings):
+        say(console, "  * the interval does not contain chance")
 
 
 def row(one: Finding) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ PAIR = 2
 @click.argument("run_a", type=click.Path(path_type=Path))
 @click.argument("run_b", type=click.Path(path_type=Path))
 @click.option("--metric", default="acc", show_default=True, help="A metric that is a mean over examples.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the sign-flip test.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed for the sign-flip test.")
 @click.option("--prompts", callback=listed, help="Compare this prompt of run A with that of run B, e.g. default,lower.")
 @click.option("--json", "as_json", is_flag=True, help="All numbers as one JSON object.")
 def compare(run_a: Path, run_b: Path, metric: str, seed: int, prompts: tuple[str, ...], as_json: bool) -> None:

@@ -43,7 +43,7 @@ def list_files(benchmarks: tuple[str, ...], as_json: bool) -> None:
 
 @data.command()
 @benchmarks_argument
-@click.option("--force", is_flag=True, help="Even what the cache already has.")
+@click.option("--force", is_flag=True, help="Also replace files that are already cached.")
 def fetch(benchmarks: tuple[str, ...], force: bool) -> None:
     """Put files into the cache, from the mirrors or from upstream; without BENCH, all files.
 

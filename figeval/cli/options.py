@@ -38,6 +38,10 @@ class Finite(click.FloatRange):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
 
+    def _describe_range(self) -> str:
+        """Without bounds click would write `x<=None`."""
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
 
 def settings(_context: click.Context, parameter: click.Parameter, value: Any) -> dict[str, Any]:
     """`a=1,b=x` (lm-eval's form) or a JSON object → {"a": 1, "b": "x"}."""
@@ -90,26 +94,30 @@ def routes(_context: click.Context, parameter: click.Parameter, value: Any) -> d
 
 
 PROMPTING = (  # in the order of --help; the names are lm-eval's where it has the flag
-    click.option("--num_fewshot", "-f", type=click.IntRange(min=0), default=0, help="Solved examples before each."),
+    click.option(
+        "--num_fewshot", "-f", type=click.IntRange(min=0), default=0, help="Number of solved examples in each prompt."
+    ),
     click.option(
         "--shots",
         type=click.Choice(["per_example", "shared"]),
         default="per_example",
-        help="Each question its own solved examples, or all the same (faster).",
+        help="Different solved examples for each question, or the same for all (faster).",
     ),
-    click.option("--system_instruction", metavar="TEXT", default="", help="A system message before everything."),
+    click.option("--system_instruction", metavar="TEXT", default="", help="System message."),
     click.option(
         "--apply_chat_template/--no_chat_template",
         default=None,
-        help="Prompts as the model's chat template has them, or as plain text.",
+        help="Format prompts with the model's chat template, or as plain text.",
     ),
-    click.option("--max_new_tokens", type=click.IntRange(min=1), help="Of an answer in words."),
+    click.option("--max_new_tokens", type=click.IntRange(min=1), help="Maximum length of a written answer, in tokens."),
     click.option(
         "--orders", callback=several, metavar="cyclic|all|N", help="Ask with the options in several orders (by_letter)."
     ),
-    click.option("--prompts", multiple=True, callback=listed, help="Also the task's other prompts: all or a,b."),
-    click.option("--route", "routes", multiple=True, callback=routes, help="protocol=route, e.g. choice=by_letter."),
-    click.option("--probes", is_flag=True, help="Also without the query, and with somebody else's."),
+    click.option("--prompts", multiple=True, callback=listed, help="Also use further prompts of the task: all or a,b."),
+    click.option(
+        "--route", "routes", multiple=True, callback=routes, help="Route for a protocol, e.g. choice=by_letter."
+    ),
+    click.option("--probes", is_flag=True, help="Also ask without the query, and with the query of another example."),
 )
 
 
@@ -121,7 +129,7 @@ def prompting(command: Any) -> Any:
 
 
 model_args = click.option("--model_args", "-a", callback=settings, help="key=value,… or a JSON object.")
-seed = click.option("--seed", type=int, default=0, show_default=True, help="Of everything that draws.")
+seed = click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 
 
 def _allow_external(_context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -145,5 +153,5 @@ allow_external_files = click.option(
     is_flag=True,
     expose_value=False,
     callback=_allow_external,
-    help="Let task files name data and includes outside of their own folder.",
+    help="Allow task files to use data and includes outside their own folder.",
 )

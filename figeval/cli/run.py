@@ -15,39 +15,44 @@ from figeval.digits import whole_number
 @click.option("--tasks", "-t", multiple=True, required=True, callback=some, help="Tasks and suites: a,b,c.")
 @click.option("--model", "-m", "-M", required=True, help="A name from `ls models`, a folder or a hub id.")
 @model_args
-@click.option("--limit", "-L", type=click.IntRange(min=1), help="Only the first so many examples of each task.")
+@click.option("--limit", "-L", type=click.IntRange(min=1), help="Use only the first N examples of each task.")
 @prompting
-@click.option("--batch_size", "-b", default="auto", help="Rows in a batch, or auto: as many as memory allows.")
-@click.option("--device", help="cpu, cuda, cuda:1, mps; by default the fastest there is.")
+@click.option("--batch_size", "-b", default="auto", help="Batch size, or auto for as large as memory allows.")
+@click.option("--device", help="cpu, cuda, cuda:1 or mps; the fastest available by default.")
 @click.option(
     "--processes",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="That answer the examples together, each with the model, and a GPU of its own where there are several.",
+    help="Number of processes that share the examples; each loads the model, on its own GPU if there are several.",
 )
 @seed
-@click.option("--output_path", "-o", type=click.Path(path_type=Path), help="The folder of the run, exactly.")
+@click.option(
+    "--output_path",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="Folder for the run; by default a new one in results/runs.",
+)
 @click.option("--log_samples", "-s", is_flag=True, help="Keep texts and all scores beside the predictions.")
-@click.option("--by", multiple=True, callback=listed, help="Also scores per idiom, proverb, corpus …")
-@click.option("--protocol", default="", help="Tasks by another protocol, where they have it: as published …")
-@click.option("--split", default="", help="Tasks on another split, where they have it: that of the authors …")
-@click.option("--metrics", multiple=True, callback=listed, help="Further metrics, where they apply: a,b.")
+@click.option("--by", multiple=True, callback=listed, help="Also print scores per idiom, proverb, corpus …")
+@click.option("--protocol", default="", help="Use another variant of tasks that have it, e.g. published.")
+@click.option("--split", default="", help="Use another split of tasks that have it, e.g. authors.")
+@click.option("--metrics", multiple=True, callback=listed, help="Additional metrics for tasks that they apply to: a,b.")
 @click.option("--threshold", type=Finite(), help="Similarity from which a pair counts as the first label.")
 @click.option(
     "--temperature",
     type=Finite(min=0, min_open=True),
     default=1.0,
     show_default=True,
-    help="Of the distributions that similarity tasks compare.",
+    help="Temperature of the distributions that similarity tasks compare.",
 )
-@click.option("--max_cost", type=Finite(min=0, min_open=True), help="An API model may cost no more.")
-@click.option("--max_tokens", type=click.IntRange(min=1), help="An API model may read and write no more in all.")
+@click.option("--max_cost", type=Finite(min=0, min_open=True), help="Stop before an API model costs more than this.")
+@click.option("--max_tokens", type=click.IntRange(min=1), help="Stop before an API model uses more tokens than this.")
 @include_path
 @click.option("--no_baselines", is_flag=True, help="Leave out the trivial baselines.")
 @click.option("--fresh", is_flag=True, help="Start over; a run in --output_path is moved to its folder earlier/.")
 def run(**flags: Any) -> int:
-    """Run tasks with a model; the same command again goes on where it stopped.
+    """Run tasks with a model. The same command again continues where it stopped.
 
     \b
     figeval run --tasks epic_mcq,impli --model minilm

@@ -24,7 +24,9 @@ ABOUT = ("description", "protocol", "language", "version", "labels", "metrics", 
 
 @click.command()
 @click.argument("run_or_task", metavar="RUN_TASK_OR_PRESET")
-@click.option("--by", metavar="KEY", help="Of a run: scores per idiom, proverb, corpus …, from stored predictions.")
+@click.option(
+    "--by", metavar="KEY", help="For a run, print scores per idiom, proverb, corpus … from stored predictions."
+)
 @click.option("--json", "as_json", is_flag=True, help="All of it as JSON.")
 def show(run_or_task: str, by: str | None, as_json: bool) -> None:
     """Show the table of a run, finished or not, of a training, its seeds or its grid, or what is known of a task, a

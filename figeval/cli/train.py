@@ -61,13 +61,17 @@ def shown(default: Any) -> str:
 
 
 @click.command()
-@click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A YAML file of these.")
+@click.option(
+    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML file with these options."
+)
 @flags
 @allow_external_files
-@click.option("--seeds", metavar="N|A,B", help="Train with so many seeds, or with these; scores as mean and spread.")
+@click.option("--seeds", metavar="N|A,B", help="Train with N seeds, or with these seeds, and report mean and spread.")
 @click.option("--grid", multiple=True, metavar="FIELD=A,B;…", help="Train every combination, and choose one on dev.")
 @click.option(
-    "--slurm", type=click.Path(dir_okay=False, path_type=Path), help="Train nothing; write a batch script for SLURM."
+    "--slurm",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a batch script for SLURM instead of training.",
 )
 def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: Path | None, **given: Any) -> int:
     """Fine-tune a model on a task; the same command again goes on where it stopped.

@@ -31,7 +31,7 @@ class TrainConfig(BaseModel):
     head: str | None = Field(None, description="What is trained on it, where a protocol has several: see `ls heads`.")
     head_args: dict[str, Any] = Field({}, description="Options of the head: pooling=mean,similarity=cosine …")
     preset: str | None = Field(None, description="Hyper-parameters by name: paper, or paper:ROW.")
-    seed: int = Field(0, ge=0, description="Of everything that draws.")
+    seed: int = Field(0, ge=0, description="Random seed.")
     include_path: tuple[Path, ...] = Field((), description="Folders with further task files.")
 
     holdout: Share = Field(0.1, description="Share of train that is held out as dev, where the task has no such split.")
