@@ -136,7 +136,7 @@ def test_a_missing_name_inside_of_a_value_is_an_error(source: str) -> None:
 
 @pytest.mark.parametrize("source", ["[range]", "[row.q.upper]", "{'a': cycler('a')}"])
 def test_no_address_of_an_object_is_part_of_a_value(source: str) -> None:
-    with pytest.raises(EvaluationError, match="is no value"):
+    with pytest.raises(EvaluationError, match="is not a value"):
         value(source)
 
 
