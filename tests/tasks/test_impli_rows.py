@@ -22,6 +22,7 @@ from figeval.metrics.intervals import wilson
 FOLDER = Path(__file__).parents[1] / "golden" / "data"
 GOLDEN = json.loads((FOLDER / "idioms.json").read_text(encoding="utf-8"))
 CHECKED = json.loads((FOLDER / "idioms_checked.json").read_text(encoding="utf-8"))
+STRATIFIED = ("first", "second", "third")
 IDIOM_COLUMNS = [column for column in rows.COLUMNS if column.startswith("idioms")]
 OLD_CLUSTERS = {  # clusters and effective clusters of version 1
     "idioms_silver_ent": "649 | 176.8",
@@ -220,9 +221,10 @@ def test_checked_draws_are_those_of_their_seeds(everything: list[Row]) -> None:
         if draw["name"] != "doubtful":
             rng = random.Random(draw["seed"])
             expected = []
-            for column in IDIOM_COLUMNS:
+            blind = draw["name"] == "blind"
+            for column in sorted(IDIOM_COLUMNS) if blind else IDIOM_COLUMNS:
                 pool = [row["id"] for row in everything if row["id"] not in seen and column_of(row["id"]) == column]
-                expected += rng.sample(pool, 34 if column in IDIOM_COLUMNS[:2] else 33)
+                expected += rng.sample(pool, 10 if blind else 34 if column in IDIOM_COLUMNS[:2] else 33)
             assert ids == expected
         seen.update(ids)
 
@@ -231,7 +233,7 @@ def test_readme_has_the_measured_precision_and_clusters(everything: list[Row]) -
     """Precision: right among the named. Recall: right among the pairs with an idiom. Undecidable pairs do not count."""
     found = {row["id"]: row["idiom"] for row in everything}
     readme = files(rows.__package__).joinpath("README.md").read_text(encoding="utf-8")
-    stratified = [pair for draw in CHECKED["draws"] if draw["name"] != "doubtful" for pair in draw["pairs"]]
+    stratified = [pair for draw in CHECKED["draws"] if draw["name"] in STRATIFIED for pair in draw["pairs"]]
     for column in IDIOM_COLUMNS:
         pairs = [pair for pair in stratified if column_of(pair["id"]) == column and not pair.get("undecidable")]
         before = [pair["before"] == "right" for pair in pairs if "before" in pair]
@@ -242,13 +244,19 @@ def test_readme_has_the_measured_precision_and_clusters(everything: list[Row]) -
         cells = f"{sum(before)} of {len(before)} | {right} of {len(named)} | {right} of {len(pairs)}"
         line = f"| `{column}` | {cells} | {OLD_CLUSTERS[column]} | {len(sizes)} | {effective:.1f} |"
         assert line in readme, line
-    *_, doubtful, third = (draw["pairs"] for draw in CHECKED["draws"])
+    draws = {draw["name"]: draw["pairs"] for draw in CHECKED["draws"]}
+    doubtful, third, blind = draws["doubtful"], draws["third"], draws["blind"]
     right = sum(found[pair["id"]] == pair["idiom"] for pair in doubtful)
     assert f"{right} of {len(doubtful)}\npairs with a confidence below 1" in readme
     decidable = [pair for pair in third if not pair.get("undecidable")]
     right = sum(found[pair["id"]] == pair["idiom"] for pair in decidable)
     interval = wilson(right, len(decidable))
     assert f"{right} of {len(decidable)} (95 % interval {f'{interval[0]:.3f}'[1:]} to {interval[1]:g})" in readme
+    right = sum(found[pair["id"]] == pair["idiom"] for pair in blind)
+    low, _ = wilson(right, len(blind))
+    same = sum("read" not in pair for pair in blind)
+    told = f"{same} of {len(blind)} names were the same and {right}\nare right by the rule ({f'{low:.3f}'[1:]} to 1)"
+    assert told in readme
 
 
 def test_readme_has_the_comparison_with_published_lists() -> None:
