@@ -33,3 +33,14 @@ def test_the_accuracy_in_the_documentation_is_that_of_the_second_half() -> None:
     found = re.search(r"of (\d+) replies that were labelled after the rules, (\d+) \((\d+) %\)", page)
     assert found is not None
     assert [int(number) for number in found.groups()] == [len(half), right, round(100 * right / len(half))]
+
+
+def test_the_documentation_tells_apart_what_was_said_in_both_halves() -> None:
+    first = {row["reply_sha256"] for row in STORED["replies"] if row["half"] == 1}
+    second = [row for row in STORED["replies"] if row["half"] == 2]
+    new = {row["reply_sha256"]: row for row in second if row["reply_sha256"] not in first}
+    repeated = sum(row["reply_sha256"] in first for row in second)
+    right = sum(answer_of(row["read"]) == answer_of(row["label"]) for row in new.values())
+    page = " ".join((ROOT / "docs" / "llm.md").read_text(encoding="utf-8").split())
+    assert f"{repeated} of the {len(second)} say word for word what" in page
+    assert f"of the {len(new)} different replies that remain {right} ({right / len(new):.0%}".replace("%", " %") in page
