@@ -15,11 +15,12 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from figeval.errors import ModelError
 from figeval.jsonfile import parse_json
@@ -30,7 +31,8 @@ from ._api_body import BadBody, Body
 from ._api_dialects import Answer, Dialect, Unreadable, scrubbed
 from ._api_settings import ApiSettings, Endpoint
 
-CONNECT = 10.0  # seconds to reach the server
+T = TypeVar("T")
+CONNECT = 10.0  # seconds to reach the server, and for all of its list of models
 ENCODING = {"Accept-Encoding": "gzip, deflate"}
 TRANSIENT = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
 FILTERS = {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "invalid_prompt"}
@@ -126,18 +128,25 @@ class Client:
     def _ask_served(self) -> str:
         import httpx
 
-        headers = {**self.dialect.headers(self.endpoint.key), **ENCODING}
-        place = f"{self.endpoint.url}/models"
         try:
-            with httpx.stream("GET", place, headers=headers, timeout=CONNECT, trust_env=False) as response:
-                received = Body(response.headers)
-                for piece in response.iter_raw():
-                    received.feed(piece)
+            content = run_async(self._listed())
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise ModelError(self._nobody_there(error)) from None
-        except (httpx.RequestError, BadBody):
+        except (httpx.RequestError, BadBody, TimeoutError):
             return ""
-        return self.endpoint.scrub(declared(parsed(received.content), self.settings.model))
+        return self.endpoint.scrub(declared(parsed(content), self.settings.model))
+
+    async def _listed(self) -> bytes:
+        """The server's list of models; the time for all of it is limited, as a byte may come now and then for ever."""
+        async with (
+            asyncio.timeout(CONNECT),
+            self.opened() as http,
+            http.stream("GET", f"{self.endpoint.url}/models") as response,
+        ):
+            received = Body(response.headers)
+            async for piece in response.aiter_raw():
+                received.feed(piece)
+        return received.content
 
     def _nobody_there(self, error: Exception) -> str:
         what = " ".join(str(error).split()) or type(error).__name__
@@ -246,3 +255,13 @@ def retry_after(value: str | None) -> float | None:
         except (ValueError, OverflowError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def run_async(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end; in a thread of its own where a loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, work).result()

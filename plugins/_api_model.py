@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Coroutine, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
 
 from figeval.backends.archive import Archive, Usage, open_archive
 from figeval.types import JSON, Prompt, Reply
 
-from ._api_client import Client
+from ._api_client import Client, run_async
 from ._api_dialects import Anthropic, Dialect, OpenAI, OpenAISettings
 from ._api_memo import archive_file, cut, key_of, unpacked
 from ._api_purse import Purse, expected
@@ -19,7 +16,6 @@ from ._api_round import Call, Round, Session
 from ._api_settings import ApiSettings, endpoint
 from ._settings import Configured
 
-T = TypeVar("T")
 DEEP = 4  # requests in a window for each one under way: few workers then wait for the slowest of a window
 
 
@@ -128,16 +124,6 @@ def remembered(archive: Archive, keys: Iterable[str]) -> dict[str, Reply]:
     """Key → stored reply; damaged rows are left out, and replaced when their question has been asked again."""
     read = ((key, unpacked(stored)) for key, stored in archive.known(keys).items())
     return {key: reply for key, reply in read if reply is not None}
-
-
-def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end; in a thread of its own where a loop is running already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        return thread.submit(asyncio.run, work).result()
 
 
 def opened(dialect: Dialect, settings: ApiSettings) -> ApiModel:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import reduce
 from operator import or_
-from pathlib import Path
 from typing import Any
 
 from figeval.backends.models import Model, open_model
@@ -26,6 +25,8 @@ from figeval.records.schema import (
     ScoreRecord,
     TaskRecord,
 )
+from figeval.resources import expand_user
+from figeval.textfile import is_folder
 from figeval.training.seen import Ancestor, Lineage, lineage_of
 
 TEST = "test"
@@ -42,8 +43,8 @@ def line_of(model: Model) -> Lineage:
     """
     if model.parts:
         return reduce(or_, map(line_of, model.parts))
-    folder = Path(model.source).expanduser() if model.source else None
-    return lineage_of(model.wanted or model.backend_name, folder if folder is not None and folder.is_dir() else None)
+    folder = expand_user(model.source) if model.source else None
+    return lineage_of(model.wanted or model.backend_name, folder if folder is not None and is_folder(folder) else None)
 
 
 def described(line: Lineage) -> LineageRecord | None:
@@ -82,7 +83,7 @@ def helper_of(built_with: Iterable[str], line: Lineage, harness: Harness) -> str
 
 def _called(origin: Ancestor, name: str) -> bool:
     """Whether this is the model of that name, as registered or on the hub; a folder may have any name."""
-    place = Path(origin.model).expanduser()
+    place = expand_user(origin.model)
     is_folder = bool(origin.weights) or place.is_absolute() or place == origin.folder
     return not is_folder and origin.model.rpartition("/")[2] == name
 

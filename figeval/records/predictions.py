@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import re
 import stat
@@ -31,6 +32,7 @@ from figeval.text import cleaned, one_line, valid
 from figeval.types import JSON
 
 MAX_BYTES = 1 << 26  # of a line
+MAX_UNPACKED = 1 << 29  # of a packed file; gzip makes a thousand times as much of it
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half a surrogate pair
 
 
@@ -155,16 +157,42 @@ def stored(file: Path) -> Path | None:
 
 @contextmanager
 def opened(source: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a predictions file, unpacked if need be. Raises `RecordError` for a damaged archive."""
+    """The bytes of a predictions file, unpacked if need be.
+
+    Raises:
+        RecordError: an archive is damaged, or holds more than 512 MiB.
+    """
     if source.suffix != ".gz":
         with source.open("rb") as stream:
             yield stream
         return
     try:
         with gzip.open(source, "rb") as stream:
-            yield stream  # type: ignore[misc]
+            yield io.BufferedReader(_Unpacked(stream, source))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise RecordError(f"{source} is not a complete gzip file ({error}); restore it") from error
+
+
+class _Unpacked(io.RawIOBase):
+    """What an archive holds, as far as it is not too much."""
+
+    def __init__(self, stream: gzip.GzipFile, source: Path) -> None:
+        self._stream = stream
+        self._source = source
+        self._left = MAX_UNPACKED
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer; how many bytes there were. Raises `RecordError` beyond the limit."""
+        data = self._stream.read(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise RecordError(f"{self._source} holds more than {MAX_UNPACKED:,} bytes; gunzip it if you trust it")
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def pack(file: Path) -> None:

@@ -86,8 +86,11 @@ def _included(path: Any, file: Traversable, folder: Traversable) -> Traversable:
 
 def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Callable[[str], None]) -> None:
     """Every task and suite file of a folder; a broken file is complained about and does not hide the others."""
-    files = sorted((file for file in folder.iterdir() if file.name.endswith(tuple(KINDS))), key=lambda f: f.name)
-    for file in files:
+    try:
+        entries = list(folder.iterdir())
+    except OSError as error:
+        raise TaskError(f"{folder} cannot be read ({error.strerror}); give a folder with task files") from error
+    for file in sorted((one for one in entries if one.name.endswith(tuple(KINDS))), key=lambda one: one.name):
         try:
             add(read_item(file, folder))
         except TaskError as error:

@@ -24,6 +24,8 @@ from typing import Any, Literal, TypeAlias
 from figeval.atomic import replace_text
 from figeval.errors import TrainError
 from figeval.jsonfile import parse_json, read_json
+from figeval.resources import expand_user
+from figeval.textfile import is_folder
 from figeval.types import JSON, Example, letters
 
 FILE = "seen.txt"
@@ -163,10 +165,10 @@ def lineage_of(model: str, folder: Path | None, passed: frozenset[str] = frozens
 
 def _found(model: str, passed: frozenset[str]) -> Lineage:
     """The line of an ancestor that is only known by its name; nothing of a folder that was passed before."""
-    place = Path(model).expanduser()
+    place = expand_user(model)
     if str(place) in passed:
         return Lineage()
-    return lineage_of(model, place if place.is_dir() else None, passed)
+    return lineage_of(model, place if is_folder(place) else None, passed)
 
 
 def about_in(folder: Path) -> JSON:
@@ -211,6 +213,12 @@ def _described(ancestor: Ancestor) -> JSON:
     return {key: value for key, value in found.items() if value}
 
 
+def _ancestor(described: JSON) -> Ancestor:
+    return Ancestor(
+        str(described["model"]), dict(described.get("about", {})), weights=str(described.get("weights", ""))
+    )
+
+
 def read(file: Path) -> Lineage:
     """What `write` wrote.
 
@@ -225,9 +233,12 @@ def read(file: Path) -> Lineage:
         if header["sha256"] != sha256(body.encode()).hexdigest():
             raise ValueError("its checksum is another")
         digests = [int(line, 16) for line in body.split()]
-        ancestors = tuple(Ancestor(**one) for one in header["ancestors"])
+        ancestors = tuple(map(_ancestor, header["ancestors"]))
         count, unknown = int(header["trained"]), tuple(map(str, header["unknown"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if count < 0 or count + int(header["chosen"]) != len(digests):
+            raise ValueError("its digests are not as many as it says")
+        trained, chosen = Digests(digests[:count]), Digests(digests[count:])
+    except (OSError, ArithmeticError, AttributeError, ValueError, KeyError, TypeError) as error:
         cure = "delete it, and the `figeval train` command of this model writes it again"
         raise TrainError(f"{file} is damaged ({error}); {cure}") from error
-    return Lineage(ancestors, Digests(digests[:count]), Digests(digests[count:]), unknown)
+    return Lineage(ancestors, trained, chosen, unknown)

@@ -11,6 +11,7 @@ import pytest
 from bench import measure
 from figeval.errors import RecordError
 from figeval.pipeline.compare import compare_runs
+from figeval.records import predictions
 from figeval.records.folder import RunFolder, read_run
 from tests.cli.conftest import Cli
 from tests.runs import finished
@@ -66,6 +67,15 @@ def test_changed_or_torn_predictions_are_refused(kept: Path) -> None:
         with pytest.raises(RecordError, match=r"mini_pairs\.jsonl\.gz") as caught:
             list(RunFolder(kept / "overlap").rows("mini_pairs"))
         assert "\n" not in str(caught.value)
+
+
+def test_an_archive_that_holds_too_much_is_refused(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two gigabytes of zeros are two megabytes of gzip."""
+    monkeypatch.setattr(predictions, "MAX_UNPACKED", 1 << 16)
+    file = kept / "overlap" / "predictions" / "mini_pairs.jsonl.gz"
+    file.write_bytes(gzip.compress(bytes(1 << 20)))
+    with pytest.raises(RecordError, match=r"holds more than 65,536 bytes; gunzip it"):
+        read_run(kept / "overlap")
 
 
 def test_a_text_in_meta_is_not_kept(tmp_path: Path) -> None:

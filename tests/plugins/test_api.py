@@ -6,10 +6,13 @@ import asyncio
 import gzip
 import json
 import logging
+import socket
 import sqlite3
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from email.utils import formatdate
 from typing import Any
 
@@ -20,7 +23,7 @@ from hypothesis import strategies as st
 from figeval import plugins
 from figeval.backends.archive import Usage, open_archive
 from figeval.backends.models import Backends, open_model
-from figeval.builtin.plugins import _api_round
+from figeval.builtin.plugins import _api_client, _api_round
 from figeval.builtin.plugins._api_client import retry_after
 from figeval.builtin.plugins._api_memo import archive_file, cut, packed, unpacked
 from figeval.builtin.plugins._api_model import ApiModel, anthropic, openai
@@ -517,6 +520,32 @@ def test_a_list_of_models_that_says_nothing_of_this_one(told: Any, desk: Desk, m
     desk.models = told
     assert model().client.served() == ""
     assert model().generate(ask("a")) == [Reply(text="A")]
+
+
+def test_a_list_of_models_that_comes_byte_by_byte_is_not_waited_for(
+    model: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte was waited for anew, without an end."""
+    monkeypatch.setattr(_api_client, "CONNECT", 0.3)
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            connection, _ = listening.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n")
+                while not over.wait(0.01):
+                    connection.sendall(b" ")
+
+        threading.Thread(target=drip, daemon=True).start()
+        asked = threading.Thread(
+            target=model(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}/v1").client.served, daemon=True
+        )
+        asked.start()
+        asked.join(20)
+        ended = not asked.is_alive()
+        over.set()
+        assert ended
 
 
 def test_how_it_is_asked_makes_no_other_question(desk: Desk, model: Open) -> None:

@@ -119,6 +119,9 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ('"scheme": 1', '"scheme": 2', "digests of scheme 2; this figeval reads scheme 1"),
         ('{"scheme"', '["scheme"', "is damaged"),
         ('"trained": 1', '"trained": "x"', "is damaged"),
+        ('"trained": 1', '"trained": 0', "its digests are not as many as it says"),
+        ('"trained": 1', '"trained": 1e999', "is damaged"),
+        ('"ancestors": []', '"ancestors": [{"model": "x", "folder": 1, "about": 5}]', "is damaged"),
     ],
 )
 def test_a_damaged_file_is_one_line_with_the_cure(tmp_path: Path, old: str, new: str, says: str) -> None:
@@ -146,6 +149,12 @@ def test_digests_are_those_of_all_ancestors_also_when_these_are_gone(tmp_path: P
     line = lineage_of("second", second)
     assert [one.model for one in line.ancestors] == ["second", str(first), "minilm"]
     assert (line.role(choice("one")), line.role(choice("two")), line.unknown) == ("trained", "trained", ())
+
+
+@pytest.mark.parametrize("origin", ["~nouser/x", "n" * 300, "a\0b"])
+def test_an_origin_that_no_path_has_is_a_model_without_a_folder(tmp_path: Path, origin: str) -> None:
+    line = lineage_of("first", folder(tmp_path, "first", origin))
+    assert [one.model for one in line.ancestors] == ["first", origin]
 
 
 def test_without_a_copy_the_parents_folder_is_read(tmp_path: Path) -> None:

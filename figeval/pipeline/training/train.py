@@ -16,7 +16,9 @@ from figeval.pipeline.training.dev import DevScores
 from figeval.pipeline.training.published import recorded
 from figeval.pipeline.training.splits import Splits, splits_of
 from figeval.records import provenance
+from figeval.resources import expand_user
 from figeval.taskdef import TaskSpec
+from figeval.textfile import is_folder
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Learner, Setup
 from figeval.training.crew import crew_of
@@ -139,9 +141,9 @@ def remembering(training: Training, harness: Harness) -> Callable[[Path], None]:
 def seen_by(training: Training, harness: Harness) -> Lineage:
     """The examples of a training, and those that its model had seen before."""
     model, splits = training.config.model, training.splits
-    folder = Path(model).expanduser()
-    is_folder = model not in harness.backends.registry and folder.is_dir()
-    line = lineage_of(model, folder if is_folder else None)
+    folder = expand_user(model)
+    trained = model not in harness.backends.registry and is_folder(folder)
+    line = lineage_of(model, folder if trained else None)
     texts = getattr(training.learner, "texts", None)
     if texts is None:
         return line | Lineage((), Digests(questions(splits.train)), Digests(questions(splits.dev)))
