@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
+from unicodedata import normalize
 
 Meta: TypeAlias = Mapping[str, str]
 LATER = {"later": True}  # a field that came later: empty, it does not change the fingerprint of a task's examples
 
 
 def letters(text: str) -> str:
-    """The letters and digits of a text in lower case: the same for texts that differ in punctuation, case or blanks."""
-    return "".join(filter(str.isalnum, text.lower()))
+    """The letters and digits of a text in lower case: the same for texts that differ in punctuation, case, blanks or
+    the Unicode form of their accents (NFC, NFD).
+    """
+    return "".join(filter(str.isalnum, normalize("NFC", text.lower())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,7 @@ def test_the_text_that_is_asked_about_counts_whatever_its_spelling_and_its_task(
 
 def test_letters_of_all_scripts_count() -> None:
     assert trained_on(choice("Übung, МАСТЕР 一石二鳥!")).role(choice("übung мастер 一石二鳥")) == "trained"
+    assert trained_on(choice("un café déjà bu")).role(choice("un cafe\u0301 de\u0301ja\u0300 bu")) == "trained"
     assert trained_on(choice("一石二鳥")).role(choice("二鳥一石")) is None
     assert trained_on(choice("...")).role(choice("???")) is None  # without a letter nothing can be recognised
 
