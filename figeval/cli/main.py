@@ -12,6 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -20,7 +21,9 @@ from figeval.ending import end_quickly
 from figeval.errors import FigevalError, near
 from figeval.text import one_line
 
-NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}  # whatever was wanted there
+# What the user can mend, whatever was wanted there.
+NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
+NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 LONGEST = 2_000  # characters of a message: foreign texts are quoted in some
 
 # name → (where the command is, its line in --help); imported when it is used
@@ -129,6 +132,8 @@ def analyze() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script. What a user can mend is one line on stderr; a bug shows its traceback."""
     end_quickly()
+    if isinstance(sys.stdout, TextIOWrapper):  # an encoding that lacks a character of a table ends no run
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(args=None if arguments is None else list(arguments), prog_name="figeval", standalone_mode=False)
     except FigevalError as error:
@@ -145,9 +150,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("figeval: interrupted; what was computed is kept: the same command goes on", file=sys.stderr)
         sys.exit(130)
     except OSError as error:
-        if error.errno not in NO_PATH:
+        if error.errno not in NO_PATH | NO_ROOM:
             raise
-        fail(f"{error.strerror}: {error.filename!r:.200}; give another path")
+        fail(f"{error.strerror}: {error.filename or 'the output'!r:.200}; give another path")
     except SystemExit:  # commands return their exit code: this is a library or plugin that wanted to leave
         traceback.print_exc()
         sys.exit(1)

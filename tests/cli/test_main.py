@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -114,3 +115,17 @@ def test_a_reader_who_has_enough_is_no_failure_and_no_traceback() -> None:
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSPC])
+def test_no_permission_and_no_room_are_one_line(
+    code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(**_: object) -> None:
+        raise OSError(code, "Refused", "/there")
+
+    monkeypatch.setattr(root, "main", refuse)
+    with pytest.raises(SystemExit) as left:
+        main(["ls", "tasks"])
+    assert left.value.code == 2
+    assert capsys.readouterr().err == "figeval: Refused: '/there'; give another path\n"
