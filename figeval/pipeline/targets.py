@@ -45,6 +45,7 @@ def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) ->
     if not targets and not folders:
         gathered.add(lambda: [entry.load() for entry in harness.catalogue.tasks])
         gathered.problems += [problem for row in harness.host.plugins.values() for problem in row.problems]
+    gathered.problems = list(dict.fromkeys(gathered.problems))  # a file may have been read twice
     return gathered
 
 

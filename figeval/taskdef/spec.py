@@ -159,7 +159,7 @@ class TaskSpec(Named):
         if "test" not in self.data:
             raise ValueError('data has no test split; write data: {test: "jsonl:FILE"}')
         if missing := required - given:
-            raise ValueError(f"a {self.protocol} task needs the fields {sorted(missing)}")
+            raise ValueError(f"a {self.protocol} task needs the fields {', '.join(sorted(missing))}")
         if unknown := given - required - optional:
             raise ValueError(f"a {self.protocol} task has no fields {sorted(unknown)}")
         if unknown := set(self.prompt_fields) - (PROMPT_FIELDS & given):

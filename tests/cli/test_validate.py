@@ -384,3 +384,11 @@ def test_hidden_golds_and_absent_spans_are_told(tmp_path: Path, cli: Cli) -> Non
     assert done.code == 0
     assert "test: 4 examples; gold a span ×1, hidden ×1, no span ×2" in done.out
     assert "warning: s, test: 1 of 4 gold answers are hidden (null) and will not be scored" in done.out
+
+
+def test_an_error_of_a_file_in_an_included_folder_is_printed_once(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "bad.task.yaml").write_text("name: bad\nprotocol: pairs\nfields: {id: row.id}\n", encoding="utf-8")
+    for arguments in (("--include_path", str(tmp_path)), ("--include_path", str(tmp_path), str(tmp_path))):
+        done = cli("validate", *arguments)
+        assert done.code == 2
+        assert done.out.count("bad.task.yaml") == 1 and "1 error" in done.out
