@@ -79,7 +79,7 @@ def noted(task: TaskRecord) -> Iterator[None]:
 
     Raises:
         RecordError, ModelError: no room left, a budget that is exhausted, weights that cannot be used.
-        KeyboardInterrupt, GeneratorExit: the run is to end.
+        KeyboardInterrupt: the run is to end.
     """
     try:
         yield
@@ -87,7 +87,7 @@ def noted(task: TaskRecord) -> Iterator[None]:
         raise
     except FigevalError as error:
         task.status, task.error = "failed", str(error)
-    except (KeyboardInterrupt, GeneratorExit):
+    except KeyboardInterrupt:
         raise
     except BaseException:  # a bug must not cost the other tasks, nor a library's sys.exit() pass for success
         task.status, task.error = "failed", traceback.format_exc()

@@ -105,7 +105,9 @@ def test_a_failing_task_does_not_cost_the_others(workshop):
     assert "ZeroDivisionError: a bug in a model" in record.tasks[0].error
 
 
-@pytest.mark.parametrize("error", [SystemExit(0), SystemExit(), asyncio.CancelledError(), BaseException("odd")])
+@pytest.mark.parametrize(
+    "error", [SystemExit(0), SystemExit(), GeneratorExit(), asyncio.CancelledError(), BaseException("odd")]
+)
 def test_a_model_that_wants_to_leave_fails_its_task(workshop, error):
     class Leaving(Closeness):
         def score_pairs(self, pairs):
