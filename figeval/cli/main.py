@@ -132,8 +132,8 @@ def analyze() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script. What a user can mend is one line on stderr; a bug shows its traceback."""
     end_quickly()
-    if isinstance(sys.stdout, TextIOWrapper):  # an encoding that lacks a character of a table ends no run
-        sys.stdout.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding != "utf-8":
+        sys.stdout.reconfigure(errors="backslashreplace")  # an encoding that lacks a character of a table ends no run
     try:
         code = cli.main(args=None if arguments is None else list(arguments), prog_name="figeval", standalone_mode=False)
     except FigevalError as error:
