@@ -86,9 +86,19 @@ def read_json(
 
 def read_model(file: Traversable, model: type[M], failure: type[FigevalError], *, cure: str = DEFAULT_CURE) -> M:
     """The content of a JSON file as a pydantic model; arguments and errors are those of `read_json`."""
+    return as_model(read_json(file, failure, cure=cure), file, model, failure, cure=cure)
+
+
+def as_model(
+    content: Any, file: Traversable, model: type[M], failure: type[FigevalError], *, cure: str = DEFAULT_CURE
+) -> M:
+    """The content of a JSON file, which may have been changed since it was read, as a pydantic model.
+
+    Raises:
+        FigevalError: as `failure`, in one line that names the file and the first key that does not fit.
+    """
     from pydantic import ValidationError  # commands that only list names read JSON, too
 
-    content = read_json(file, failure, cure=cure)
     try:
         return model.model_validate(content)
     except ValidationError as error:

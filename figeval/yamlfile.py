@@ -1,7 +1,8 @@
 """YAML of outside origin: task files, suites, presets and configs, with mistakes told in one line.
 
 Size, nesting and what aliases expand to are limited before values are constructed. Only the types of JSON are made:
-dates stay texts, and tags that ask for other types are refused. `parse_yaml` reads a text, `read_mapping` a file with
+dates stay texts, and tags that ask for other types are refused. So is a key that is given twice, of which PyYAML would
+keep the last without a word. `parse_yaml` reads a text, `read_mapping` a file with
 keys and values, `read_yaml` a file that a pydantic model describes.
 """
 
@@ -64,6 +65,27 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         first: [(tag, pattern) for tag, pattern in rules if tag != TIMESTAMP]
         for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+    def get_single_node(self) -> yaml.Node | None:
+        """Compose the document. Raises `ConstructorError` for a key that a mapping has twice."""
+        root: yaml.Node | None = super().get_single_node()
+        left, known = [root], {id(root)}
+        while left:
+            node = left.pop()
+            if isinstance(node, yaml.MappingNode):
+                first: set[tuple[str, str]] = set()
+                for key, _ in node.value:
+                    if isinstance(key, yaml.ScalarNode):
+                        if (key.tag, key.value) in first:
+                            what = f"the key {key.value!r:.40} is given twice"
+                            raise ConstructorError(None, None, what, key.start_mark)
+                        first.add((key.tag, key.value))
+                inner = [part for pair in node.value for part in pair]
+            else:
+                inner = node.value if isinstance(node, yaml.SequenceNode) else []
+            left += [one for one in inner if id(one) not in known]
+            known.update(map(id, inner))  # behind aliases stands the same node again
+        return root
 
 
 def parse_yaml(text: str, *, max_bytes: int = MAX_BYTES) -> Any:

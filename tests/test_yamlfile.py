@@ -56,6 +56,9 @@ def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
         ("a: b: c", "mapping values are not allowed"),
         ("a: \0", "the character U+0000 is not allowed"),
         ("a: \u00e9\u00e9\0", "the character U+0000 is not allowed"),
+        ("a: 1\nb: {c: 1, c: 2}", "the key 'c' is given twice (column 11)"),
+        ("a: 1\n'a': 2", "the key 'a' is given twice"),
+        ("x: [1, {<<: {a: 1}, <<: {a: 2}}]", "the key '<<' is given twice"),
         ("[a, b", "did not find expected ',' or ']'"),
     ],
 )
@@ -68,6 +71,7 @@ def test_a_text_beyond_the_limits(text: str, words: str) -> None:
 def test_dates_stay_texts_and_aliases_are_followed() -> None:
     assert parse_yaml("a: 2024-13-45\nb: 2024-01-02") == {"a": "2024-13-45", "b": "2024-01-02"}
     assert parse_yaml("a: &x [1, 2]\nb: *x\nc: {<<: {d: *x}}") == {"a": [1, 2], "b": [1, 2], "c": {"d": [1, 2]}}
+    assert parse_yaml("a: {<<: {x: 1, y: 1}, x: 2}") == {"a": {"x": 2, "y": 1}}  # a merged key may be overridden
     assert parse_yaml("[" * MAX_DEPTH + "]" * MAX_DEPTH)
 
 

@@ -11,15 +11,16 @@ import importlib
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from io import TextIOWrapper
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from figeval.ending import end_quickly
 from figeval.errors import FigevalError, near
-from figeval.text import one_line
+from figeval.text import clean, one_line
 
 # What the user can mend, whatever was wanted there.
 NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
@@ -132,6 +133,7 @@ def analyze() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script. What a user can mend is one line on stderr; a bug shows its traceback."""
     end_quickly()
+    warnings.showwarning = print_warning
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding != "utf-8":
         sys.stdout.reconfigure(errors="backslashreplace")  # an encoding that lacks a character of a table ends no run
     try:
@@ -157,6 +159,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         traceback.print_exc()
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def print_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning of a library or plugin without what a terminal would obey: it may quote foreign text."""
+    text = clean(warnings.formatwarning(message, category, filename, lineno, line))
+    print(text, end="", file=sys.stderr if file is None else file)
 
 
 def fail(message: str) -> None:

@@ -15,11 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from figeval.atomic import replace_text
 from figeval.errors import RecordError
-from figeval.jsonfile import read_json
+from figeval.jsonfile import as_model, read_json
 from figeval.locking import alone
 from figeval.records.cures import cure
 from figeval.records.predictions import (
@@ -221,12 +219,7 @@ def read_record(file: Path) -> RunRecord:
     version = content.get("schema_version") if isinstance(content, dict) else None
     if str(version).partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
         raise RecordError(f"{file} has schema version {version}, this figeval reads {SCHEMA_VERSION}")
-    try:
-        return RunRecord.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise RecordError(f"{file}: {place}: {first['msg']}; it was not written by this version of figeval") from error
+    return as_model(content, file, RunRecord, RecordError, cure="it was not written by this version of figeval")
 
 
 def find_record(path: Path) -> Path:

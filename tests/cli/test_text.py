@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,20 @@ def test_a_foreign_record_on_a_real_terminal(foreign: Path) -> None:
     assert SHOWN in text, "no markup either"
     assert "\x1b[2J" not in text
     assert "\x9b" not in text
+
+
+def test_a_warning_of_a_plugin_says_nothing_to_the_terminal() -> None:
+    program = (
+        "import sys, warnings\n"
+        "from figeval.cli.main import main\n"
+        "try:\n"
+        "    main(['--version'])\n"
+        "finally:\n"
+        "    warnings.warn(sys.argv[1])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, EVIL], capture_output=True, text=True, check=True)
+    assert SHOWN in done.stderr
+    assert UNSAFE.search(done.stderr) is None
 
 
 def test_a_foreign_record_in_a_spreadsheet_and_on_a_page(foreign: Path, cli: Cli) -> None:
