@@ -6,13 +6,19 @@ Rewritten are the tables of measured values, the demo's table in README, and eve
 
     .433<!-- floor random epic_alignment span_f1 last_sentence -->   a trivial model of a run
     .162<!-- run minilm-seen epic_retrieval_seen acc -->             a run, or the mean over the seeds of a training
+    .080<!-- paired minilm-seen minilm epic_retrieval_seen acc -->   how much more one run gets than another; with `low`
+                                                     or `high` behind it an end of the interval of this difference
     .229<!-- paper epic_retrieval_seen acc BERT -->                  a published number, as `results/reference` has it
     5.4<!-- bench loglikelihood 5_choices.ratio -->                  a benchmark, blanks of a name as underscores
     .345<!-- file results/measured/analysis/epic.json -->            a number of a file, not rewritten but looked for
 
-A claim about two of them is `<!-- holds: run A TASK METRIC > run B TASK METRIC -->`: the intervals (of numbers without
-one, the numbers) lie apart in this order. `--check` rewrites nothing and lists what would change, claims that do not
-hold, and decimals in the prose of `MARKED` pages that carry no mark. Exit code 1 if there are any.
+A claim about two of them is `<!-- holds: run A TASK METRIC > run B TASK METRIC -->`. If task and metric are the same,
+the runs are compared example by example: the interval of the difference has to lie above 0, and the sign-flip test must not
+contradict it. Where that cannot be done (two tasks, a trivial model, a metric that is no mean), the intervals (of
+numbers without one, the numbers) have to lie apart in this order.
+
+`--check` rewrites nothing and lists what would change, claims that do not hold, and decimals in the prose of `MARKED`
+pages that carry no mark. Exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.stored import MEASURED, ROOT, Value, benched, floors, score_of, short, shown, tasks_of
+from bench.stored import MEASURED, ROOT, Value, benched, difference, floors, score_of, short, shown, tasks_of
 from figeval.pipeline.training.train import stored_record
 from figeval.records.folder import read_record
 from figeval.records.reference import published
@@ -33,8 +39,8 @@ from figeval.records.reference import published
 PAGES = ("README.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md")
 MARKED = ("README.md", "docs/epic.md", "docs/finetuned.md")  # pages whose decimals in prose must all carry a mark
 
-NUMBER = r"(?<![\w.,])(?:\d[\d,]*)?\.?\d+(?:e-?\d+)?(?: %)?"
-MARK = re.compile(rf"(?P<number>{NUMBER})<!-- (?P<kind>run|floor|paper|bench|file) (?P<about>[^>]+?) -->")
+NUMBER = r"(?<![\w.,])−?(?:\d[\d,]*)?\.?\d+(?:e-?\d+)?(?: %)?"
+MARK = re.compile(rf"(?P<number>{NUMBER})<!-- (?P<kind>run|floor|paired|paper|bench|file) (?P<about>[^>]+?) -->")
 CLAIM = re.compile(r"<!-- holds: (?P<more>[^>]+?) > (?P<less>[^>]+?) -->")
 DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?![\w.]*[a-z(])(?!<!--)|\b\d+ %(?!<!--)")
 # What looks like a measured number and is none: places in papers, versions, licences, the level of all intervals.
@@ -163,6 +169,11 @@ def value_of(kind: str, about: str) -> Value | None:
         for key in words[1].split("."):
             found = {name.replace(" ", "_"): inner for name, inner in found.items()}.get(key, {})
         return Value(found, found, found) if isinstance(found, int | float) else None
+    if kind == "paired":
+        run, before, task, metric, *end = words
+        apart = difference(run, before, task, metric)
+        number = getattr(apart, end[0]) if apart is not None and end else None
+        return apart if number is None else Value(number, number, number)
     score = score_of(*words)
     if score is None or score.value is None:
         return None
@@ -176,8 +187,9 @@ def printed_like(number: str, value: float) -> str:
     digits = len(number.removesuffix(" %").partition(".")[2])
     if "e" in number:
         return f"{value:.1e}"
-    text = f"{value * 100 if percent else value:,.{digits}f}"
-    return (text.removeprefix("0") if number.startswith(".") else text) + (" %" if percent else "")
+    text = f"{abs(value) * 100 if percent else abs(value):,.{digits}f}"
+    shorter = text.removeprefix("0") if number.removeprefix("−").startswith(".") else text
+    return ("−" if value < 0 else "") + shorter + (" %" if percent else "")
 
 
 def with_marks(text: str) -> str:
@@ -211,13 +223,23 @@ def problems(page: str, text: str) -> Iterator[str]:
         elif value_of(match["kind"], match["about"]) is None:
             yield f"{page}: no record of {match['kind']} {match['about']}"
     for claim in CLAIM.finditer(text):
-        more, less = (value_of(*side.split(maxsplit=1)) for side in (claim["more"], claim["less"]))
-        if more is None or less is None or more.low <= less.high:
-            yield f"{page}: does not hold: {claim['more']} > {claim['less']} ({more}, {less})"
+        if not holds(claim["more"], claim["less"]):
+            yield f"{page}: does not hold: {claim['more']} > {claim['less']}"
     if page in MARKED:
         for number, line in prose(text):
             for found in DECIMAL.findall(ELSE.sub("", MARK.sub("", line))):
                 yield f"{page}, line {number}: {found} has no mark that says where it was measured"
+
+
+def holds(more: str, less: str) -> bool:
+    """Whether the first of two values is larger than the second: tested in pairs if it can be, else by intervals."""
+    (kind, *first), (other, *second) = more.split(), less.split()
+    if (kind, other) == ("run", "run") and first[1:] == second[1:]:
+        apart = difference(first[0], second[0], first[1], first[2])
+        if apart is not None:
+            return apart.low > 0
+    larger, smaller = value_of(kind, " ".join(first)), value_of(other, " ".join(second))
+    return larger is not None and smaller is not None and larger.low > smaller.high
 
 
 def stands_in(number: str, file: Path) -> bool:

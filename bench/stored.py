@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from figeval.records.folder import read_record
+import numpy as np
+
+from figeval.metrics.compare import ALPHA, paired
+from figeval.metrics.seeds import interval_over_seeds
+from figeval.pipeline.stored import stored_values
+from figeval.records.folder import RunFolder, read_record
 from figeval.records.schema import ScoreRecord, TaskRecord
 from figeval.records.sweep import SEEDS, run_or_mean
 
@@ -31,6 +37,39 @@ def tasks_of(run: str) -> dict[str, TaskRecord]:
         return {task.task: task for task in read_record(folder / "run.json").tasks}
     places = [folder] if (folder / SEEDS).is_file() else sorted(folder.rglob("run.json"))
     return {task.task: task for place in places for task in run_or_mean(place).tasks}
+
+
+def runs_of(name: str, task: str) -> list[Path]:
+    """The folders of the stored runs with predictions of a task: one, or one for each seed of a training."""
+    places = sorted(file.parent for file in (MEASURED / name).rglob("run.json"))
+    return [place for place in places if RunFolder(place).has_predictions(task)]
+
+
+@lru_cache(maxsize=64)
+def difference(run: str, before: str, task: str, metric: str) -> Value | None:
+    """How much more one stored run gets than another one on the same examples, with the interval of the difference.
+
+    Of a training with several seeds it is the mean over them, and its interval holds for other seeds, too. An interval
+    that the sign-flip test contradicts becomes one from minus infinity to infinity.
+
+    None where predictions are missing, the metric is no mean over examples, or `before` has several seeds.
+    """
+    ours, theirs = runs_of(run, task), runs_of(before, task)
+    tables = [stored_values(RunFolder(folder), task, metric) for folder in (*ours, *theirs)]
+    if len(theirs) != 1 or not ours or not all(tables):
+        return None
+    *trained, base = tables
+    known = [name for name in base if all(name in table and table[name][0] is not None for table in tables)]
+    clusters = [base[name][1] for name in known]
+    apart = np.array([[(table[name][0] or 0.0) - (base[name][0] or 0.0) for name in known] for table in trained])
+    tested = paired(apart.mean(axis=0).tolist(), [0.0] * len(known), clusters, None)
+    interval = tested if len(trained) == 1 else interval_over_seeds(apart, clusters, None)
+    if tested.difference is None:
+        return None
+    low, high = interval.low, interval.high
+    if low is None or high is None or tested.p is None or (tested.p >= ALPHA and not low <= 0 <= high):
+        low, high = -math.inf, math.inf
+    return Value(tested.difference, low, high)
 
 
 def score_of(run: str, task: str, metric: str, baseline: str | None = None) -> ScoreRecord | None:

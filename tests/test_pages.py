@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,28 @@ def test_a_number_without_a_mark_is_found_and_what_only_looks_like_one_is_not() 
     for wrong in ("it gets .123 there", "by 43 % more", "2.26 times the speed"):
         (found,) = pages.problems("docs/epic.md", f"{fine}\n{wrong}")
         assert "docs/epic.md, line 3" in found
+
+
+def test_a_difference_is_that_of_compare_and_a_claim_about_it_is_tested_in_pairs(monkeypatch: Any) -> None:
+    from figeval.pipeline.compare import compare_runs
+
+    measured = ROOT / "results" / "measured"
+    by_task = {one.task: one.comparison for one in compare_runs(measured / "minilm", measured / "glove").tasks}
+    expected = by_task["epic_retrieval_unseen"]
+    found = [pages.value_of("paired", f"minilm glove epic_retrieval_unseen acc{end}") for end in ("", " low", " high")]
+    assert [one and one.value for one in found] == pytest.approx([expected.difference, expected.low, expected.high])
+    claim = "<!-- holds: run minilm epic_retrieval_unseen acc > run glove epic_retrieval_unseen acc -->"
+    assert list(pages.problems("docs/llm.md", claim)) == []
+    monkeypatch.setattr(pages, "difference", lambda *_: pages.Value(0.1, -0.1, 0.3))
+    assert len(list(pages.problems("docs/llm.md", claim))) == 1
+
+
+def test_a_negative_difference_has_a_minus_sign() -> None:
+    assert pages.printed_like(".123", -0.0456) == "−.046"
+    assert pages.printed_like("−.123", 0.0456) == ".046"
+    mark = "<!-- paired glove minilm epic_retrieval_unseen acc -->"
+    assert pages.with_marks(f".1{mark}") == f"−.1{mark}"
+    assert pages.with_marks(f"−.1{mark}") == f"−.1{mark}"
 
 
 def test_a_claim_holds_where_intervals_are_apart_and_not_the_other_way() -> None:
