@@ -13,8 +13,8 @@ Rewritten are the tables of measured values, the demo's table in README, and eve
     .345<!-- file results/measured/analysis/epic.json -->            a number of a file, not rewritten but looked for
 
 A claim about two of them is `<!-- holds: run A TASK METRIC > run B TASK METRIC -->`. If task and metric are the same,
-the runs are compared example by example: the interval of the difference has to lie above 0, and the sign-flip test must not
-contradict it. Where that cannot be done (two tasks, a trivial model, a metric that is no mean), the intervals (of
+the runs are compared example by example: the interval of the difference has to lie above 0, and the sign-flip test must
+not contradict it. Where that cannot be done (two tasks, a trivial model, a metric that is no mean), the intervals (of
 numbers without one, the numbers) have to lie apart in this order.
 
 `--check` rewrites nothing and lists what would change, claims that do not hold, and decimals in the prose of `MARKED`
