@@ -24,6 +24,7 @@ OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest
 RIGHT = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
 NOTHING = "–"
+NONE = "none: "  # begins the reason why there is no value or no interval
 FEW = "*"  # behind an unreliable interval
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # behind a score on examples that were seen
 REST = "  remaining examples"  # heads a line with the score on the examples that the model has not seen
@@ -114,10 +115,9 @@ def notes(record: RunRecord) -> Iterator[str]:
         if "temperature" in task.settings:
             yield f"{task.task}: distributions at temperature {task.settings['temperature']:g}"
         yield from (f"{task.task}: {warning}" for warning in task.warnings)
-        for why, metrics in unscored(task).items():
-            yield f"{task.task}: no {', '.join(metrics)}: {why}"
         if task.error:
             yield f"{task.task} failed: {task.error.strip().splitlines()[-1]}"
+    yield from missing(record.tasks)
     yield from record.warnings
     described = record.model.description
     yield from described.get("warnings", ())
@@ -137,13 +137,18 @@ def signs(record: RunRecord) -> Iterator[str]:
         yield f"{FEW} fewer than 10 effective clusters: the interval is unreliable"
 
 
-def unscored(task: TaskRecord) -> dict[str, list[str]]:
-    """Reason → metrics that have no value for it; a task without any answer is reported elsewhere."""
+def missing(tasks: Sequence[TaskRecord]) -> Iterator[str]:
+    """Lines that say why metrics have no value or no interval; a task without any value is reported elsewhere."""
     found: dict[str, list[str]] = {}
-    for score in task.scores:
-        if score.value is None and any(other.value is not None for other in task.scores):
-            found.setdefault(score.interval.removeprefix("none: "), []).append(score.metric)
-    return found
+    for task in (task for task in tasks if any(score.value is not None for score in task.scores)):
+        reasons: dict[tuple[str, str], list[str]] = {}
+        for score in (score for score in task.scores if score.interval.startswith(NONE) and score.seen is None):
+            what = "" if score.value is None else "interval of "
+            reasons.setdefault((what, score.interval.removeprefix(NONE)), []).append(score.metric)
+        for (what, why), metrics in reasons.items():
+            found.setdefault(f"no {what}{', '.join(metrics)}: {why}", []).append(task.task)
+    for told, names in found.items():
+        yield f"{', '.join(names)}: {told}"
 
 
 def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:

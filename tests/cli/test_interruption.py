@@ -166,7 +166,9 @@ def test_two_at_once_in_one_folder(make: Callable[[str], Run], undisturbed: Run)
     run = make("out")
     process = run.start(seconds=0.003)
     wait(lambda: run.lines() >= 1, process)
+    process.send_signal(signal.SIGSTOP)  # or it may be through before the second one has started
     refused = run.finish(code=2)
+    process.send_signal(signal.SIGCONT)
     assert refused.stderr.splitlines()[-1] == "figeval: out: another figeval run is writing here; wait for it"
     process.communicate(timeout=60)
     assert same(run, undisturbed)

@@ -58,6 +58,12 @@ def test_why_a_metric_has_no_value_is_told() -> None:
     assert list(notes(run(task(scores=[score(), nothing])))) == ["proverbs: no position_bias: shown in one order only"]
 
 
+def test_why_scores_have_no_interval_is_told_once_for_all_tasks() -> None:
+    exact = score(low=None, high=None, interval="none: an exact expectation")
+    tasks = [task("a", scores=[exact]), task("b", scores=[exact, score("f1")]), task("c")]
+    assert list(notes(run(*tasks))) == ["a, b: no interval of acc: an exact expectation"]
+
+
 def test_a_task_is_named_once() -> None:
     first, second = rows(run(task(scores=[score(), score("mrr", 0.5)])))
     assert first[:3] == ("proverbs", "by_cosine", "acc")
