@@ -110,6 +110,11 @@ def print_peer(cases: list[Case]) -> None:
 
 
 REAL = Path(__file__).with_name("replies.json")
+SAMPLES = {
+    1: "labelled before the rules were mended",
+    2: "labelled after that, by the same reader",
+    3: "drawn after that, labelled by two others",
+}
 
 
 def read_again(row: Case) -> Case:
@@ -129,6 +134,14 @@ def answer_of(verdict: Case) -> Any:
     return verdict.get("index", verdict.get("span"))
 
 
+def counted(rows: list[Case]) -> tuple[int, int, int, int, int]:
+    """How many replies are read right, how many there are; answers found, answers; others that were taken for one."""
+    right = [answer_of(row["read"]) == answer_of(row["label"]) for row in rows]
+    answers = [answer_of(row["label"]) is not None for row in rows]
+    found = sum(one and is_answer for one, is_answer in zip(right, answers, strict=True))
+    return sum(right), len(rows), found, sum(answers), len(rows) - sum(answers) - (sum(right) - found)
+
+
 def print_real(texts: Path | None) -> None:
     """How often the extractor finds what SmolLM2's replies answer: labels and digests of `replies.json`.
 
@@ -142,17 +155,12 @@ def print_real(texts: Path | None) -> None:
         known = {hashlib.sha256(one["reply"].encode()).hexdigest(): one for one in given}
         rows = [{**known.get(row["reply_sha256"], {}), **row} for row in rows]
     print(f"\nreplies of SmolLM2-135M-Instruct, read by version {stored['extractor']} of the extractor:")
-    for half, name in ((1, "first half, on which rules were changed"), (2, "second half, labelled afterwards")):
-        mine = [row for row in rows if row["half"] == half]
-        counts = {"of": len(mine)}
-        counts["right"] = sum(answer_of(row["read"]) == answer_of(row["label"]) for row in mine)
-        answers = [row for row in mine if answer_of(row["label"]) is not None]
-        counts["found"] = sum(answer_of(row["read"]) == answer_of(row["label"]) for row in answers)
-        invented = sum(answer_of(row["read"]) is not None for row in mine if answer_of(row["label"]) is None)
+    for sample, name in SAMPLES.items():
+        counts = counted([row for row in rows if row["sample"] == sample])
+        right, of, found, answers, invented = counts
         print(
-            f"  {name}: right {counts['right']} of {counts['of']} ({counts['right'] / counts['of']:.1%}); "
-            f"of {len(answers)} answers {counts['found']} found, "
-            f"of {len(mine) - len(answers)} others {invented} invented"
+            f"  sample {sample}, {name}: right {right} of {of} ({right / of:.1%}); "
+            f"of {answers} answers {found} found, of {of - answers} others {invented} taken for an answer"
         )
     at_hand = [row for row in rows if "reply" in row and (row["route"] != "by_letter" or "options" in row)]
     changed = [row for row in at_hand if read_again(row) != row["read"]]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from pathlib import Path
 from typing import Any
 
-from bench.extractor import answer_of, read_again
+from bench.extractor import SAMPLES, counted, read_again
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED: dict[str, Any] = json.loads((ROOT / "bench" / "replies.json").read_text(encoding="utf-8"))
@@ -26,21 +25,30 @@ def test_digests_are_those_of_the_texts() -> None:
         assert hashlib.sha256(row["reply"].encode()).hexdigest() == row["reply_sha256"]
 
 
-def test_the_accuracy_in_the_documentation_is_that_of_the_second_half() -> None:
-    half = [row for row in STORED["replies"] if row["half"] == 2]
-    right = sum(answer_of(row["read"]) == answer_of(row["label"]) for row in half)
-    page = " ".join((ROOT / "docs" / "llm.md").read_text(encoding="utf-8").split())
-    found = re.search(r"of (\d+) replies that were labelled after the rules, (\d+) \((\d+) %\)", page)
-    assert found is not None
-    assert [int(number) for number in found.groups()] == [len(half), right, round(100 * right / len(half))]
+def test_the_documentation_has_the_counts_of_all_samples() -> None:
+    page = (ROOT / "docs" / "llm.md").read_text(encoding="utf-8").split("\n")
+    for sample, name in SAMPLES.items():
+        right, of, found, answers, invented = counted([row for row in STORED["replies"] if row["sample"] == sample])
+        cells = (str(of), f"{right} ({right / of:.0%})".replace("%", " %"), f"{found} of {answers}", str(invented))
+        assert f"| {sample}, {name} | {' | '.join(cells)} |" in page
 
 
-def test_the_documentation_tells_apart_what_was_said_in_both_halves() -> None:
-    first = {row["reply_sha256"] for row in STORED["replies"] if row["half"] == 1}
-    second = [row for row in STORED["replies"] if row["half"] == 2]
-    new = {row["reply_sha256"]: row for row in second if row["reply_sha256"] not in first}
-    repeated = sum(row["reply_sha256"] in first for row in second)
-    right = sum(answer_of(row["read"]) == answer_of(row["label"]) for row in new.values())
+def test_the_documentation_tells_apart_what_an_earlier_sample_has_word_for_word() -> None:
     page = " ".join((ROOT / "docs" / "llm.md").read_text(encoding="utf-8").split())
-    assert f"{repeated} of the {len(second)} say word for word what" in page
-    assert f"of the {len(new)} different replies that remain {right} ({right / len(new):.0%}".replace("%", " %") in page
+    told, known = [], {row["reply_sha256"] for row in STORED["replies"] if row["sample"] == 1}
+    for sample in (2, 3):
+        rows = {row["reply_sha256"]: row for row in STORED["replies"] if row["sample"] == sample}
+        right, of, *_ = counted([row for digest, row in rows.items() if digest not in known])
+        told.append(f"{right} of {of} ({right / of:.0%})".replace("%", " %"))
+        known |= rows.keys()
+    assert (
+        f"of the replies that no earlier sample has, each counted once, {told[0]} and {told[1]} are read right" in page
+    )
+
+
+def test_samples_share_no_example() -> None:
+    by_sample = {
+        sample: {(row["task"].partition("@")[0], row["id"]) for row in STORED["replies"] if row["sample"] == sample}
+        for sample in SAMPLES
+    }
+    assert not by_sample[3] & (by_sample[1] | by_sample[2])
