@@ -7,7 +7,7 @@ from typing import Any
 from figeval.records.schema import SEEN_NOTES
 from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
 from figeval.report.grid import Grid, say
-from figeval.report.table import MARKS, NOTHING, REST, interval, marked, number
+from figeval.report.table import MARKS, NOTHING, REST, interval, marked, missing, number
 
 OVER_SEEDS = ("task", "metric", "mean", "sd", "95 % interval", "seeds", "n", "lowest", "highest")
 
@@ -41,6 +41,8 @@ def show_seeds(record: SeedsRecord, console: Any) -> None:
     for role, text in SEEN_NOTES.items():
         if role in seen:
             say(console, f"  {MARKS[role]} {text}")
+    for note in missing((score.task, score) for score in record.scores):
+        say(console, f"  {note}")
     for warning in record.warnings:
         say(console, f"  {warning}")
 

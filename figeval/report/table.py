@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from figeval.records.schema import (
@@ -12,7 +12,6 @@ from figeval.records.schema import (
     Role,
     RunRecord,
     ScoreRecord,
-    TaskRecord,
 )
 from figeval.records.sweep import SeedScore
 from figeval.report.grid import AND, Grid, say
@@ -117,7 +116,8 @@ def notes(record: RunRecord) -> Iterator[str]:
         yield from (f"{task.task}: {warning}" for warning in task.warnings)
         if task.error:
             yield f"{task.task} failed: {task.error.strip().splitlines()[-1]}"
-    yield from missing(record.tasks)
+    answered = (task for task in record.tasks if any(score.value is not None for score in task.scores))
+    yield from missing((task.task, score) for task in answered for score in task.scores)
     yield from record.warnings
     described = record.model.description
     yield from described.get("warnings", ())
@@ -137,18 +137,18 @@ def signs(record: RunRecord) -> Iterator[str]:
         yield f"{FEW} fewer than 10 effective clusters: the interval is unreliable"
 
 
-def missing(tasks: Sequence[TaskRecord]) -> Iterator[str]:
-    """Lines that say why metrics have no value or no interval; a task without any value is reported elsewhere."""
-    found: dict[str, list[str]] = {}
-    for task in (task for task in tasks if any(score.value is not None for score in task.scores)):
-        reasons: dict[tuple[str, str], list[str]] = {}
-        for score in (score for score in task.scores if score.interval.startswith(NONE) and score.seen is None):
-            what = "" if score.value is None else "interval of "
-            reasons.setdefault((what, score.interval.removeprefix(NONE)), []).append(score.metric)
-        for (what, why), metrics in reasons.items():
-            found.setdefault(f"no {what}{', '.join(metrics)}: {why}", []).append(task.task)
-    for told, names in found.items():
-        yield f"{', '.join(names)}: {told}"
+def missing(scores: Iterable[tuple[str, ScoreRecord | SeedScore]]) -> Iterator[str]:
+    """Lines that say why scores of tasks have no value or no interval; the same reason is told once for all of them."""
+    reasons: dict[tuple[str, str, str], list[str]] = {}
+    for task, score in scores:
+        value = score.value if isinstance(score, ScoreRecord) else score.mean
+        if score.interval.startswith(NONE) and score.seen is None:
+            what = "" if value is None else "interval of "
+            reasons.setdefault((task, what, score.interval.removeprefix(NONE)), []).append(score.metric)
+    told: dict[str, list[str]] = {}
+    for (task, what, why), metrics in reasons.items():
+        told.setdefault(f"no {what}{', '.join(metrics)}: {why}", []).append(task)
+    yield from (f"{', '.join(tasks)}: {line}" for line, tasks in told.items())
 
 
 def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:

@@ -38,6 +38,23 @@ def test_seeds() -> None:
     assert lines[5] == ["t:", "beware"]
 
 
+def test_why_there_is_no_interval_over_seeds_is_told() -> None:
+    two = SeedScore(
+        task="t",
+        metric="acc",
+        n=60,
+        values={"0": 0.25, "1": 0.5},
+        mean=0.375,
+        sd=0.1768,
+        low=None,
+        high=None,
+        interval="none: fewer than three seeds",
+    )
+    screen = console()
+    show_seeds(SeedsRecord(task="t", model="m", seeds=[0, 1], wanted=[0, 1], runs={}, scores=[two]), screen)
+    assert screen.export_text().splitlines()[-1] == "  t: no interval of acc: fewer than three seeds"
+
+
 def test_a_grid() -> None:
     best = GridPoint(folder="grid-lr-1", values={"lr": "1"}, scores={"acc": 0.5, "mrr": None}, step=8)
     broken = GridPoint(folder="grid-lr-9", values={"lr": "9"}, error="the loss of step 3 is nan")
