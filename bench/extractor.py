@@ -45,7 +45,7 @@ def load(kind: str) -> list[Case]:
 
 
 def extract(case: Case) -> Extracted:
-    """What figeval makes of a case."""
+    """Read a case with figeval's extractor."""
     reply = Reply(text=case["reply"], finish=case.get("finish", "stop"), reasoning=case.get("reasoning", ""))
     if "words" in case:
         return extract_label(reply, case["words"])
@@ -83,7 +83,7 @@ def print_confusion(kind: str, cases: list[Case]) -> None:
 
 
 def print_rules(cases: list[Case]) -> None:
-    """How often each rule decided, and what a reply costs."""
+    """Print how often each rule decided, and what a reply costs."""
     started = time.perf_counter()
     rules = Counter(extract(case).rule for case in cases)
     each = 1_000 * (time.perf_counter() - started) / len(cases)
@@ -118,7 +118,7 @@ SAMPLES = {
 
 
 def read_again(row: Case) -> Case:
-    """What the extractor makes of a reply of `replies.json` whose text is at hand."""
+    """Read a reply of `replies.json` again whose text is at hand."""
     reply = Reply(text=row["reply"], finish=row["finish"])
     if row["route"] == "by_json":
         example = SpanExample(id=row["id"], text=row["text"], given=row["given"], known=row["known"], gold=None)
@@ -135,7 +135,7 @@ def answer_of(verdict: Case) -> Any:
 
 
 def counted(rows: list[Case]) -> tuple[int, int, int, int, int]:
-    """How many replies are read right, how many there are; answers found, answers; others that were taken for one."""
+    """Count replies: read right, in all, answers found, answers, and others that were taken for an answer."""
     right = [answer_of(row["read"]) == answer_of(row["label"]) for row in rows]
     answers = [answer_of(row["label"]) is not None for row in rows]
     found = sum(one and is_answer for one, is_answer in zip(right, answers, strict=True))
@@ -143,7 +143,7 @@ def counted(rows: list[Case]) -> tuple[int, int, int, int, int]:
 
 
 def print_real(texts: Path | None) -> None:
-    """How often the extractor finds what SmolLM2's replies answer: labels and digests of `replies.json`.
+    """Print how often the extractor finds what SmolLM2's replies answer: labels and digests of `replies.json`.
 
     The verdicts stored there were computed from all replies. Those whose texts are at hand (in that file, or as
     `{"reply", …}` lines in `texts`) are read again, and differences are told.
@@ -156,8 +156,7 @@ def print_real(texts: Path | None) -> None:
         rows = [{**known.get(row["reply_sha256"], {}), **row} for row in rows]
     print(f"\nreplies of SmolLM2-135M-Instruct, read by version {stored['extractor']} of the extractor:")
     for sample, name in SAMPLES.items():
-        counts = counted([row for row in rows if row["sample"] == sample])
-        right, of, found, answers, invented = counts
+        right, of, found, answers, invented = counted([row for row in rows if row["sample"] == sample])
         print(
             f"  sample {sample}, {name}: right {right} of {of} ({right / of:.1%}); "
             f"of {answers} answers {found} found, of {of - answers} others {invented} taken for an answer"

@@ -158,7 +158,7 @@ def with_demo(text: str) -> str:
 
 
 def value_of(kind: str, about: str) -> Value | None:
-    """What a mark is about; None where no record has it."""
+    """Look up the value that a mark is about; None where no record has it."""
     words = about.split()
     if kind == "paper":
         wanted = (words[1], " ".join(words[2:]))
@@ -232,7 +232,7 @@ def problems(page: str, text: str) -> Iterator[str]:
 
 
 def holds(more: str, less: str) -> bool:
-    """Whether the first of two values is larger than the second: tested in pairs if it can be, else by intervals."""
+    """Test whether the first of two values is larger than the second: in pairs if possible, else by their intervals."""
     (kind, *first), (other, *second) = more.split(), less.split()
     if (kind, other) == ("run", "run") and first[1:] == second[1:]:
         apart = difference(first[0], second[0], first[1], first[2])
@@ -243,7 +243,7 @@ def holds(more: str, less: str) -> bool:
 
 
 def stands_in(number: str, file: Path) -> bool:
-    """Whether a file has a number that is this one at its precision."""
+    """Tell whether a file has a number that is this one at its precision."""
     found = map(float, re.findall(r"-?\d*\.?\d+", file.read_text(encoding="utf-8")))
     return any(printed_like(number, one) == number for one in found)
 

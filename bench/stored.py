@@ -47,7 +47,7 @@ def runs_of(name: str, task: str) -> list[Path]:
 
 @lru_cache(maxsize=64)
 def difference(run: str, before: str, task: str, metric: str) -> Value | None:
-    """How much more one stored run gets than another one on the same examples, with the interval of the difference.
+    """Compare two stored runs on the same examples: the difference of their means, with its interval.
 
     Of a training with several seeds it is the mean over them, and its interval holds for other seeds, too. An interval
     that the sign-flip test contradicts becomes one from minus infinity to infinity.

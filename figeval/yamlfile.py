@@ -2,8 +2,8 @@
 
 Size, nesting and what aliases expand to are limited before values are constructed. Only the types of JSON are made:
 dates stay texts, and tags that ask for other types are refused. So is a key that is given twice, of which PyYAML would
-keep the last without a word. `parse_yaml` reads a text, `read_mapping` a file with
-keys and values, `read_yaml` a file that a pydantic model describes.
+keep the last without a word. `parse_yaml` reads a text, `read_mapping` a file with keys and values, `read_yaml` a file
+that a pydantic model describes.
 """
 
 from __future__ import annotations
@@ -69,23 +69,29 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     def get_single_node(self) -> yaml.Node | None:
         """Compose the document. Raises `ConstructorError` for a key that a mapping has twice."""
         root: yaml.Node | None = super().get_single_node()
-        left, known = [root], {id(root)}
-        while left:
-            node = left.pop()
-            if isinstance(node, yaml.MappingNode):
-                first: set[tuple[str, str]] = set()
-                for key, _ in node.value:
-                    if isinstance(key, yaml.ScalarNode):
-                        if (key.tag, key.value) in first:
-                            what = f"the key {key.value!r:.40} is given twice"
-                            raise ConstructorError(None, None, what, key.start_mark)
-                        first.add((key.tag, key.value))
-                inner = [part for pair in node.value for part in pair]
-            else:
-                inner = node.value if isinstance(node, yaml.SequenceNode) else []
-            left += [one for one in inner if id(one) not in known]
-            known.update(map(id, inner))  # behind aliases stands the same node again
+        for node in _nodes(root):
+            known: set[tuple[str, str]] = set()
+            keys = (key for key, _ in node.value) if isinstance(node, yaml.MappingNode) else ()
+            for key in (key for key in keys if isinstance(key, yaml.ScalarNode)):
+                if (key.tag, key.value) in known:
+                    raise ConstructorError(None, None, f"the key {key.value!r:.40} is given twice", key.start_mark)
+                known.add((key.tag, key.value))
         return root
+
+
+def _nodes(root: yaml.Node | None) -> Iterator[yaml.Node]:
+    """All nodes of a document, each once: behind an alias stands the same node again."""
+    left, known = [root], set()
+    while left:
+        node = left.pop()
+        if node is None or id(node) in known:
+            continue
+        known.add(id(node))
+        yield node
+        if isinstance(node, yaml.MappingNode):
+            left += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            left += node.value
 
 
 def parse_yaml(text: str, *, max_bytes: int = MAX_BYTES) -> Any:

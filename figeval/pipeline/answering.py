@@ -27,7 +27,7 @@ class Answering(Protocol):
         """
 
     def description(self) -> dict[str, Any]:
-        """What the model says of itself."""
+        """Return the model's description of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Alone:
                 yield 1
 
     def description(self) -> dict[str, Any]:
-        """What the backend says."""
+        """Return the description of the backend."""
         return self.respondent.model.description()
 
 

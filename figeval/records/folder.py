@@ -44,7 +44,7 @@ class RunFolder:
         self.run_file = path / "run.json"
 
     def predictions_file(self, task: str) -> Path:
-        """Where the predictions of a task lie.
+        """The path of the predictions of a task.
 
         Raises:
             RecordError: the name would lead out of the folder, or `predictions` is a link to somewhere else.

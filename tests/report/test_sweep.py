@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import StringIO
+from typing import Any
 
 from rich.console import Console
 
@@ -10,15 +11,16 @@ from figeval.records.schema import CHOSEN_ON_TEST
 from figeval.records.sweep import GridPoint, GridRecord, SeedScore, SeedsRecord
 from figeval.report.sweep import show_grid, show_seeds
 
+TWO: dict[str, Any] = {"task": "t", "n": 60, "values": {"0": 0.25, "1": 0.5}, "mean": 0.375, "sd": 0.1768}
+
 
 def console() -> Console:
     return Console(width=200, file=StringIO(), record=True)
 
 
 def test_seeds() -> None:
-    shared = {"task": "t", "n": 60, "values": {"0": 0.25, "1": 0.5}, "mean": 0.375, "sd": 0.1768}
-    whole = SeedScore(metric="acc", low=0.1, high=0.65, interval="t over seeds and examples", **shared)
-    chosen = SeedScore(metric="mrr", low=None, high=None, interval=CHOSEN_ON_TEST, **shared)
+    whole = SeedScore(metric="acc", low=0.1, high=0.65, interval="t over seeds and examples", **TWO)
+    chosen = SeedScore(metric="mrr", low=None, high=None, interval=CHOSEN_ON_TEST, **TWO)
     record = SeedsRecord(
         task="t",
         model="m",
@@ -39,17 +41,7 @@ def test_seeds() -> None:
 
 
 def test_why_there_is_no_interval_over_seeds_is_told() -> None:
-    two = SeedScore(
-        task="t",
-        metric="acc",
-        n=60,
-        values={"0": 0.25, "1": 0.5},
-        mean=0.375,
-        sd=0.1768,
-        low=None,
-        high=None,
-        interval="none: fewer than three seeds",
-    )
+    two = SeedScore(metric="acc", low=None, high=None, interval="none: fewer than three seeds", **TWO)
     screen = console()
     show_seeds(SeedsRecord(task="t", model="m", seeds=[0, 1], wanted=[0, 1], runs={}, scores=[two]), screen)
     assert screen.export_text().splitlines()[-1] == "  t: no interval of acc: fewer than three seeds"
