@@ -56,7 +56,7 @@ STUDIES: dict[str, Callable[[], Iterator[Row]]] = {
 def read_sizes() -> None:
     """Count the clusters of the tasks' test splits and keep the counts."""
     from figeval import plugins
-    from figeval.pipeline import Harness
+    from figeval.evaluation import Harness
 
     harness = Harness(plugins.host())
     found = {}

@@ -46,7 +46,7 @@ class Contender:
 
 def text_lists(limit: int | None) -> dict[str, list[str]]:
     """The two lists of texts by name."""
-    from figeval.pipeline import Harness
+    from figeval.evaluation import Harness
 
     harness = Harness()
     (retrieval,) = harness.catalogue.expand(["epic_retrieval_all"])

@@ -23,15 +23,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from figeval.protocols.briefing import Briefing
-from figeval.protocols.extract import Extracted, extract_choice, extract_label
-from figeval.protocols.places import locate
-from figeval.protocols.quotes import quotation
-from figeval.protocols.reading import read_quote
-from figeval.protocols.shown import LETTERS
+from figeval.answers.extract import Extracted, extract_choice, extract_label
+from figeval.answers.places import locate
+from figeval.answers.quotes import quotation
+from figeval.answers.reading import read_quote
+from figeval.task_types.briefing import Briefing
+from figeval.task_types.shown import LETTERS
 from figeval.types import Reply, Span, SpanExample
 
-GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "protocols"
+GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "task_types"
 STATUSES = ("ok", "ambiguous", "unparseable", "refusal", "empty", "truncated")
 PATTERNS = {"(B)": r"(\([A-Z]\))", "answer is B": r"answer is \(?([A-J])\)?", "any capital": r"\b([A-Z])\b"}
 Case = dict[str, Any]

@@ -61,8 +61,8 @@ def options(example: Any) -> tuple[str, ...]:
 
 def requests(workload: Workload) -> list[Texts]:
     """(context, continuation) of every option of every document; all documents show the same solved examples."""
-    from figeval.pipeline import Harness
-    from figeval.prompt import load_template
+    from figeval.evaluation import Harness
+    from figeval.prompts import load_template
 
     template, harness = load_template(TEMPLATE), Harness()
 
@@ -102,7 +102,7 @@ def tokenizer_for(texts: Iterator[str]) -> Any:
 
 
 def narratives() -> Iterator[str]:
-    from figeval.pipeline import Harness
+    from figeval.evaluation import Harness
 
     harness = Harness()
     (task,) = harness.catalogue.expand(["epic_retrieval_all"])

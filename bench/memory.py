@@ -29,7 +29,7 @@ metrics: [acc]
 
 def write_pairs(folder: Path, times: int) -> int:
     """All IMPLI pairs, repeated with new ids; the number of rows."""
-    from figeval.pipeline import Harness
+    from figeval.evaluation import Harness
 
     harness = Harness()
     written = 0

@@ -37,8 +37,8 @@ def minilm_scores() -> Any:
     import torch
 
     from figeval.builtin.plugins.encoder import minilm
-    from figeval.pipeline import Harness
-    from figeval.protocols.similarity import cosines
+    from figeval.evaluation import Harness
+    from figeval.task_types.similarity import cosines
     from figeval.types import Text
 
     torch.set_num_threads(1)

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.stored import MEASURED, ROOT, Value, benched, difference, floors, score_of, short, shown, tasks_of
-from figeval.pipeline.training.train import stored_record
+from figeval.evaluation.training.train import stored_record
 from figeval.records.folder import read_record
 from figeval.records.reference import published
 

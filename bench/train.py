@@ -68,8 +68,8 @@ def config(asked: argparse.Namespace, folder: str) -> Any:
 
 
 def ours(asked: argparse.Namespace) -> Watch:
-    from figeval.pipeline import Harness
-    from figeval.pipeline.training.train import train_here
+    from figeval.evaluation import Harness
+    from figeval.evaluation.training.train import train_here
 
     watch = Watch()
     with tempfile.TemporaryDirectory() as folder:
@@ -116,7 +116,7 @@ def theirs(asked: argparse.Namespace) -> Watch:
 
 
 def narratives() -> Iterator[Any]:
-    from figeval.pipeline import Harness
+    from figeval.evaluation import Harness
 
     harness = Harness()
     return harness.examples(harness.catalogue.tasks.get("epic_retrieval_seen"), "train")

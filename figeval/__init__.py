@@ -9,10 +9,10 @@ import importlib
 from typing import Any
 
 _EXPORTS = {
-    "hookimpl": "figeval.hookspecs",
-    "task": "figeval.taskdef",
-    "TaskSpec": "figeval.taskdef",
-    "SuiteSpec": "figeval.taskdef",
+    "hookimpl": "figeval.hooks",
+    "task": "figeval.spec",
+    "TaskSpec": "figeval.spec",
+    "SuiteSpec": "figeval.spec",
     "ChoiceExample": "figeval.types",
     "RankingExample": "figeval.types",
     "PairExample": "figeval.types",
@@ -32,7 +32,7 @@ _EXPORTS = {
     "Text": "figeval.types",
     "TextPair": "figeval.types",
     "PairLabel": "figeval.types",
-    "Outputs": "figeval.backends.capabilities",
+    "Outputs": "figeval.models.capabilities",
     "Statistic": "figeval.metrics",
     "DataContext": "figeval.data",
     "FigevalError": "figeval.errors",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
 from figeval.registry import MetricRegister, RouteRegister, SourceRegister
 
-CHOICE = "figeval.protocols.choice"
-PAIRS = "figeval.protocols.pairs"
-GENERATION = "figeval.protocols.generation"
-MOTIF = "figeval.protocols.motif"
-SPANS = "figeval.protocols.spans"
-JOINT = "figeval.protocols.joint"
+CHOICE = "figeval.task_types.choice"
+PAIRS = "figeval.task_types.pairs"
+GENERATION = "figeval.task_types.generation"
+MOTIF = "figeval.task_types.motif"
+SPANS = "figeval.task_types.spans"
+JOINT = "figeval.task_types.joint"
 COMBINED: tuple[tuple[str, str, tuple[str, ...]], ...] = (  # protocol, start, protocols whose routes it puts together
     ("joint", f"{JOINT}:at_once", ("ranking", "spans")),
     ("joint", f"{JOINT}:in_turn", ("ranking", "spans")),  # only by `route: in_turn` of a task, or --route

@@ -20,12 +20,12 @@ from typing import Any
 
 import pluggy
 
-from figeval import hookspecs
+from figeval import hooks
 from figeval.errors import FigevalError, PluginError, near
 from figeval.text import one_line
 
 GROUP = "figeval"
-HOOKS = frozenset(name for name, value in vars(hookspecs).items() if hasattr(value, "figeval_spec"))
+HOOKS = frozenset(name for name, value in vars(hooks).items() if hasattr(value, "figeval_spec"))
 BROKEN = (Exception, SystemExit)  # whatever somebody else's code may raise; a script may even try to leave
 
 
@@ -42,8 +42,8 @@ class Host:
     """The loaded plugins and what is wrong with some of them."""
 
     def __init__(self) -> None:
-        self.manager = pluggy.PluginManager(hookspecs.PROJECT)
-        self.manager.add_hookspecs(hookspecs)
+        self.manager = pluggy.PluginManager(hooks.PROJECT)
+        self.manager.add_hookspecs(hooks)
         self.plugins: dict[str, Plugin] = {}
 
     def load(self, name: str, origin: str, imported: Callable[[], Any]) -> None:
@@ -133,7 +133,7 @@ def check_hooks(plugin: Any) -> None:
             continue
         if options["wrapper"] or options["hookwrapper"]:
             raise PluginError(f"hook {name!r} is a wrapper, which figeval does not call; write a plain function")
-        known = inspect.signature(getattr(hookspecs, name)).parameters
+        known = inspect.signature(getattr(hooks, name)).parameters
         for argument, details in inspect.signature(function).parameters.items():
             if argument not in known and details.default is details.empty:
                 takes = ", ".join(known)

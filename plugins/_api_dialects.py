@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from figeval.backends.archive import Usage
 from figeval.errors import ModelError
+from figeval.models.archive import Usage
 from figeval.text import one_line, valid
 from figeval.types import JSON, Finish, Message, Prompt, Reply
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from figeval.backends.archive import Archive, Usage, open_archive
+from figeval.models.archive import Archive, Usage, open_archive
 from figeval.types import JSON, Prompt, Reply
 
 from ._api_client import Client, run_async

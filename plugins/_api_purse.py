@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from figeval.backends.archive import Usage
 from figeval.errors import BudgetExhausted
+from figeval.models.archive import Usage
 from figeval.types import Prompt
 
 from ._api_settings import ApiSettings

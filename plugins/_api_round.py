@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from figeval.backends.archive import Archive, Entry, Usage
 from figeval.errors import FigevalError, ModelError
+from figeval.models.archive import Archive, Entry, Usage
 from figeval.types import Reply
 
 from ._api_client import Again, Client, Hopeless

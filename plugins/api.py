@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
 
 if TYPE_CHECKING:
     from figeval.registry import BackendRegister

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import ModelError
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
 from figeval.metrics.statistic import Statistic, ratio
 from figeval.metrics.texts import written
 from figeval.textfile import is_folder

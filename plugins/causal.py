@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from figeval.backends.capabilities import Outputs
 from figeval.errors import ModelError, TaskError
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
+from figeval.models.capabilities import Outputs
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ._batching import run_batches

@@ -13,9 +13,9 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from figeval.backends.capabilities import Outputs
 from figeval.errors import ModelError
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
+from figeval.models.capabilities import Outputs
 from figeval.types import JSON, Text
 
 from ._batching import run_batches

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from figeval.backends.capabilities import Outputs
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
+from figeval.models.capabilities import Outputs
 from figeval.types import JSON, ScoredSpan, SpanQuery
 
 from ._batching import run_batches

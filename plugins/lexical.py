@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
 from figeval.types import (
     JSON,
     ChoiceExample,

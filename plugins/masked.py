@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any
 
-from figeval.backends.capabilities import Outputs
 from figeval.errors import ModelError
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
+from figeval.models.capabilities import Outputs
 from figeval.types import JSON, Cloze, Continuation
 
 from ._batching import run_batches

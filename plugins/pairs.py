@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from figeval.backends.capabilities import Outputs
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
+from figeval.models.capabilities import Outputs
 from figeval.types import JSON, PairLabel, TextPair
 
 from ._batching import run_batches

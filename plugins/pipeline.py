@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from figeval import plugins
-from figeval.backends.models import Backends, Model, open_model
 from figeval.errors import FigevalError, ModelError
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
+from figeval.models.model import Backends, Model, open_model
 from figeval.types import JSON, Example, SpanQuery
 
 if TYPE_CHECKING:

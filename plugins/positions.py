@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
 from figeval.types import JSON, Example, ScoredSpan, Span, SpanExample, SpanQuery
 
 from ._words import bare
@@ -37,7 +37,7 @@ class LastSentence:
         bare("last_sentence", self.model)
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
-        from figeval.protocols.windows import sentences
+        from figeval.task_types.windows import sentences
 
         return [[ScoredSpan(span, 0.0) for span in sentences(request.text)[-1:]] for request in requests]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
 from figeval.textfile import is_folder
 
 from ._checkpoint import backend_of, locate

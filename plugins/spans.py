@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import ModelError
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
 from figeval.types import JSON, ScoredSpan, SpanQuery
 
 from ._batching import run_batches

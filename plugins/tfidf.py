@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import DataError, ModelError
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
 from figeval.types import JSON, Example, TextPair
 
 from ._words import bare

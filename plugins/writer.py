@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from figeval.backends.capabilities import Outputs
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
+from figeval.models.capabilities import Outputs
 from figeval.types import JSON, Inputs, Reply
 
 from ._batching import run_batches

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from figeval.backends.capabilities import Outputs
+from figeval.models.capabilities import Outputs
 from figeval.types import Cloze, Continuation, Message, PairLabel, Prompt, Text, TextPair
 
 

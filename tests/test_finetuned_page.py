@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from figeval.pipeline.training.train import stored_record
+from figeval.evaluation.training.train import stored_record
 from figeval.records.schema import TaskRecord
 from figeval.records.sweep import SEEDS, run_or_mean
 from tests.measured import MEASURED, by_task, quoted, scores, shown, table, tasks

@@ -19,7 +19,7 @@ PLUMBING = {
     "digits",
     "ending",
     "errors",
-    "hookspecs",
+    "hooks",
     "jsonfile",
     "locking",
     "plugins",
@@ -32,10 +32,16 @@ PLUMBING = {
     "types",
     "yamlfile",
 }
-STAGES = {"data", "taskdef", "prompt", "protocols", "backends", "metrics", "records", "training"}
-ROOMS = {"report": {"records"}, "pipeline": STAGES, "cli": STAGES | {"report", "pipeline"}}
+STAGES = {"data", "spec", "prompts", "task_types", "answers", "models", "metrics", "records", "training"}
+ROOMS = {
+    "answers": {"task_types"},
+    "task_types": {"answers"},
+    "report": {"records"},
+    "evaluation": STAGES,
+    "cli": STAGES | {"report", "evaluation"},
+}
 MAY_IMPORT = {**{stage: set[str]() for stage in STAGES}, **ROOMS}
-OUTSIDE = {"figeval.pipeline", "figeval.cli", "figeval.report"}  # no concern of tasks and plugins
+OUTSIDE = {"figeval.evaluation", "figeval.cli", "figeval.report"}  # no concern of tasks and plugins
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 300
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from figeval.pipeline.compare import compare_runs
+from figeval.evaluation.compare import compare_runs
 from tests.measured import MEASURED, short, table
 
 RUN = MEASURED / "smollm2-case"

@@ -112,7 +112,7 @@ def test_no_upstream_file_is_inside(contents: dict[str, bytes]) -> None:
 
 def test_no_sentence_of_the_benchmarks_is_inside(contents: dict[str, bytes], real_data: str) -> None:
     from figeval import plugins
-    from figeval.pipeline import Harness
+    from figeval.evaluation import Harness
 
     harness = Harness(plugins.host())
     text = b"\n".join(contents.values()).decode("utf-8", "ignore").lower()

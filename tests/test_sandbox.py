@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from figeval.errors import TaskError
-from figeval.prompt import load_template
+from figeval.prompts import load_template
 from figeval.sandbox import EvaluationError, expression
 
 ROW = {"q": "hello world", "n": 3, "o": ["a", "b", "c"], "d": {"x": 1}}

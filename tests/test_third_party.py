@@ -47,8 +47,8 @@ def test_its_model_answers_built_in_tasks_with_its_options(acme: str, tmp_path: 
 
 def test_its_tasks_take_a_built_in_model_and_its_own_template(acme: str, tmp_path: Path) -> None:
     program = (
-        "from figeval.pipeline import Harness\n"
-        "from figeval.prompt import load_template\n"
+        "from figeval.evaluation import Harness\n"
+        "from figeval.prompts import load_template\n"
         "task = Harness().catalogue.tasks.get('acme_senses')\n"
         "template = load_template(task.template, task.folder)\n"
         "print(template.render('context', {'query': 'Q'}) + template.render('continuation', {'option': 'O'}))\n"

@@ -34,7 +34,7 @@ IMPORTED = (
     "transformers.generation.utils",
     "transformers.models.auto.modeling_auto",
     "sentence_transformers",
-    "figeval.pipeline",
+    "figeval.evaluation",
 )
 STREAMS = (0, 1, 2)
 

@@ -10,7 +10,7 @@ import click
 from figeval.cli.options import include_path
 
 if TYPE_CHECKING:
-    from figeval.pipeline.audit import Audit, Finding
+    from figeval.evaluation.audit import Audit, Finding
 
 
 @click.command()
@@ -26,8 +26,8 @@ def audit(tasks: tuple[str, ...], seed: int, include_path: tuple[Path, ...]) -> 
     \b
     figeval audit epic_mcq
     """
-    from figeval.pipeline.audit import audit as audit_task
-    from figeval.pipeline.harness import Harness
+    from figeval.evaluation.audit import audit as audit_task
+    from figeval.evaluation.harness import Harness
 
     harness = Harness(include=include_path)
     for task in harness.catalogue.expand(tasks):

@@ -12,8 +12,8 @@ from figeval.cli.options import listed
 from figeval.cli.output import echo_json
 
 if TYPE_CHECKING:
+    from figeval.evaluation.compare import RunComparison, TaskComparison
     from figeval.metrics.compare import Comparison
-    from figeval.pipeline.compare import RunComparison, TaskComparison
     from figeval.types import JSON
 
 HEAD = ("task", "A", "B", "A − B", "95 % interval", "p", "p (Holm)", "n", "clusters", "test")
@@ -40,7 +40,7 @@ def compare(run_a: Path, run_b: Path, metric: str, seed: int, prompts: tuple[str
     figeval compare A B --metric mrr
     figeval compare A A --prompts default,lower
     """
-    from figeval.pipeline.compare import compare_runs
+    from figeval.evaluation.compare import compare_runs
 
     if prompts and len(prompts) != PAIR:
         raise click.BadParameter("give two prompts, that of run A and that of run B", param_hint="'--prompts'")

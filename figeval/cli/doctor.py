@@ -21,7 +21,7 @@ def doctor(as_json: bool) -> int:
     """Report versions, devices, caches, data and plugins, and what is wrong with them; exit code 1 if something is."""
     from figeval import plugins
     from figeval.cli.ls import plugins as plugin_rows
-    from figeval.pipeline.doctor import checkup
+    from figeval.evaluation.doctor import checkup
 
     found = checkup(list(plugin_rows(plugins.host())))
     if as_json:

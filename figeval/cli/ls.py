@@ -20,7 +20,7 @@ BUILT_IN = "figeval.builtin."
 
 def tasks(host: Host) -> Iterator[JSON]:
     """One row per task."""
-    from figeval.taskdef.loader import load_catalogue
+    from figeval.spec.loader import load_catalogue
 
     for task in _loaded(load_catalogue(host).tasks):
         keys = ("name", "protocol", "metrics", "description", "owner", "version", "language", "labels", "cluster")
@@ -35,7 +35,7 @@ def tasks(host: Host) -> Iterator[JSON]:
 
 def suites(host: Host) -> Iterator[JSON]:
     """One row per suite."""
-    from figeval.taskdef.loader import load_catalogue
+    from figeval.spec.loader import load_catalogue
 
     for suite in _loaded(load_catalogue(host).suites):
         yield {key: getattr(suite, key) for key in ("name", "tasks", "description", "owner")}
@@ -43,7 +43,7 @@ def suites(host: Host) -> Iterator[JSON]:
 
 def models(host: Host) -> Iterator[JSON]:
     """One row per registered backend; folders and hub ids are models too, and cannot be listed."""
-    from figeval.backends.models import Backends
+    from figeval.models.model import Backends
 
     backends = Backends(host)
     for entry in backends.registry:
@@ -63,7 +63,7 @@ def metrics(host: Host) -> Iterator[JSON]:
 
 def routes(host: Host) -> Iterator[JSON]:
     """One row per route, best first within a protocol."""
-    from figeval.protocols.routes import load_routes
+    from figeval.task_types.routes import load_routes
 
     for route in load_routes(host):
         needs = list(route.wants)

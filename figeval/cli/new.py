@@ -63,7 +63,7 @@ def refuse_bad_name(name: str) -> None:
 def refuse_taken_task(name: str) -> None:
     """A second task of the same name would be refused when it is loaded."""
     from figeval import plugins
-    from figeval.taskdef.loader import load_catalogue
+    from figeval.spec.loader import load_catalogue
 
     catalogue = load_catalogue(plugins.host())
     for registry in (catalogue.tasks, catalogue.suites):

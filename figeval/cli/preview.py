@@ -12,7 +12,7 @@ from figeval.cli.options import include_path, listed, model_args, prompting, see
 from figeval.cli.output import echo
 
 if TYPE_CHECKING:
-    from figeval.pipeline.preview import Asked
+    from figeval.evaluation.preview import Asked
     from figeval.types import Example, Request
 
 MOST = 6  # requests shown of one example and route
@@ -37,8 +37,8 @@ def preview(n: int, **flags: Any) -> None:
     figeval preview epic_retrieval_seen --model gpt2 --num_fewshot 2
     """
     from figeval.config import RunConfig
-    from figeval.pipeline.harness import Harness
-    from figeval.pipeline.preview import preview as preview_of
+    from figeval.evaluation.harness import Harness
+    from figeval.evaluation.preview import preview as preview_of
 
     config = RunConfig(**flags)
     echo(LEGEND)

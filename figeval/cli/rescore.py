@@ -12,7 +12,7 @@ from figeval.cli.options import include_path
 from figeval.cli.output import echo_json
 
 if TYPE_CHECKING:
-    from figeval.pipeline.rescore import Reread
+    from figeval.evaluation.rescore import Reread
 
 HEAD = ("task", "answers", "changed", "before", "after", "acc before", "acc after")
 
@@ -30,8 +30,8 @@ def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
     \b
     figeval rescore results/runs/claude
     """
-    from figeval.pipeline.harness import Harness
-    from figeval.pipeline.rescore import rescore as read_again
+    from figeval.evaluation.harness import Harness
+    from figeval.evaluation.rescore import rescore as read_again
 
     found = read_again(run, Harness(include=include_path))
     if as_json:

@@ -61,8 +61,8 @@ def run(**flags: Any) -> int:
     """
     from rich.console import Console
 
-    from figeval.pipeline import Harness
-    from figeval.pipeline import run as run_pipeline
+    from figeval.evaluation import Harness
+    from figeval.evaluation import run as run_pipeline
     from figeval.report.grid import say
     from figeval.report.progress import progress_on
     from figeval.report.table import show, show_breakdowns

@@ -12,10 +12,10 @@ from figeval.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
     from figeval.data.sources import Sources
-    from figeval.pipeline.facts import TaskFacts
+    from figeval.evaluation.facts import TaskFacts
     from figeval.records.schema import RunRecord
     from figeval.registry import Registry
-    from figeval.taskdef import SuiteSpec, TaskSpec
+    from figeval.spec import SuiteSpec, TaskSpec
     from figeval.training.presets import Preset
     from figeval.types import JSON
 
@@ -81,8 +81,8 @@ def run_record(path: Path, by: str | None) -> RunRecord:
     if by is None:
         return read_run(path)[0]
     from figeval import plugins
+    from figeval.evaluation.stored import with_breakdown
     from figeval.metrics.catalogue import load_metrics
-    from figeval.pipeline.stored import with_breakdown
 
     return with_breakdown(path, by, load_metrics(plugins.host()))
 
@@ -107,9 +107,9 @@ def show_named(name: str, as_json: bool) -> None:
     """What is known of a task or suite. Raises `UnknownName` with near names."""
     from figeval import plugins
     from figeval.errors import UnknownName
-    from figeval.pipeline.facts import task_facts
+    from figeval.evaluation.facts import task_facts
     from figeval.records.folder import find_record, read_record
-    from figeval.taskdef.loader import load_catalogue
+    from figeval.spec.loader import load_catalogue
     from figeval.training.presets import load_presets
 
     host = plugins.host()

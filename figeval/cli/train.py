@@ -86,8 +86,8 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
     """
     from rich.console import Console
 
-    from figeval.pipeline.training.configure import configured
-    from figeval.pipeline.training.published import told
+    from figeval.evaluation.training.configure import configured
+    from figeval.evaluation.training.published import told
     from figeval.report.grid import say
     from figeval.report.training import progress_on
 
@@ -119,7 +119,7 @@ def one(asked: TrainConfig, progress: Any) -> int:
     """One training and the table of its run; the exit code."""
     from rich.console import Console
 
-    from figeval.pipeline.training.complete import complete
+    from figeval.evaluation.training.complete import complete
     from figeval.report.table import show
 
     with progress.live():
@@ -133,7 +133,7 @@ def several(asked: TrainConfig, seeds: str | None, grid: tuple[str, ...], progre
     """The trainings of a grid, then those of the seeds, or the best of the grid evaluated; the exit code."""
     from rich.console import Console
 
-    from figeval.pipeline.training.sweep import Sweep, grid_of, seeds_of
+    from figeval.evaluation.training.sweep import Sweep, grid_of, seeds_of
     from figeval.report.grid import say
     from figeval.report.sweep import show_grid, show_seeds
 

@@ -11,7 +11,7 @@ from figeval.cli.options import include_path
 from figeval.cli.output import echo
 
 if TYPE_CHECKING:
-    from figeval.pipeline.validate import Verdict
+    from figeval.evaluation.validate import Verdict
 
 
 @click.command()
@@ -27,9 +27,9 @@ def validate(targets: tuple[str, ...], include_path: tuple[Path, ...]) -> int:
     figeval validate my_task.task.yaml
     figeval validate impli epic_mcq
     """
-    from figeval.pipeline.harness import Harness
-    from figeval.pipeline.targets import gather
-    from figeval.pipeline.validate import validate as validate_task
+    from figeval.evaluation.harness import Harness
+    from figeval.evaluation.targets import gather
+    from figeval.evaluation.validate import validate as validate_task
 
     harness = Harness()
     found = gather(targets, include_path, harness)

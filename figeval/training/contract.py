@@ -84,7 +84,7 @@ class Learner(Protocol):
         ...
 
     def backend(self, network: Any) -> Any:
-        """The network as a model with capabilities (`figeval.backends.capabilities`), no weights copied."""
+        """The network as a model with capabilities (`figeval.models.capabilities`), no weights copied."""
         ...
 
     def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:

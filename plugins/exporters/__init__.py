@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
 from figeval.registry import ExporterRegister
 
 

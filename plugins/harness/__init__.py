@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
 from figeval.registry import BackendRegister
 
 

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from figeval.backends.capabilities import Outputs
 from figeval.errors import ModelError, TaskError
+from figeval.models.capabilities import Outputs
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from .._batching import release_memory

@@ -135,6 +135,6 @@ def routes_of(harness: Any, protocol: str) -> list[Any]:
 
 
 def _harness(include: tuple[str, ...]) -> Any:
-    from figeval.pipeline import Harness
+    from figeval.evaluation import Harness
 
     return Harness(include=tuple(map(Path, include)))

@@ -18,17 +18,17 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.metrics import mean
 from lm_eval.api.task import Task, TaskConfig
 
-from figeval.backends.models import Model
 from figeval.config import RunConfig
 from figeval.errors import TaskError, UnknownName
+from figeval.evaluation import Harness
+from figeval.evaluation.briefing import briefing_of, shots_of, template_of, variables
+from figeval.evaluation.plan import metrics_of
+from figeval.evaluation.scoring import Measures
 from figeval.metrics import Statistic
 from figeval.metrics.tally import StrictTally
-from figeval.pipeline import Harness
-from figeval.pipeline.briefing import briefing_of, shots_of, template_of, variables
-from figeval.pipeline.plan import metrics_of
-from figeval.pipeline.scoring import Measures
-from figeval.protocols.routes import Briefing, Route
-from figeval.taskdef.survey import survey
+from figeval.models.model import Model
+from figeval.spec.survey import survey
+from figeval.task_types.routes import Briefing, Route
 from figeval.types import Continuation, Example, Prediction, Prompt, Reply, Request
 
 from .._encode import split

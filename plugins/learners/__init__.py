@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
 
 if TYPE_CHECKING:
     from figeval.registry import LearnerRegister

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import click
 
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
 from figeval.registry import PresetRegister, SourceRegister, TaskRegister
 
 

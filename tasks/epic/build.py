@@ -22,7 +22,7 @@ from figeval.types import JSON, RankingExample, Text, TextPair
 from .duplicates import listed
 
 if TYPE_CHECKING:
-    from figeval.backends.models import Model
+    from figeval.models.model import Model
 
     from .distractors import Scores
 
@@ -141,8 +141,8 @@ def score_all(model: Model, material: Material) -> Scores:
     """
     import numpy as np
 
-    from figeval.backends.capabilities import ask
-    from figeval.protocols.similarity import cosines
+    from figeval.models.capabilities import ask
+    from figeval.task_types.similarity import cosines
 
     model.fit(material.examples())
     if "embed" in model.offers:
@@ -206,7 +206,7 @@ def audit(scores: Mapping[str, Scores], material: Material, lines: Sequence[JSON
 def open_scorer(name: str) -> Model:
     """The model that `--model` would give."""
     from figeval import plugins
-    from figeval.backends.models import Backends, open_model
+    from figeval.models.model import Backends, open_model
 
     return open_model(Backends(plugins.host()), name, {})
 

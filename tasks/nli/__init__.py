@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from figeval.hookspecs import hookimpl
+from figeval.hooks import hookimpl
 from figeval.registry import SourceRegister, TaskRegister
 
 

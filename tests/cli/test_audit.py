@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 
-from figeval.pipeline import Harness
-from figeval.pipeline.audit import audit
-from figeval.taskdef.blind import ALL, HALF, ITEM, LABELS, OTHERS, blind_rules
+from figeval.evaluation import Harness
+from figeval.evaluation.audit import audit
+from figeval.spec.blind import ALL, HALF, ITEM, LABELS, OTHERS, blind_rules
 from figeval.types import ChoiceExample
 
 TASK = """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.pipeline.conftest import write_task
+from tests.evaluation.conftest import write_task
 from tests.processes import figeval
 
 SLOW = {"PYTHONPATH": str(Path(__file__).parent.parent / "slow"), "FIGEVAL_PLUGINS": "slow_model"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from figeval.pipeline import doctor
+from figeval.evaluation import doctor
 from tests.cli.conftest import Cli
 from tests.processes import figeval
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.conftest import write_task
+from tests.evaluation.conftest import write_task
 from tests.processes import figeval
 
 PLUGIN = {"PYTHONPATH": str(Path(__file__).parent.parent / "slow"), "FIGEVAL_PLUGINS": "slow_model"}

@@ -126,7 +126,7 @@ def test_bad_input(arguments: tuple[str, ...], words: str, cli: Cli, tmp_path: P
 def test_every_protocol_of_a_task_file_has_a_scaffold() -> None:
     from typing import get_args
 
-    from figeval.taskdef.spec import ProtocolName
+    from figeval.spec.tasks import ProtocolName
 
     folders = {entry.name for entry in (files("figeval.cli") / "scaffold" / "task").iterdir()}
     assert folders == {*get_args(ProtocolName), "common"} == {*PROTOCOLS, "common"}

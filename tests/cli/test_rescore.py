@@ -9,10 +9,10 @@ import pytest
 
 from figeval import plugins
 from figeval.config import RunConfig
-from figeval.pipeline import Harness, run
+from figeval.evaluation import Harness, run
 from tests.cli.conftest import Cli
+from tests.evaluation.conftest import Models, write_task
 from tests.fakes import Writer
-from tests.pipeline.conftest import Models, write_task
 from tests.runs import Deaf
 
 

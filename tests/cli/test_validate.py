@@ -10,10 +10,10 @@ import pytest
 
 from figeval import PairExample
 from figeval import task as make_task
-from figeval.pipeline import Harness
-from figeval.pipeline.validate import validate
+from figeval.evaluation import Harness
+from figeval.evaluation.validate import validate
 from tests.cli.conftest import Cli
-from tests.pipeline.conftest import write_task
+from tests.evaluation.conftest import write_task
 
 PAIRS = """
 name: pairs

@@ -27,12 +27,12 @@ from figeval.builtin.plugins._api_settings import ApiSettings, Endpoint
 from figeval.cli.main import main
 from figeval.data import DataContext, formats
 from figeval.errors import FigevalError, ModelError
-from figeval.prompt import load_template
+from figeval.prompts import load_template
 from figeval.sandbox import FILTERS as FILTERS_THAT_ARE
 from figeval.sandbox import OWN, REMOVED
-from figeval.taskdef import TaskSpec
-from figeval.taskdef.examples import build_examples
-from figeval.taskdef.loader import read_item
+from figeval.spec import TaskSpec
+from figeval.spec.examples import build_examples
+from figeval.spec.loader import read_item
 from tests.fuzz.hostile import NUMBERS, TEXTS, as_json, as_yaml, damaged, scalars, torn
 from tests.runs import finished
 

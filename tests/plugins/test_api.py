@@ -21,14 +21,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import plugins
-from figeval.backends.archive import Usage, open_archive
-from figeval.backends.models import Backends, open_model
 from figeval.builtin.plugins import _api_client, _api_round
 from figeval.builtin.plugins._api_client import retry_after
 from figeval.builtin.plugins._api_memo import archive_file, cut, packed, unpacked
 from figeval.builtin.plugins._api_model import ApiModel, anthropic, openai
 from figeval.errors import BudgetExhausted, CapabilityError, ModelError, RecordError
-from figeval.protocols.routes import choose, load_routes
+from figeval.models.archive import Usage, open_archive
+from figeval.models.model import Backends, open_model
+from figeval.task_types.routes import choose, load_routes
 from figeval.types import Message, Prompt, Reply
 from tests.plugins.servers import (
     Desk,

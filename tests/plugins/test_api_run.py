@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from figeval.backends.archive import open_archive
 from figeval.builtin.plugins import _api_round
 from figeval.builtin.plugins._api_memo import archive_file
 from figeval.builtin.plugins._api_model import openai
+from figeval.models.archive import open_archive
 from figeval.types import Message, Prompt
-from tests.pipeline.conftest import write_task
+from tests.evaluation.conftest import write_task
 from tests.plugins.servers import (
     Desk,
     Handler,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.backends.capabilities import capabilities
 from figeval.builtin.plugins.causal import hf
 from figeval.errors import ModelError, TaskError
+from figeval.models.capabilities import capabilities
 from figeval.types import Continuation, Message, Prompt
 from tests.plugins.tiny import LINES, LONG, POSITIONS, Workshop
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.backends.capabilities import capabilities
 from figeval.builtin.plugins.encoder import Encoder, encoder, minilm
 from figeval.errors import ModelError
+from figeval.models.capabilities import capabilities
 from figeval.types import Text
 from tests.plugins.tiny import ENCODERS, LINES, LONG, POSITIONS, Workshop, change_config
 

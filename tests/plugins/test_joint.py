@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.backends.capabilities import capabilities
 from figeval.builtin.plugins._span_branch import FILE
 from figeval.builtin.plugins.encoder import encoder
 from figeval.builtin.plugins.joint import joint
 from figeval.builtin.plugins.resolve import resolve_backend
 from figeval.builtin.plugins.spans import spans
 from figeval.errors import ModelError
+from figeval.models.capabilities import capabilities
 from figeval.records.folder import read_record
 from figeval.types import SpanQuery, Text
 from tests.plugins.heads import declare, joint_checkpoint

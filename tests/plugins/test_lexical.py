@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.backends.capabilities import ask, capabilities
 from figeval.builtin.plugins.lexical import Chance, Majority, Overlap, Random, word_set
 from figeval.errors import ModelError
+from figeval.models.capabilities import ask, capabilities
 from figeval.plugins import load
 from figeval.types import (
     ChoiceExample,
@@ -37,7 +37,7 @@ def pairs(*items: tuple[str, str]) -> list[TextPair]:
 
 
 def test_all_are_registered_with_a_summary():
-    from figeval.backends.models import Backends
+    from figeval.models.model import Backends
 
     backends = Backends(load(["figeval.builtin.plugins.lexical"]))
     assert [entry.name for entry in backends.registry] == ["chance", "random", "majority", "overlap", "echo"]

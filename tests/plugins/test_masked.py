@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.backends.capabilities import capabilities
 from figeval.builtin.plugins import masked as module
 from figeval.builtin.plugins._blanks import window
 from figeval.builtin.plugins.masked import masked
 from figeval.errors import ModelError, TaskError
+from figeval.models.capabilities import capabilities
 from figeval.types import Cloze, Continuation
 from tests.plugins.tiny import ENCODERS, LINES, LONG, POSITIONS, Workshop, change_config
 

@@ -13,10 +13,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.backends.capabilities import capabilities
 from figeval.builtin.plugins._labels import DECISIONS, label_scores, meaning, parse_labels, prescribed
 from figeval.builtin.plugins.pairs import pairs
 from figeval.errors import ModelError
+from figeval.models.capabilities import capabilities
 from figeval.types import PairLabel, TextPair
 from tests.plugins.tiny import LINES, LONG, Workshop
 

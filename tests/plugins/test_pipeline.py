@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from figeval.backends.capabilities import capabilities
 from figeval.builtin.plugins.pipeline import pipeline
 from figeval.builtin.plugins.spans import spans
 from figeval.errors import ModelError
+from figeval.models.capabilities import capabilities
 from figeval.records.folder import read_record
 from figeval.types import RankingExample, SpanQuery, Text, TextPair
 from tests.plugins.heads import QA, joint_checkpoint

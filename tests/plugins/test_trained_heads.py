@@ -17,8 +17,8 @@ from torch.nn import functional
 from figeval import plugins
 from figeval.builtin.plugins._span_branch import FILE, branch_logits, span_branch
 from figeval.config import RunConfig
-from figeval.pipeline import Harness
-from figeval.pipeline import run as run_pipeline
+from figeval.evaluation import Harness
+from figeval.evaluation import run as run_pipeline
 from figeval.types import JointExample, SpanExample
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces
 from tests.runs import Deaf

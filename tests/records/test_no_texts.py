@@ -13,7 +13,7 @@ import pytest
 from figeval import plugins
 from figeval.builtin.tasks.epic import narratives
 from figeval.builtin.tasks.impli import rows as impli
-from figeval.pipeline import Harness
+from figeval.evaluation import Harness
 from figeval.records.rows import prediction_row
 from figeval.types import Example, GenerationExample, Prediction, RankingExample
 from tests.runs import finished

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from figeval import plugins
-from figeval.pipeline import Harness
+from figeval.evaluation import Harness
 from figeval.records.reference import published
 
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from figeval import plugins
-from figeval.backends.models import open_model
 from figeval.builtin.tasks.epic import alignment, rows
 from figeval.config import RunConfig
 from figeval.data import DataContext
 from figeval.errors import DataError
+from figeval.evaluation import Harness, run
 from figeval.metrics import spans as metrics
 from figeval.metrics.tally import Tally
-from figeval.pipeline import Harness, run
-from figeval.protocols.windows import sentences
-from figeval.taskdef.examples import build_examples
+from figeval.models.model import open_model
+from figeval.spec.examples import build_examples
+from figeval.task_types.windows import sentences
 from figeval.types import Example, Prediction, Span, SpanExample
 from tests.processes import figeval
 from tests.runs import Deaf

@@ -14,14 +14,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.backends.models import Model
 from figeval.builtin.tasks.epic import build, distractors
 from figeval.builtin.tasks.epic.build import Material
 from figeval.data.formats import read_jsonl
 from figeval.errors import CapabilityError, DataError, FigevalError, ModelError
-from figeval.pipeline import Harness
-from figeval.pipeline.audit import audit
-from figeval.taskdef.blind import ALL, HALF, ITEM
+from figeval.evaluation import Harness
+from figeval.evaluation.audit import audit
+from figeval.models.model import Model
+from figeval.spec.blind import ALL, HALF, ITEM
 
 FROZEN = files("figeval.builtin.tasks.epic")
 KINDS = ("mcq", "mcq_random")

@@ -14,7 +14,7 @@ from figeval.builtin.tasks.epic import rows
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import CapabilityError, DataError
-from figeval.pipeline import Harness
+from figeval.evaluation import Harness
 from figeval.records.folder import read_record
 from figeval.types import JointExample
 from tests.runs import finished

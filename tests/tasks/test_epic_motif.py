@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.pipeline import Harness
+from figeval.evaluation import Harness
 from figeval.records.folder import read_record
 from figeval.types import SimilarityExample
 from tests.runs import finished

@@ -12,8 +12,8 @@ from figeval.builtin.tasks.epic import extractors, nltk_data, rows, tagging
 from figeval.builtin.tasks.epic.narratives import authors_split
 from figeval.data import DataContext
 from figeval.data.cache import fetch
+from figeval.evaluation import Harness
 from figeval.metrics.texts import keyword_recall, keyword_recall_lemma
-from figeval.pipeline import Harness
 from figeval.types import GenerationExample, Prediction
 
 

@@ -13,7 +13,7 @@ from figeval.builtin.tasks.epic import rows
 from figeval.data import DataContext, Row
 from figeval.data.cache import fetch
 from figeval.errors import DataError
-from figeval.pipeline import Harness
+from figeval.evaluation import Harness
 from figeval.training.seen import Digests, Lineage, questions
 
 PROVERBS = {"Q2": "Still WATERS run deep", "Q1": "Look before you leap", "Q55": "Mind your hatLink to proverb"}

@@ -32,7 +32,7 @@ MOODS = {mood.__name__: mood for mood in (mendable, buggy, busy)}
 
 
 def worker() -> None:
-    from figeval.pipeline.training import worker
+    from figeval.evaluation.training import worker
 
     worker.train_here = lambda config, harness, wire: MOODS[os.environ["MOOD"]](os.environ["RANK"], wire)
     worker.main()
@@ -40,7 +40,7 @@ def worker() -> None:
 
 def figeval() -> None:
     from figeval.cli.main import main
-    from figeval.pipeline.training import apart
+    from figeval.evaluation.training import apart
 
     apart.WORKER = __spec__.name
     main(sys.argv[1:])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from figeval.errors import TrainError
-from figeval.pipeline.training.configure import configured
+from figeval.evaluation.training.configure import configured
 from figeval.training.folder import TrainFolder
 from figeval.training.selection import Evaluation
 from tests.training.linear import config

@@ -11,11 +11,11 @@ import pytest
 
 from figeval import plugins
 from figeval.errors import FigevalError, TrainError
-from figeval.hookspecs import hookimpl
-from figeval.pipeline.training.configure import configured
-from figeval.pipeline.training.published import changed, names_of, recorded, row_of, told
+from figeval.evaluation.training.configure import configured
+from figeval.evaluation.training.published import changed, names_of, recorded, row_of, told
+from figeval.hooks import hookimpl
 from figeval.records.reference import published
-from figeval.taskdef.loader import load_catalogue
+from figeval.spec.loader import load_catalogue
 from figeval.training.contract import Setup
 from figeval.training.described import described, sections
 from figeval.training.learners import load_learners

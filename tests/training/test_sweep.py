@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from figeval.errors import TrainError
-from figeval.pipeline.training.sweep import Sweep, folder_of, grid_of, seeds_of
+from figeval.evaluation.training.sweep import Sweep, folder_of, grid_of, seeds_of
 from figeval.records.folder import read_record
 from figeval.records.sweep import GridRecord, SeedsRecord
 from tests import trainings

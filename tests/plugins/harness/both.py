@@ -15,7 +15,7 @@ import pytest
 from figeval import plugins
 from figeval.builtin.plugins.harness.stubs import PREFIX, stubs_folder
 from figeval.config import RunConfig
-from figeval.pipeline import Harness, run
+from figeval.evaluation import Harness, run
 from tests.runs import Deaf
 
 

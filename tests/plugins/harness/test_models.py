@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from figeval import plugins
-from figeval.backends.capabilities import capabilities
-from figeval.backends.models import Backends, open_model
 from figeval.builtin.plugins._lmeval import model_registry
 from figeval.builtin.plugins.causal import causal
 from figeval.builtin.plugins.harness import _facts as facts
 from figeval.builtin.plugins.harness.models import lm_eval
 from figeval.errors import CapabilityError, ModelError, TaskError
-from figeval.pipeline import Harness
-from figeval.protocols.routes import choose
+from figeval.evaluation import Harness
+from figeval.models.capabilities import capabilities
+from figeval.models.model import Backends, open_model
+from figeval.task_types.routes import choose
 from figeval.types import Continuation, Message, Prompt
 from tests.plugins.harness.server import serve
 from tests.plugins.servers import talkative
@@ -333,7 +333,7 @@ def test_it_is_a_backend_by_its_name(gpt2: Path) -> None:
 
 UNTOUCHED = """
 import sys
-import figeval.pipeline
+import figeval.evaluation
 from figeval.builtin.plugins.harness import tasks, models
 from lm_eval.api.registry import get_model
 from lm_eval.models import MODEL_MAPPING

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from lm_eval.api.model import LM
 
-from tests.pipeline.conftest import write_task
+from tests.evaluation.conftest import write_task
 from tests.plugins.harness.both import assert_same, in_figeval, in_lm_eval, stubs
 from tests.plugins.harness.server import serve
 from tests.plugins.servers import talkative

@@ -11,9 +11,9 @@ from lm_eval.api.model import LM
 
 from figeval import plugins
 from figeval.builtin.plugins.harness.stubs import stubs as every_stub
+from figeval.evaluation import Harness
 from figeval.metrics import spans
 from figeval.metrics.tally import Tally
-from figeval.pipeline import Harness
 from figeval.types import Prediction
 from tests.plugins.harness.both import in_figeval, in_lm_eval, stubs
 from tests.plugins.tiny import Workshop

@@ -17,8 +17,8 @@ from figeval import plugins
 from figeval.builtin.plugins.harness import launch
 from figeval.builtin.plugins.harness.stubs import stubs, stubs_folder
 from figeval.errors import DataError, ModelError, TaskError, UnknownName
-from figeval.pipeline import Harness
-from tests.pipeline.conftest import write_task
+from figeval.evaluation import Harness
+from tests.evaluation.conftest import write_task
 from tests.plugins.harness.both import in_lm_eval, loaded
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval

@@ -14,9 +14,9 @@ import torch
 
 from figeval import plugins
 from figeval.config import RunConfig
-from figeval.pipeline import Harness
-from figeval.pipeline import run as run_pipeline
-from figeval.pipeline.training.train import train_here
+from figeval.evaluation import Harness
+from figeval.evaluation import run as run_pipeline
+from figeval.evaluation.training.train import train_here
 from figeval.training.config import TrainConfig
 from figeval.training.folder import Progress
 from figeval.types import ChoiceExample, Example, JointExample, PairExample, RankingExample, ScoredSpan, SpanExample

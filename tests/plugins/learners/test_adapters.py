@@ -16,8 +16,8 @@ from figeval.builtin.plugins.learners.cross import pairs
 from figeval.builtin.plugins.learners.posttraining import mlm
 from figeval.builtin.plugins.learners.writing import causal, seq2seq
 from figeval.errors import TrainError
-from figeval.pipeline import Harness
-from figeval.pipeline.training.train import train_here
+from figeval.evaluation import Harness
+from figeval.evaluation.training.train import train_here
 from figeval.training.adapters import with_adapters
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Setup

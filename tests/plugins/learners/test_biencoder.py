@@ -15,9 +15,9 @@ from figeval import plugins
 from figeval.builtin.plugins.learners.biencoder import biencoder
 from figeval.config import RunConfig
 from figeval.errors import FigevalError
-from figeval.pipeline import Harness
-from figeval.pipeline import run as run_pipeline
-from figeval.pipeline.training.train import train_here
+from figeval.evaluation import Harness
+from figeval.evaluation import run as run_pipeline
+from figeval.evaluation.training.train import train_here
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Setup
 from figeval.types import RankingExample

@@ -19,8 +19,8 @@ from figeval.builtin.plugins.learners.biencoder import biencoder
 from figeval.builtin.plugins.learners.cross import pairs
 from figeval.builtin.plugins.learners.posttraining import infill, mlm
 from figeval.errors import FigevalError
-from figeval.pipeline import Harness
-from figeval.pipeline.training.train import train_here
+from figeval.evaluation import Harness
+from figeval.evaluation.training.train import train_here
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Setup
 from figeval.types import PairExample

@@ -1,0 +1,1 @@
+"""What a model wrote → an answer."""

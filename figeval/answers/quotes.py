@@ -1,0 +1,178 @@
+"""What a model quotes: the one quotation of a reply that is its answer, as JSON or between quotation marks."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from figeval.answers.extract.declining import REFUSAL, not_written
+from figeval.answers.extract.markup import one_turn
+from figeval.answers.extract.traces import answering_part
+from figeval.answers.places import fold, stands
+from figeval.types import Reply, SpanExample, Status
+
+KEYS = ("quote", "span", "quotation", "answer", "text", "words", "phrase")  # the first that is there counts
+BRACES = 100  # of a reply, at most: looking for the end of an object takes time that grows with what follows
+LONGEST = 2_000  # characters of a mapping as Python writes it
+NO_QUOTE = "no_quote"  # the rule behind an ok without a quotation: the reply says that there is none
+_NONE = re.compile(r"(?:none|null|n/?a|not found)?\W*", re.IGNORECASE)
+_ABSENT = re.compile(r"(?:(?:none|null|n/?a|not found)\W*)?", re.IGNORECASE)  # not "...", which the prompt's form has
+_REVISED = re.compile(
+    r"\b(?:wait|actually|correction|sorry|i mean|on second thoughts?|make that|rather)\b", re.IGNORECASE
+)
+_KEY = rf"""\b(?:{"|".join(KEYS)})["'”’]?\s*[:=]\s*"""
+_CLOSED = re.compile(rf"""{_KEY}["'“‘](.{{0,2000}}?)["'”’]\s*(?=[,}}\]\n]|\Z)""", re.IGNORECASE | re.DOTALL)
+_OPEN = re.compile(rf"""{_KEY}["“]([^"“”]*)\Z""", re.IGNORECASE)
+_MARKS = (("“", "”"), ("„", "“"), ("«", "»"), ("「", "」"), ('"', '"'), ("`", "`"), ("*", "*"))
+_BETWEEN = [
+    re.compile(rf"{re.escape(left)}([^{re.escape(left + right)}\n]+){re.escape(right)}") for left, right in _MARKS
+]
+_SINGLE = re.compile(r"(?<!\w)['‘](\S(?:[^\n]{0,600}?\S)?)['’](?!\w)")
+_CUE = re.compile(r"\A\W*(?:(?:final |my |the )?(?:answer|quote|span|json)(?: is)?\s*[:=]\s*)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """The quotation of a reply if `status` is ok, and the rule that found it; an empty quotation says that nothing in
+    the text is right.
+    """
+
+    status: Status
+    quote: str
+    rule: str
+
+
+def quotation(reply: Reply, example: SpanExample) -> Quoted:
+    """The verdict of the first step that has one. Never raises on any reply."""
+    text = one_turn(answering_part(reply.text))
+    verdicts = (step(text, reply, example) for step in STEPS)
+    return next((verdict for verdict in verdicts if verdict), Quoted("unparseable", "", "nothing_found"))
+
+
+def _not_written(text: str, reply: Reply, _example: SpanExample) -> Quoted | None:
+    found = not_written(reply, text)
+    return found and Quoted(found[0], "", found[1])
+
+
+def _json(text: str, _reply: Reply, _example: SpanExample) -> Quoted | None:
+    """JSON anywhere in the reply; the last counts alone where it takes the one before back."""
+    found = list(_objects(text))
+    if len(found) > 1 and _REVISED.search(text, found[-2].end, found[-1].start):
+        found = found[-1:]
+    if found and all(_nothing(one.value) for one in found):
+        return Quoted("ok", "", NO_QUOTE)
+    return _one((quote for one in found for quote in _quotes(one.value)), "json") if found else None
+
+
+def _loose(text: str, reply: Reply, _example: SpanExample) -> Quoted | None:
+    """JSON with a slip: a quotation mark within, no end."""
+    said = _CLOSED.findall(text)
+    if said:
+        return _one(said, "loose_json")
+    begun = _OPEN.findall(text)
+    if begun and reply.finish == "length":
+        return Quoted("truncated", "", "cut_off")
+    return _one(begun, "loose_json") if begun else None
+
+
+def _declined(text: str, _reply: Reply, _example: SpanExample) -> Quoted | None:
+    return Quoted("refusal", "", "refusal_phrase") if REFUSAL.search(text) else None
+
+
+def _cut_off(_text: str, reply: Reply, _example: SpanExample) -> Quoted | None:
+    return Quoted("truncated", "", "cut_off") if reply.finish == "length" else None
+
+
+def _marked(text: str, _reply: Reply, example: SpanExample) -> Quoted | None:
+    """Between quotation marks; what is the question's own is no answer, and what stands in the text comes first."""
+    own = {fold(own).text.strip(" .,;:!?") for own in (example.given, example.known)}
+    said = [quote for quote in _between(text) if fold(quote).text.strip(" .,;:!?") not in own]
+    standing = [quote for quote in said if stands(quote, example.text)]
+    return _one(standing or said, "quotation_marks") if said else None
+
+
+def _bare(text: str, _reply: Reply, example: SpanExample) -> Quoted | None:
+    """Nothing but words of the text, or a last line of such."""
+    contents = (_CUE.sub("", part).strip() for part in (text, text.strip().rpartition("\n")[2]))
+    found = next((content for content in contents if content and stands(content, example.text)), None)
+    return Quoted("ok", found, "bare") if found else None
+
+
+STEPS = (_not_written, _json, _loose, _declined, _cut_off, _marked, _bare)
+"""Best first."""
+
+
+def _one(said: Iterable[str], rule: str) -> Quoted:
+    """The one thing that was said, however often."""
+    different = {fold(quote).text.strip(): quote for quote in said if not _NONE.fullmatch(quote.strip())}
+    if len(different) > 1:
+        return Quoted("ambiguous", "", rule)
+    return Quoted("ok", different.popitem()[1], rule) if different else Quoted("unparseable", "", f"{rule}_empty")
+
+
+def _between(text: str) -> Iterator[str]:
+    """What stands between quotation marks, or in bold; apostrophes only where nothing else does."""
+    found = [one for pattern in _BETWEEN for one in pattern.findall(text)]
+    yield from found or _SINGLE.findall(text)
+
+
+# ---- JSON ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """A JSON object within a reply, and where it stands."""
+
+    start: int
+    end: int
+    value: dict[str, Any]
+
+
+def _objects(text: str) -> Iterator[_Object]:
+    """Every outermost object among the last `BRACES` places where one may begin."""
+    decoder, end = json.JSONDecoder(strict=False), 0
+    for start in [found.start() for found in re.finditer("{", text)][-BRACES:]:
+        if start < end:
+            continue  # within the last object
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            value, end = _python(text, start)
+        if value is not None:
+            yield _Object(start, end, value)
+
+
+def _python(text: str, start: int) -> tuple[Any, int]:
+    """A flat mapping as Python writes it, in apostrophes; without one None and where to look on."""
+    end = text.find("}", start, start + LONGEST) + 1
+    try:
+        value = ast.literal_eval(text[start:end]) if end else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        value = None
+    return (value, end) if isinstance(value, dict) else (None, start + 1)
+
+
+def _nothing(value: dict[str, Any]) -> bool:
+    """Whether a JSON object says under the key for the quotation that there is none: "", null, [] or "none"."""
+    named = {str(key).lower(): inner for key, inner in value.items()}
+    known = [named[key] for key in KEYS if key in named][:1]
+    return any(one in (None, [], {}) or (isinstance(one, str) and _ABSENT.fullmatch(one.strip())) for one in known)
+
+
+def _quotes(value: Any) -> Iterator[str]:
+    """The quotations of a JSON value: under the first known key, else the only text there is."""
+    match value:
+        case str():
+            yield value
+        case list():
+            for one in value:
+                yield from _quotes(one)
+        case dict():
+            named = {str(key).lower(): inner for key, inner in value.items()}
+            known = [named[key] for key in KEYS if key in named]
+            others = [inner for inner in named.values() if isinstance(inner, str | dict | list)]
+            yield from _quotes(known[0] if known else others[0] if len(others) == 1 else None)

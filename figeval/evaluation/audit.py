@@ -1,0 +1,73 @@
+"""What the options of a multiple-choice task give away: blind rules with clustered intervals, beside chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import fmean
+
+from figeval.errors import TaskError
+from figeval.evaluation.harness import Harness
+from figeval.metrics.statistic import mean_of
+from figeval.metrics.tally import Tally
+from figeval.spec import TaskSpec
+from figeval.spec.blind import Rule, blind_rules
+from figeval.types import ChoiceExample, Score
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One blind rule with its accuracy and clustered 95 % interval."""
+
+    rule: Rule
+    score: Score
+    chance: float
+
+    @property
+    def is_off(self) -> bool:
+        """Whether chance lies outside the interval."""
+        value, low, high = self.score.value, self.score.low, self.score.high
+        if value is None or low is None or high is None:
+            return value is not None and abs(value - self.chance) > 1e-9
+        return not low <= self.chance <= high
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The blind rules of one task on its test split; `chance` is the mean of 1/options."""
+
+    task: TaskSpec
+    n: int
+    clusters: int
+    chance: float
+    findings: tuple[Finding, ...]
+
+
+def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
+    """Measure every blind rule on a task's test split; examples without a gold option are left out.
+
+    Raises:
+        TaskError: the task is no multiple-choice task, or hides all its labels.
+        DataError: its data are not there or wrong.
+    """
+    if task.protocol != "choice":
+        raise TaskError(f"{task.name} is a {task.protocol} task; an audit is for tasks with the protocol choice")
+    examples = list(_labelled(task, harness))
+    if not examples:
+        raise TaskError(f"{task.name}: all gold options are hidden, so nothing can be audited")
+    chance = fmean(1 / len(example.options) for example in examples)
+    findings = tuple(_finding(rule, examples, chance) for rule in blind_rules(examples, seed))
+    return Audit(task, len(examples), findings[0].score.clusters, chance, findings)
+
+
+def _labelled(task: TaskSpec, harness: Harness) -> Iterator[ChoiceExample]:
+    for example in harness.examples(task):
+        if isinstance(example, ChoiceExample) and example.gold is not None:
+            yield example
+
+
+def _finding(rule: Rule, examples: list[ChoiceExample], chance: float) -> Finding:
+    tally = Tally(rule.name, mean_of(lambda _example, _prediction: None))
+    for example, hit in zip(examples, rule.hits.tolist(), strict=True):
+        tally.add(example.cluster, (hit, 1.0))
+    return Finding(rule, tally.score(), chance)

@@ -1,0 +1,119 @@
+"""Puts a task's prompt together: template, solved examples, system message, and how the model reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from figeval.config import RunConfig
+from figeval.errors import TaskError
+from figeval.evaluation.harness import Harness
+from figeval.models.model import Model
+from figeval.prompts import PromptTemplate, Shots, load_template
+from figeval.spec import TaskSpec
+from figeval.spec.survey import Survey
+from figeval.task_types.routes import READS, Briefing, Route
+from figeval.task_types.shown import LETTERS
+from figeval.types import Example
+
+PARAGRAPH = ("\n\n",)  # where a model that merely goes on with a text has given its answer
+SHORT, LONG = 16, 512  # new tokens: a letter or a word, and what a chat model says before it
+
+
+def template_file(task: TaskSpec) -> PromptTemplate:
+    """The template that a task names, else that of its protocol. Raises `TaskError` if it is missing or broken."""
+    return load_template(task.template or default_template(task), task.folder)
+
+
+def default_template(task: TaskSpec) -> str:
+    """The name of the template of a task's protocol."""
+    return f"_default/{task.protocol}.jinja"
+
+
+def template_of(task: TaskSpec, route: Route) -> PromptTemplate | None:
+    """The template of a task on a route that uses one: the task's own if it has the blocks that the route renders,
+    else that of the protocol.
+
+    Raises:
+        TaskError: neither has them, or a template is missing or broken.
+    """
+    if not route.blocks:
+        return None
+    own = template_file(task)
+    if route.blocks <= own.blocks:
+        return own
+    general = load_template(default_template(task), task.folder)
+    for block in sorted(route.blocks - general.blocks):
+        raise TaskError(f"{task.name} goes {route.name}, but neither {own.name} nor {general.name} has {block!r}")
+    return general
+
+
+def shots_of(task: TaskSpec, harness: Harness, config: RunConfig) -> Shots:
+    """The few-shot pool of a task: its training split."""
+    if not config.num_fewshot:
+        return Shots((), 0, config.seed)
+    if "train" not in task.data:
+        raise TaskError(f"{task.name} has no train split to take examples from; leave out --num_fewshot")
+    pool = [example.for_prompt() for example in harness.examples(task, "train")]
+    return Shots(pool, config.num_fewshot, config.seed, shared=config.shots == "shared")
+
+
+def pool_of(task: TaskSpec, harness: Harness) -> Callable[[], Sequence[Example]]:
+    """The examples of a task's training split, none without one; read when they are first asked for."""
+    return cache(lambda: list(harness.examples(task, "train")) if "train" in task.data else [])
+
+
+def variables(example: Example) -> dict[str, Any]:
+    """What a template may say of an example: its fields, and `meta`."""
+    names = example.__dataclass_fields__  # fields() is slow
+    return {name: getattr(example, name) for name in names if name != "prompted"}
+
+
+def briefing_of(
+    task: TaskSpec,
+    template: PromptTemplate | None,
+    shots: Shots,
+    config: RunConfig,
+    model: Model | None = None,
+    metrics: Iterable[str] = (),
+) -> Briefing:
+    """What a route may know of the task, with the prompt put together; without a model as one that knows no chat."""
+    converses = model is not None and model.converses
+    return Briefing(
+        block=_renderer(task, template),
+        labels=task.labels,
+        threshold=task.threshold if config.threshold is None else config.threshold,
+        verbalizer=dict(task.verbalizer),
+        metrics=frozenset(metrics),
+        shots=shots.before,
+        system=config.system_instruction,
+        chat=model.chat if model is not None else None,
+        stop=() if converses else PARAGRAPH,
+        max_new_tokens=config.max_new_tokens or max(task.max_new_tokens or SHORT, LONG if converses else 0),
+    )
+
+
+def prompting(task: TaskSpec, briefing: Briefing, available: Survey) -> dict[str, Any]:
+    """Return what the record says of a route that renders prompts: words for labels, and the fields that prompts show
+    in other words than other models read, with a digest of what is shown.
+    """
+    found: dict[str, Any] = {"verbalizer": {label: list(briefing.words(label)) for label in task.labels}}
+    if task.prompt_fields:
+        found["prompt_fields"] = {"names": sorted(task.prompt_fields), "sha256": available.prompted_sha256}
+    return found
+
+
+def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., str]:
+    """A function of block and example; templates know the example's fields, `letters` and the label `words`."""
+    words = [word for label in task.labels for word in task.verbalizer.get(label, (label,))]
+
+    def block(name: str, example: Example, **extra: Any) -> str:
+        if template is None:
+            raise TaskError(
+                f"{task.name}: a route that asks for the prompt block {name!r} must need a capability "
+                f"that reads prompts ({', '.join(READS)})"
+            )
+        return template.render(name, {"letters": LETTERS, "words": words, **variables(example), **extra})
+
+    return block

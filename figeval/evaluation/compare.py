@@ -1,0 +1,192 @@
+"""Two finished runs held against each other, example by example. No model and no benchmark data are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from figeval.errors import RecordError, near
+from figeval.evaluation.stored import Values, seen_ids, stored_metrics, stored_values
+from figeval.metrics.compare import Comparison, holm, paired
+from figeval.records.folder import RunFolder, read_run
+from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
+
+DEFAULT = "default"  # a task's own prompt
+ALL_SEEN = "a model was trained or chosen on these examples, so no valid test exists"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskComparison:
+    """Run A minus run B on one task.
+
+    `unmatched_a` and `unmatched_b` count examples that the other run has no row for, `unanswered` those to which at
+    least one run gave no valid answer, `seen` those that one of the models was trained on or chosen on: none of them
+    enters the comparison. `p_holm` is p corrected over all tests.
+    """
+
+    task: str
+    comparison: Comparison
+    unmatched_a: int = 0
+    unmatched_b: int = 0
+    unanswered: int = 0
+    seen: int = 0
+    p_holm: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunComparison:
+    """Run A minus run B; `family` tests were corrected for, `left_out` says why a task could not be compared."""
+
+    metric: str
+    a: RunRecord
+    b: RunRecord
+    tasks: tuple[TaskComparison, ...]
+    family: int
+    left_out: Mapping[str, str]
+    prompts: tuple[str, str] | None = None
+
+
+def compare_runs(
+    path_a: Path, path_b: Path, metric: str = "acc", seed: int = 0, prompts: tuple[str, str] | None = None
+) -> RunComparison:
+    """Compare two run folders (or their `run.json`) on every task that both have.
+
+    Args:
+        path_a: run A; differences are A minus B.
+        path_b: run B.
+        metric: one that is a mean over examples.
+        seed: of the sign-flip test.
+        prompts: which prompt of each task in run A and which in run B, `default` is the task's own; the two folders may
+            be the same. Without it a task is compared with the one of the same name.
+
+    Raises:
+        RecordError: no run there, no predictions of it, no task in common, another version of a task or other examples
+            behind its name, no such metric or prompt.
+    """
+    (a, folder_a), (b, folder_b) = read_run(path_a), read_run(path_b)
+    tasks_a, tasks_b = (tasks_of(run, prompt) for run, prompt in zip((a, b), prompts or (None, None), strict=True))
+    _refuse_without_predictions(tasks_a, tasks_b, folder_a, folder_b)
+    left_out = dict.fromkeys(tasks_b, "only in B")
+    compared = []
+    for name, task in tasks_a.items():
+        left_out[name] = "only in A"
+        if name not in tasks_b:
+            continue
+        other = tasks_b[name]
+        _refuse_other_examples(task, other)
+        values_a = stored_values(folder_a, task.task, metric)
+        values_b = stored_values(folder_b, other.task, metric)
+        if not values_a or not values_b:
+            left_out[name] = f"it has no {metric} per example"
+            continue
+        seen = seen_ids(folder_a, task.task) | seen_ids(folder_b, other.task)
+        unseen_a, unseen_b = (_without(values, seen) for values in (values_a, values_b))
+        if all_seen(task, other) or (seen and not unseen_a.keys() & unseen_b.keys()):
+            left_out[name] = ALL_SEEN
+            continue
+        del left_out[name]
+        found = compare_values(name, unseen_a, unseen_b, seed)
+        compared.append(replace(found, seen=sum(example in seen for example in values_a if example in values_b)))
+    if not compared and ALL_SEEN in left_out.values():
+        tasks = ", ".join(name for name, why in left_out.items() if why == ALL_SEEN)
+        raise RecordError(f"{tasks}: {ALL_SEEN}")
+    if not compared:
+        known = {
+            name
+            for task in tasks_a.values()
+            for name, is_mean in stored_metrics(folder_a, task.task).items()
+            if is_mean
+        }
+        raise RecordError(_nothing_in_common(tasks_a, tasks_b, metric, sorted(known)))
+    corrected, family = correct(compared)
+    return RunComparison(metric=metric, a=a, b=b, tasks=corrected, family=family, left_out=left_out, prompts=prompts)
+
+
+def _without(values: Values, seen: Collection[str]) -> Values:
+    return {name: value for name, value in values.items() if name not in seen}
+
+
+def all_seen(*tasks: TaskRecord) -> bool:
+    """Whether one of these models was chosen on the task's test split and which examples that were is not known."""
+    return any(score.interval == CHOSEN_ON_TEST for task in tasks for score in task.scores)
+
+
+def tasks_of(run: RunRecord, prompt: str | None) -> dict[str, TaskRecord]:
+    """The tasks of a run by what they are compared as: their own names, with a prompt those of the tasks that it asks.
+
+    Raises:
+        RecordError: no task of the run was asked with this prompt.
+    """
+    if prompt is None:
+        return {task.task: task for task in run.tasks}
+    asked = [task for task in run.tasks if task.kind != "probe"]
+    found = {task.of or task.task: task for task in asked if (task.variant or DEFAULT) == prompt}
+    if not found:
+        known = list(dict.fromkeys(task.variant or DEFAULT for task in asked))
+        has = ", ".join(known)
+        raise RecordError(
+            f"--prompts {prompt}: the run of {run.model.name} has no such prompt{near(prompt, known)}; it has {has}"
+        )
+    return found
+
+
+def _refuse_without_predictions(
+    a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], folder_a: RunFolder, folder_b: RunFolder
+) -> None:
+    common = a.keys() & b.keys()
+    for tasks, folder in ((a, folder_a), (b, folder_b)):
+        if common and not any(folder.has_predictions(tasks[name].task) for name in common):
+            raise RecordError(
+                f"{folder.path} has no predictions (predictions/*.jsonl beside run.json), and runs are compared "
+                "example by example; repeat the run, or copy its predictions there"
+            )
+
+
+def _refuse_other_examples(a: TaskRecord, b: TaskRecord) -> None:
+    if a.version != b.version:
+        raise RecordError(
+            f"{a.task}: A is a run of version {a.version} of the task, B of version {b.version}, and scores of "
+            "different versions are not comparable; repeat the older run"
+        )
+    if a.examples_sha256 != b.examples_sha256:
+        raise RecordError(
+            f"{a.task}: the two runs were made on different examples ({a.examples_sha256[:8]} and "
+            f"{b.examples_sha256[:8]}); run both with the same version of figeval and its data"
+        )
+
+
+def compare_values(task: str, a: Values, b: Values, seed: int = 0) -> TaskComparison:
+    """Compare on the examples that both runs have."""
+    common = [example for example in a if example in b]
+    values_a = [a[example][0] for example in common]
+    values_b = [b[example][0] for example in common]
+    known = [value for value in (*values_a, *values_b) if value is not None]
+    bounds = (0.0, 1.0) if all(0 <= value <= 1 for value in known) else None
+    comparison = paired(values_a, values_b, [a[example][1] for example in common], bounds, seed)
+    return TaskComparison(
+        task=task,
+        comparison=comparison,
+        unmatched_a=len(a) - len(common),
+        unmatched_b=len(b) - len(common),
+        unanswered=len(common) - comparison.n,
+    )
+
+
+def correct(compared: list[TaskComparison]) -> tuple[tuple[TaskComparison, ...], int]:
+    """The comparisons with Holm's correction, and the number of tests that it was made over."""
+    pvalues = [one.comparison.p for one in compared if one.comparison.p is not None]
+    adjusted = iter(holm(pvalues))
+    corrected = (one if one.comparison.p is None else replace(one, p_holm=next(adjusted)) for one in compared)
+    return tuple(corrected), len(pvalues)
+
+
+def _nothing_in_common(a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], metric: str, known: list[str]) -> str:
+    """Why there is nothing to compare, and what could be."""
+    if not a.keys() & b.keys():
+        has_a, has_b = ", ".join(a), ", ".join(b)
+        return f"the runs have no task in common: A has {has_a}; B has {has_b}"
+    return (
+        f"no task has {metric!r} for each example of both runs{near(metric, known)}; choose another --metric that is "
+        f"a mean over examples: A has {', '.join(known) or 'none'}"
+    )

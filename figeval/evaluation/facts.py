@@ -1,0 +1,73 @@
+"""What can be said of a task without a model: data, licence, splits, routes, published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from figeval.data.sources import Sources, catalogue, data_file
+from figeval.errors import DataError
+from figeval.evaluation.harness import Harness
+from figeval.plugins import Host
+from figeval.records.reference import Published, published
+from figeval.spec import TaskSpec
+from figeval.task_types.routes import Route
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One split of a task; `n` is None where the data cannot be read, and `problem` says why."""
+
+    name: str
+    source: str
+    n: int | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFacts:
+    """All that `figeval show TASK` prints; `sources` are the upstream benchmarks whose files the task reads."""
+
+    task: TaskSpec
+    splits: tuple[Split, ...]
+    sources: Mapping[str, Sources]
+    readme: Traversable | None
+    routes: tuple[Route, ...]
+    published: tuple[Published, ...]
+
+
+def task_facts(task: TaskSpec, host: Host) -> TaskFacts:
+    """Gather them. Only files that are on this machine are read, nothing is downloaded."""
+    used: dict[str, None] = {}
+    harness = Harness(host, fetch=partial(_local, used))
+    splits = tuple(_split(task, name, harness) for name in (task.data or ("test",)))
+    readme = task.folder / "README.md" if task.folder is not None else None
+    return TaskFacts(
+        task=task,
+        splits=splits,
+        sources={benchmark: catalogue().get(benchmark) for benchmark in used},
+        readme=readme if readme is not None and readme.is_file() else None,
+        routes=tuple(route for route in harness.routes if route.protocol == task.protocol),
+        published=tuple(published(task.name)),
+    )
+
+
+def _local(used: dict[str, None], benchmark: str, path: str) -> Path:
+    """A file that is on this machine; whose it is is noted, even when it is not."""
+    from figeval.data.cache import local_path
+
+    used[benchmark] = None
+    return local_path(data_file(benchmark, path))
+
+
+def _split(task: TaskSpec, name: str, harness: Harness) -> Split:
+    """Count the rows of a split, which are its examples."""
+    source = task.data.get(name, "Python")
+    try:
+        rows = harness.rows(task, name) if task.examples is None else harness.examples(task, name)
+        return Split(name, source, sum(1 for _ in rows))
+    except DataError as error:
+        return Split(name, source, None, str(error))

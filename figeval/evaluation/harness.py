@@ -1,0 +1,82 @@
+"""Everything that plugins brought, each registry filled when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from figeval import plugins
+from figeval.data import DataContext
+from figeval.data.readers import load_readers, read
+from figeval.data.rows import Opener
+from figeval.metrics.catalogue import Metric, load_metrics
+from figeval.models.model import Backends
+from figeval.registry import Registry
+from figeval.spec import TaskSpec
+from figeval.spec.examples import build_examples
+from figeval.spec.loader import Catalogue, load_catalogue
+from figeval.task_types.routes import Route, load_routes
+from figeval.types import Example
+
+
+class Harness:
+    """The registries of one set of plugins; `include` are further folders with task files.
+
+    `fetch(benchmark, path)` finds upstream files, by default in the cache, a mirror or upstream.
+    """
+
+    def __init__(
+        self,
+        host: plugins.Host | None = None,
+        include: tuple[Any, ...] = (),
+        fetch: Callable[[str, str], Path] | None = None,
+    ) -> None:
+        self.host = host or plugins.host()
+        self.include = include
+        self._fetch = fetch
+        self._notes: dict[str, dict[str, Any]] = {}
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """Tasks and suites."""
+        return load_catalogue(self.host, self.include)
+
+    @cached_property
+    def readers(self) -> Registry[Opener]:
+        """Readers of raw files."""
+        return load_readers(self.host)
+
+    @cached_property
+    def routes(self) -> list[Route]:
+        """Routes, best first."""
+        return load_routes(self.host)
+
+    @cached_property
+    def metrics(self) -> Registry[Metric]:
+        """Metrics."""
+        return load_metrics(self.host)
+
+    @cached_property
+    def backends(self) -> Backends:
+        """Models."""
+        return Backends(self.host)
+
+    def rows(self, task: TaskSpec, split: str) -> Iterator[Any]:
+        """The raw rows of a split."""
+        from figeval.data.cache import fetch
+
+        folder = task.folder or files("figeval")
+        context = DataContext(folder, self._fetch or fetch, self._notes.setdefault(task.data[split], {}))
+        return read(task.data[split], context, self.readers)
+
+    def notes(self, task: TaskSpec, split: str = "test") -> dict[str, Any]:
+        """What the reader of a split has said of it, once its rows were read."""
+        return self._notes.get(task.data.get(split, ""), {})
+
+    def examples(self, task: TaskSpec, split: str = "test") -> Iterator[Example]:
+        """The examples of a split, made as they are asked for."""
+        rows = iter(()) if task.examples is not None else self.rows(task, split)
+        return build_examples(task, rows, split)

@@ -1,0 +1,167 @@
+"""Stored answers in words, read again by the present extractor: predictions and scores anew, without the model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from figeval.answers.extract import VERSION
+from figeval.answers.reading import READERS, Reader
+from figeval.config import RunConfig
+from figeval.errors import RecordError
+from figeval.evaluation.briefing import briefing_of
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.plan import metrics_of
+from figeval.evaluation.scoring import Measures, sum_up
+from figeval.evaluation.summary import summed_up
+from figeval.evaluation.trained import own_up
+from figeval.evaluation.variants import ALL, Variant, variants
+from figeval.prompts import Shots
+from figeval.records.folder import RunFolder, read_run
+from figeval.records.rows import prediction_row
+from figeval.records.schema import RunRecord, TaskRecord
+from figeval.spec.survey import survey
+from figeval.task_types.orders import as_they_are, folded, seen
+from figeval.task_types.routes import Briefing
+from figeval.text import one_line
+from figeval.types import JSON, ChoiceExample, Example, Prediction, Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reread:
+    """One task before and after: statuses and accuracy; `changed` answers have another status or another value."""
+
+    task: str
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+    changed: int
+    acc_before: float | None
+    acc_after: float | None
+
+    @property
+    def answers(self) -> int:
+        """How many were read."""
+        return sum(self.after.values())
+
+
+def rescore(path: Path, harness: Harness) -> list[Reread]:
+    """Read every answer of a run again and replace its predictions and scores.
+
+    Raises:
+        RecordError: no run there, nothing in it that could be read, or other examples behind a task by now.
+        UnknownName: a task of the run is not installed.
+    """
+    record, folder = read_run(path)
+    if not any(task.route in READERS for task in record.tasks):
+        raise RecordError(f"{path} has no answers in words; only {', '.join(READERS)} leave something to read")
+    with folder.locked():
+        record, _ = read_run(path)  # as it is now that nobody else writes
+        found = [_reread(task, record, folder, harness) for task in record.tasks if task.route in READERS]
+        own_up(record, harness)
+        summed_up(record, record.config.get("tasks", ()), harness)
+        folder.write(record)
+    return found
+
+
+def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Harness) -> Reread:
+    seed = int(record.config.get("seed", 0))
+    variant = _variant(task, seed, harness)
+    orders = str(task.settings.get("orders", ""))
+    config = RunConfig(tasks=(task.task,), model="", seed=seed, orders=orders)
+    route = next(route for route in harness.routes if (route.protocol, route.name) == (task.protocol, task.route))
+    measures = Measures(metrics_of(variant.task, route, config, harness.metrics), variant.task.labels)
+    reader = _Reader(READERS[task.route], _briefing(task, variant, config), measures)
+    stored = list(folder.rows(task.task))
+    read = measures.related(list(reader.rows(stored, variant.examples())), task.settings)
+    before, acc_before = _statuses(stored), _accuracy(task)
+    sealed, task.predictions_sha256 = task.predictions_sha256, None
+    if sealed is not None:
+        folder.write(record)  # a kill between the two must not leave a digest of other rows
+    folder.replace(task.task, read)
+    by = [one.by for one in task.breakdowns]
+    sum_up(task, lambda: folder.rows(task.task), measures, strict=variant.task.group is not None, by=by, seed=seed)
+    task.extractor = str(VERSION)
+    if task.status == "done":
+        folder.seal(task)
+    return Reread(
+        task=task.task,
+        before=before,
+        after=_statuses(read),
+        changed=sum(_differ(old, new) for old, new in zip(stored, read, strict=True)),
+        acc_before=acc_before,
+        acc_after=_accuracy(task),
+    )
+
+
+def _variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
+    """What was asked, as it is today; it must be what it was."""
+    name = task.of or task.task
+    (spec,) = harness.catalogue.expand([name])
+    config = RunConfig(tasks=(name,), model="", seed=seed, prompts=(ALL,), probes=task.kind == "probe")
+    found = next((one for one in variants(spec, config, harness) if one.full_name == task.task), None)
+    if found is None:
+        raise RecordError(f"{name} has no prompt {task.variant!r} any more, so {task.task} cannot be read again")
+    if survey(task.task, found.examples).sha256 != task.examples_sha256:
+        raise RecordError(f"examples of {task.task} changed since this run was made; run it again")
+    return found
+
+
+def _briefing(task: TaskRecord, variant: Variant, config: RunConfig) -> Briefing:
+    """Labels and words as the run had them."""
+    words = {label: tuple(words) for label, words in task.settings.get("verbalizer", {}).items()}
+    return replace(briefing_of(variant.task, None, Shots((), 0, 0), config), verbalizer=words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Makes new rows of stored ones."""
+
+    read: Reader
+    briefing: Briefing
+    measures: Measures
+
+    def rows(self, stored: Iterable[JSON], examples: Iterable[Example]) -> Iterator[JSON]:
+        """The rows in their own order."""
+        wanted = {row["id"] for row in stored}
+        known = {example.id: example for example in examples if example.id in wanted}
+        for row in stored:
+            if row["id"] not in known:
+                raise RecordError(f"there is no example {one_line(row['id'], 80)!r}; run the task again")
+            example = known[row["id"]]
+            prediction = replace(self._prediction(row, example.for_prompt()), truncated=row["truncated"])
+            features = self.measures.features(example, prediction)
+            made = prediction_row(example, prediction, features, samples="texts" in row)
+            yield made | {key: row[key] for key in ("seen",) if row.get(key)}
+
+    def _prediction(self, row: JSON, example: Example) -> Prediction:
+        if not row.get("answers"):
+            return self._heard(row, example)
+        assert isinstance(example, ChoiceExample)
+        orders = [tuple(answer["order"]) for answer in row["answers"]]
+        heard = (self._heard(one, seen(example, order)) for one, order in zip(row["answers"], orders, strict=True))
+        return folded(example, [as_they_are(one, order) for one, order in zip(heard, orders, strict=True)])
+
+    def _heard(self, stored: JSON, example: Example) -> Prediction:
+        error = stored.get("error", "")
+        reply = Reply(text=stored.get("raw") or "", finish=stored.get("finish") or "stop", error=error)
+        return self.read(example, self.briefing, reply)
+
+
+def _answers(row: JSON) -> list[JSON]:
+    return row.get("answers") or [row]
+
+
+def _statuses(rows: Iterable[JSON]) -> dict[str, int]:
+    """Answers by status, the most frequent first."""
+    return dict(Counter(answer["status"] for row in rows for answer in _answers(row)).most_common())
+
+
+def _differ(old: JSON, new: JSON) -> int:
+    pairs = zip(_answers(old), _answers(new), strict=True)
+    return sum((one["status"], one["pred"]) != (other["status"], other["pred"]) for one, other in pairs)
+
+
+def _accuracy(task: TaskRecord) -> float | None:
+    return next((score.value for score in task.scores if score.metric == "acc"), None)

@@ -1,0 +1,78 @@
+"""What the predictions of a run can still be asked, without its model and without its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from figeval.errors import RecordError, near
+from figeval.evaluation.breakdown import breakdown
+from figeval.evaluation.scoring import Measures
+from figeval.evaluation.trained import without_intervals
+from figeval.metrics.catalogue import Metric
+from figeval.records.folder import RunFolder, read_run
+from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
+from figeval.registry import Registry
+
+Values: TypeAlias = Mapping[str, tuple[float | None, str | None]]  # example id → (value, cluster)
+
+
+def stored_metrics(folder: RunFolder, task: str) -> dict[str, bool]:
+    """The metrics that are stored for examples of a task, and whether each is a mean over examples."""
+    found: dict[str, bool] = {}
+    for row in folder.rows(task):
+        for name, value in row["metrics"].items():
+            found[name] = not isinstance(value, list)
+    return found
+
+
+def stored_values(folder: RunFolder, task: str, metric: str, unseen_only: bool = False) -> Values:
+    """The metric's value of every example, None where the model gave no valid answer; `unseen_only` leaves out those
+    that the model was trained on or chosen on.
+
+    Empty if no example has the metric, or if it is no mean over examples (macro-F1).
+    """
+    values: dict[str, tuple[float | None, str | None]] = {}
+    for row in folder.rows(task):
+        value = row["metrics"].get(metric)
+        if isinstance(value, list):
+            return {}
+        if unseen_only and row.get("seen"):
+            continue
+        values[row["id"]] = (value, row["cluster"])
+    return values if any(value is not None for value, _ in values.values()) else {}
+
+
+def seen_ids(folder: RunFolder, task: str) -> set[str]:
+    """The examples of a task that the model was trained on or chosen on."""
+    return {row["id"] for row in folder.rows(task) if row.get("seen")}
+
+
+def with_breakdown(path: Path, key: str, metrics: Registry[Metric]) -> RunRecord:
+    """The record of a run with scores per value of a meta column, computed from the stored predictions.
+
+    Raises:
+        RecordError: no run there, or none of its tasks has the column.
+        UnknownName: a metric that the run was scored with is not installed.
+    """
+    record, folder = read_run(path)
+    seed = int(record.config.get("seed", 0))
+    for task in record.tasks:
+        rows = partial(folder.rows, task.task)
+        found = breakdown(key, rows, _measures(folder, task, metrics), seed, task.settings)
+        task.breakdowns = [found] if found.groups else []
+        if any(score.interval == CHOSEN_ON_TEST for score in task.scores):
+            without_intervals(task)
+    if not any(task.breakdowns for task in record.tasks):
+        known = {name for task in record.tasks for row in folder.rows(task.task) for name in row["meta"]}
+        has = ", ".join(sorted(known)) or "no meta columns"
+        raise RecordError(f"--by {key}: no prediction of {path} has it{near(key, known)}; they have {has}")
+    return record
+
+
+def _measures(folder: RunFolder, task: TaskRecord, metrics: Registry[Metric]) -> Measures:
+    scored = [score.metric for score in task.scores if score.metric in metrics]
+    names = dict.fromkeys((*scored, *stored_metrics(folder, task.task)))
+    return Measures([metrics.get(name) for name in names], tuple(task.settings.get("labels", ())))

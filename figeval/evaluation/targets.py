@@ -1,0 +1,91 @@
+"""What `figeval validate` was pointed at: names, task files, folders with task files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from figeval.errors import FigevalError, TaskError
+from figeval.evaluation.harness import Harness
+from figeval.spec import SuiteSpec, TaskSpec
+from figeval.spec.loader import KINDS, read_folder, read_item
+from figeval.spec.tasks import Named
+
+
+@dataclass(slots=True)
+class Gathered:
+    """The tasks that were found, each once, and what went wrong on the way: one broken file hides no other."""
+
+    tasks: list[TaskSpec] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, tasks: Callable[[], Iterable[TaskSpec]]) -> None:
+        """Take over the tasks that a function finds, or note why it cannot."""
+        try:
+            known = {(task.name, task.folder) for task in self.tasks}
+            self.tasks += [task for task in tasks() if (task.name, task.folder) not in known]
+        except FigevalError as error:
+            self.problems.append(str(error))
+
+
+def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) -> Gathered:
+    """The tasks behind names, files and folders. Without any, those of `folders`, and without these, all there are.
+
+    `folders` are known by name as with --include_path.
+    """
+    targets = list(targets)
+    gathered = Gathered()
+    for folder in folders:
+        read_folder(folder, lambda item: harness.catalogue.add(item, "--include_path"), gathered.problems.append)
+        if not targets:
+            gathered.add(lambda folder=folder: in_folder(folder, gathered.problems.append))  # type: ignore[misc]
+    for target in targets:
+        gathered.add(lambda target=target: behind(target, harness, gathered.problems.append))  # type: ignore[misc]
+    if not targets and not folders:
+        gathered.add(lambda: [entry.load() for entry in harness.catalogue.tasks])
+        gathered.problems += [problem for row in harness.host.plugins.values() for problem in row.problems]
+    gathered.problems = list(dict.fromkeys(gathered.problems))  # a file may have been read twice
+    return gathered
+
+
+def behind(target: str, harness: Harness, complain: Callable[[str], None]) -> Iterable[TaskSpec]:
+    """The tasks that one argument means. A registered name wins over a folder that happens to be called so."""
+    if target in harness.catalogue.tasks or target in harness.catalogue.suites:
+        return harness.catalogue.expand([target])
+    path = Path(target)
+    if path.is_dir():
+        return in_folder(path, complain)
+    if target.endswith(tuple(KINDS)):
+        return from_file(path, harness)
+    if path.suffix in {".yaml", ".yml"}:
+        raise TaskError(f"{target}: a task file is called NAME.task.yaml, a suite NAME.suite.yaml; rename it")
+    return harness.catalogue.expand([target])
+
+
+def in_folder(folder: Path, complain: Callable[[str], None]) -> list[TaskSpec]:
+    """The tasks whose files lie in a folder. Raises `TaskError` if there are none."""
+    found: list[Named] = []
+    broken: list[str] = []
+    read_folder(folder, found.append, broken.append)
+    for message in broken:
+        complain(message)
+    if not found and not broken:
+        raise TaskError(f"{folder} holds no *.task.yaml")
+    return [item for item in found if isinstance(item, TaskSpec)]
+
+
+def from_file(file: Path, harness: Harness) -> Iterator[TaskSpec]:
+    """The task of a file, or the tasks of a suite file: those beside it first, then registered ones."""
+    item = read_item(file, file.parent)
+    if not isinstance(item, SuiteSpec):
+        yield item
+        return
+    beside: dict[str, Named] = {}
+    read_folder(file.parent, lambda other: beside.update({other.name: other}), lambda _message: None)
+    for name in item.tasks:
+        other = beside.get(name)
+        if isinstance(other, TaskSpec):
+            yield other
+        else:
+            yield from harness.catalogue.expand([name])

@@ -1,0 +1,69 @@
+"""A whole training as its user asks for it: train, then evaluate the trained model like any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from figeval.config import RunConfig
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.run import run
+from figeval.evaluation.training.apart import train_apart
+from figeval.evaluation.training.train import catch_up, train_here
+from figeval.records.schema import RunRecord
+from figeval.training.config import TrainConfig
+from figeval.training.launch import apart
+
+
+def complete(config: TrainConfig, observer: Any) -> RunRecord | None:
+    """Train, and run the tasks of `evaluate`; the record of that run, None if there are none.
+
+    Of several machines the first one evaluates.
+
+    Raises:
+        FigevalError: something the user can mend.
+    """
+    harness = Harness(include=config.include_path)
+    if apart(config):
+        train_apart(config, observer)
+    else:
+        train_here(config, harness, observer)
+    if config.node_rank > 0:
+        return None
+    catch_up(config, harness)
+    return evaluated(config, harness)
+
+
+def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:
+    """Run the tasks that are asked about in the end, by default the task itself."""
+    tasks = (config.task,) if config.evaluate is None else config.evaluate
+    if not tasks:
+        return None
+    asked = RunConfig(
+        tasks=tasks,
+        model=str(config.output),
+        device=config.device,
+        include_path=config.include_path,
+        output_path=config.output / "runs" / "-".join(tasks),
+    )
+    record, _ = run(asked, harness, Unheard())
+    return record
+
+
+class Unheard:
+    """An observer of a run that nobody watches."""
+
+    def resumed(self, folder: Path, kept: int, n: int) -> None:
+        """Nothing."""
+
+    def task_started(self, task: str, n: int, done: int) -> None:
+        """Nothing."""
+
+    def advanced(self, rows: int) -> None:
+        """Nothing."""
+
+    def scoring(self, what: str) -> None:
+        """Nothing."""
+
+    def task_ended(self, task: Any) -> None:
+        """Nothing."""

@@ -1,0 +1,204 @@
+"""Several trainings for one answer: combinations of a grid, compared on dev, and seeds, whose scores are averaged.
+
+DIR/grid-lr-1e-5/    a training like any other; not evaluated unless it is the best
+DIR/grid.json        their scores on dev
+DIR/seed-0/          a training and the run of its model
+DIR/seeds.json       mean and spread of the scores
+
+All is done anew from the folders: what is finished is not trained again, what was cut short goes on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from figeval.errors import TrainError, near
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.training.complete import complete
+from figeval.evaluation.training.configure import checked, typed
+from figeval.evaluation.training.seeds import scores_of, warnings_of
+from figeval.evaluation.training.train import criterion_of, stored_record
+from figeval.records.schema import RunRecord
+from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecord, write
+from figeval.training.config import ELSEWHERE, TrainConfig
+from figeval.training.folder import TrainFolder
+from figeval.yamlfile import InvalidYAML, parse_yaml
+
+# What must be the same for scores on dev to be compared.
+SHARED = frozenset(("task", "model", "seed", "preset", "select_on", "select_by", "holdout", "holdout_by", "limit"))
+OPTIONS = "head_args."
+Grid = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What all trainings share; `say` hears which one begins."""
+
+    config: TrainConfig
+    observer: Any
+    say: Callable[[str], None]
+
+    # ---- grid -------------------------------------------------------------------------------------------------------
+
+    def over_grid(self, grid: Grid) -> tuple[GridRecord, TrainConfig]:
+        """Train every combination; their record, and the config of the best.
+
+        Raises:
+            TrainError: nothing can be compared on dev, a value is wrong, or no combination could be trained.
+        """
+        check_grid(grid, self.config)
+        points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+        configs = [self.at(values) for values in points]  # all are checked before the first one is trained
+        self.begin()
+        record = GridRecord(task=self.config.task, model=self.config.model)
+        for number, (values, config) in enumerate(zip(points, configs, strict=True), start=1):
+            self.say(f"{number} of {len(points)}: {listed(values)}")
+            record.points.append(self.point(values, config, record))
+            write(record, self.config.output / GRID)
+        place = self.best(record)
+        record.best = record.points[place].folder
+        write(record, self.config.output / GRID)
+        return record, configs[place]
+
+    def at(self, values: Mapping[str, str]) -> TrainConfig:
+        """The config of one combination. It is compared on dev alone, so nothing is evaluated in the end."""
+        options = {
+            name.removeprefix(OPTIONS): scalar(text) for name, text in values.items() if name.startswith(OPTIONS)
+        }
+        fields = {name: typed(name, text) for name, text in values.items() if not name.startswith(OPTIONS)}
+        own = self.config.model_dump() | fields
+        own["head_args"] = {**self.config.head_args, **options}
+        return checked({**own, "output": self.config.output / folder_of(values), "evaluate": ()}, "--grid: ")
+
+    def point(self, values: Mapping[str, str], config: TrainConfig, record: GridRecord) -> GridPoint:
+        """Train one combination, or read what came of it; a loss that is no number stops this one alone."""
+        point = GridPoint(folder=config.output.name, values=dict(values))
+        try:
+            complete(config, self.observer)
+        except TrainError as error:
+            point.error = str(error)
+            return point
+        stored, progress = stored_record(config.output), TrainFolder(config.output).read()
+        record.metrics, record.dev = stored["select_by"], stored["dev"]["source"]
+        best = next(one for one in progress.evaluations if one.step == progress.best)
+        point.scores, point.step = best.scores, best.step
+        return point
+
+    def best(self, record: GridRecord) -> int:
+        """The place of the best one, the first of equals. Raises `TrainError` if none could be trained."""
+        trained = [place for place, point in enumerate(record.points) if not point.error]
+        if not trained:
+            raise TrainError(f"no combination could be trained; the first: {record.points[0].error}")
+        by = criterion_of(record.metrics, Harness(include=self.config.include_path))
+        return max(trained, key=lambda place: (by.key(record.points[place].scores), -place))
+
+    # ---- seeds ------------------------------------------------------------------------------------------------------
+
+    def over_seeds(self, seeds: Sequence[int], base: TrainConfig | None = None) -> SeedsRecord:
+        """Train and evaluate with every seed; `base` is the config to do it with, by default the sweep's own."""
+        self.begin()
+        place = self.config.output
+        runs: dict[int, RunRecord] = {}
+        record = SeedsRecord(task=self.config.task, model=self.config.model, seeds=[], wanted=list(seeds), runs={})
+        for number, seed in enumerate(seeds, start=1):
+            self.say(f"seed {seed}, {number} of {len(seeds)}")
+            config = seeded(base or self.config, seed, place, self.config.evaluate)
+            run = complete(config, self.observer)
+            record.seeds.append(seed)
+            if run is not None:
+                runs[seed] = run
+                record.runs[str(seed)] = str(run_folder(config.output, run).relative_to(place))
+            record.scores = scores_of(runs, {one: place / folder for one, folder in record.runs.items()})
+            record.warnings = warnings_of(runs)
+            write(record, place / SEEDS)
+        return record
+
+    def begin(self) -> None:
+        """Make the folder. Raises `TrainError` if it holds something else."""
+        place = self.config.output
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TrainError(f"{place} cannot be written ({error.strerror}); choose another --output") from error
+        strange = [
+            file.name for file in sorted(place.iterdir()) if not re.fullmatch(r"(seed|grid)(-.+|s?\.\w+)", file.name)
+        ]
+        if strange:
+            raise TrainError(f"{place} holds {strange[0]!r} and no seeds or grid; choose another --output")
+
+
+def seeded(base: TrainConfig, seed: int, place: Path, evaluate: tuple[str, ...] | None) -> TrainConfig:
+    """The config of one seed."""
+    return base.model_copy(update={"seed": seed, "output": place / f"seed-{seed}", "evaluate": evaluate})
+
+
+def run_folder(output: Path, run: RunRecord) -> Path:
+    """Where the run of a trained model lies."""
+    return next(file.parent for file in (output / "runs").glob("*/run.json") if run.identity in file.read_text("utf-8"))
+
+
+# ---- what was asked for ---------------------------------------------------------------------------------------------
+
+
+def seeds_of(text: str, first: int) -> list[int]:
+    """`5` → five of them from the config's own on; `1,7` or `7,` → these. Raises `TrainError` for anything else."""
+    try:
+        found = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise TrainError(f"--seeds {text}: give a number of seeds, or seeds parted by commas") from error
+    wanted = found if "," in text else list(range(first, first + sum(found)))
+    if not wanted or min(wanted) < 0 or len(set(wanted)) < len(wanted):
+        raise TrainError(f"--seeds {text}: give a number of seeds from 1 on, or different seeds from 0 on")
+    return wanted
+
+
+def grid_of(texts: Sequence[str]) -> Grid:
+    """`lr=1e-5,2e-5;epochs=3,5`, in one text or several → the values of each field.
+
+    Raises:
+        TrainError: it is not written so, or names what is no field or must be the same for all.
+    """
+    known = set(TrainConfig.model_fields) - ELSEWHERE - SHARED - {"head_args"}
+    grid: dict[str, list[str]] = {}
+    for part in (part for text in texts for part in text.split(";") if part.strip()):
+        name, equals, values = part.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise TrainError(f"--grid {part}: write field=value,value")
+        if name not in known and not name.startswith(OPTIONS):
+            see = "; see `figeval train --help`"
+            raise TrainError(f"--grid {name}: not among the fields that may differ{near(name, known)}{see}")
+        grid[name] = [value.strip() for value in values.split(",")]
+    return grid
+
+
+def check_grid(grid: Grid, config: TrainConfig) -> None:
+    """Raise `TrainError` if there is no dev split to compare combinations on, or a value is given twice."""
+    if config.select_on != "dev":
+        raise TrainError(f"--grid compares on dev, never on test; leave out --select_on {config.select_on}")
+    for name, values in grid.items():
+        if len(set(values)) < len(values) or not all(values):
+            raise TrainError(f"--grid {name}={','.join(values)}: give different values")
+
+
+def folder_of(values: Mapping[str, str]) -> str:
+    """`grid-lr-1e-5-epochs-3`."""
+    return "-".join(["grid", *(re.sub(r"[^\w.-]", "_", f"{name}-{value}") for name, value in values.items())])
+
+
+def scalar(text: str) -> Any:
+    """An option of a head as YAML reads it: 0.05 is a number, dot a text."""
+    try:
+        return parse_yaml(text)
+    except InvalidYAML as error:
+        raise TrainError(f"--grid: {text!r:.80} is not a value ({error})") from error
+
+
+def listed(values: Mapping[str, Any]) -> str:
+    """`lr=1e-5, epochs=3`."""
+    return ", ".join(f"{name}={value}" for name, value in values.items())

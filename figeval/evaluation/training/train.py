@@ -1,0 +1,226 @@
+"""One training, in one of the processes that take part in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from figeval.errors import FigevalError, TrainError
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.training.dev import DevScores
+from figeval.evaluation.training.published import recorded
+from figeval.evaluation.training.splits import Splits, splits_of
+from figeval.jsonfile import read_json
+from figeval.metrics.catalogue import Metric
+from figeval.records import provenance
+from figeval.resources import expand_user
+from figeval.spec import TaskSpec
+from figeval.textfile import is_folder
+from figeval.training.config import TrainConfig
+from figeval.training.contract import Learner, Setup
+from figeval.training.crew import crew_of
+from figeval.training.folder import DECLARED, Progress, TrainFolder, write_json
+from figeval.training.learners import load_learners
+from figeval.training.loop import LOSS, Job, Observer, train
+from figeval.training.seen import FILE, Digests, Lineage, lineage_of, passages, questions, write
+from figeval.training.selection import Criterion
+from figeval.types import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A training with all that was settled beforehand."""
+
+    config: TrainConfig
+    task: TaskSpec
+    head: str
+    learner: Learner
+    splits: Splits
+
+
+def settle(config: TrainConfig, harness: Harness, device: str) -> Training:
+    """Everything that can be wrong before weights are touched.
+
+    Raises:
+        FigevalError: an unknown task, head or option, no train split, a model that is not there.
+    """
+    task = harness.catalogue.tasks.get(config.task)
+    head, factory = load_learners(harness.host).choose(task.protocol, config.head)
+    learner = factory(
+        Setup(
+            model=config.model,
+            options=config.head_args,
+            labels=task.labels,
+            max_length=config.max_length,
+            tokens_per_batch=config.tokens_per_batch,
+            gradient_checkpointing=config.gradient_checkpointing,
+            dropout=config.dropout,
+            allow_pickle=config.allow_pickle,
+            seed=config.seed,
+            device=device,
+        )
+    )
+    return Training(config, task, head, learner, splits_of(task, config, harness))
+
+
+def train_here(config: TrainConfig, harness: Harness, observer: Observer) -> Progress:
+    """Train in this process, alone or as one of those that a launcher started.
+
+    Raises:
+        FigevalError: something the user can mend, before the first step or (a loss that is no number) later.
+    """
+    folder = TrainFolder(config.output)
+    done = finished(config, folder)
+    if done is not None:
+        return done
+    crew = crew_of(config)
+    training = settle(config, harness, crew.device)
+    job = job_of(training, harness, folder, observer)
+    progress = train(job, crew)
+    if crew.first:
+        declare(config.output, progress)
+        preset = {"preset": recorded(config, harness.host)}
+        write_json(folder.record_file, record_of(training, job, progress) | preset)
+    return progress
+
+
+def finished(config: TrainConfig, folder: TrainFolder) -> Progress | None:
+    """The end of a training that is complete and written down; its model and data are not even opened again."""
+    if not (folder.progress_file.exists() and folder.record_file.exists()):
+        return None
+    progress = folder.read()
+    return progress if progress.complete and progress.identity == config.identity() else None
+
+
+def declare(place: Path, progress: Progress) -> None:
+    """Say in figeval.json among how many evaluations the checkpoint was chosen: it was written before the last one."""
+    file = place / DECLARED
+    declared = read_json(file, TrainError)
+    declared["about"]["evaluations"] = len(progress.evaluations)
+    write_json(file, declared)  # replaced, so that of the checkpoint, to which it was a link, stays
+
+
+def stored_record(place: Path) -> JSON:
+    """The record of a finished training in this folder."""
+    found: JSON = read_json(TrainFolder(place).record_file, TrainError)
+    return found
+
+
+def job_of(training: Training, harness: Harness, folder: TrainFolder, observer: Observer) -> Job:
+    """What the loop is told."""
+    config, learner, splits = training.config, training.learner, training.splits
+    by = criterion(training, harness)
+    lossy = any(name == LOSS for name, _ in by.metrics)
+    scored = bool(splits.dev) and any(name != LOSS for name, _ in by.metrics)
+    features, held_out = learner.features(splits.train), getattr(learner, "held_out", learner.features)
+    return Job(
+        config=config,
+        learner=learner,
+        train=features,
+        ids=getattr(features, "ids", None) or [example.id for example in splits.train],
+        criterion=by,
+        folder=folder,
+        observer=observer,
+        about=partial(about, training),
+        remember=remembering(training, harness),
+        data=" ".join(splits.digests),
+        dev=held_out(splits.dev) if splits.dev and lossy else None,
+        score=DevScores(training.task, splits.dev, harness) if scored else None,
+    )
+
+
+def remembering(training: Training, harness: Harness) -> Callable[[Path], None]:
+    """What writes into the folder of a checkpoint which examples the model has seen; they are gathered only once."""
+    lineage = cache(lambda: seen_by(training, harness))
+    return lambda place: write(place, lineage())
+
+
+def seen_by(training: Training, harness: Harness) -> Lineage:
+    """The examples of a training, and those that its model had seen before."""
+    model, splits = training.config.model, training.splits
+    folder = expand_user(model)
+    trained = model not in harness.backends.registry and is_folder(folder)
+    line = lineage_of(model, folder if trained else None)
+    texts = getattr(training.learner, "texts", None)
+    if texts is None:
+        return line | Lineage((), Digests(questions(splits.train)), Digests(questions(splits.dev)))
+    held_out = (text for example in splits.dev for text in example.texts)
+    return line | Lineage((), Digests(passages(texts(splits.train))), Digests(passages(held_out)))
+
+
+def catch_up(config: TrainConfig, harness: Harness) -> None:
+    """Add the examples that a complete model has seen to its folder, where an older figeval trained it.
+
+    Nothing is added where they cannot be told any more: the data have changed since, or the model that it was trained
+    from is gone. What such a model has seen remains unknown, and every run says so.
+    """
+    folder = TrainFolder(config.output)
+    if (folder.path / FILE).is_file() or finished(config, folder) is None:
+        return
+    try:
+        training = settle(config, harness, "cpu")
+        if " ".join(training.splits.digests) == folder.read().data:
+            write(folder.path, seen_by(training, harness))
+    except FigevalError:
+        return
+
+
+def criterion(training: Training, harness: Harness) -> Criterion:
+    """What checkpoints are compared by: what was asked for, or the learner's, or all metrics of the task in order."""
+    asked = training.config.select_by or training.learner.select_by
+    return criterion_of((asked,) if asked else training.task.metrics, harness)
+
+
+def criterion_of(names: Sequence[str], harness: Harness) -> Criterion:
+    """Metrics in order, with their directions. Raises `UnknownName` for one that is none."""
+    return Criterion(metrics=tuple((name, higher_is_better(name, harness)) for name in names))
+
+
+def higher_is_better(name: str, harness: Harness) -> bool:
+    """The direction of a metric. Raises `UnknownName` for one that is none."""
+    if name == LOSS:
+        return False
+    metric: Metric = harness.metrics.get(name)
+    return metric.higher_is_better
+
+
+def about(training: Training, progress: Progress) -> JSON:
+    """What a checkpoint says of how it came about."""
+    config = training.config
+    return {
+        "task": training.task.name,
+        "head": training.head,
+        "trained_from": config.model,
+        "preset": config.preset,
+        "seed": config.seed,
+        "step": progress.step,
+        "selected_on": config.select_on,
+        "evaluations": len(progress.evaluations),
+    }
+
+
+def record_of(training: Training, job: Job, progress: Progress) -> JSON:
+    """All about a finished training."""
+    splits = training.splits
+    facts: dict[str, Any] = {
+        "identity": progress.identity,
+        "config": training.config.model_dump(mode="json", exclude={"output", "include_path"}),
+        "head": {"name": training.head, **training.learner.describe()},
+        "task": training.task.name,
+        "train": {"n": len(splits.train), "sha256": splits.digests[0]},
+        "dev": {"n": len(splits.dev), "sha256": splits.digests[1], "source": splits.source},
+        "truncated": job.train.truncated,
+        "select_by": [name for name, _ in job.criterion.metrics],
+        "best": progress.best,
+        "steps": progress.step,
+        "why": progress.why,
+        "evaluations": [evaluation.model_dump() for evaluation in progress.evaluations],
+        "seconds": round(progress.seconds, 1),
+        "tokens": progress.tokens,
+        "peak_memory_mb": provenance.peak_memory_mb(),
+        "provenance": provenance.collect(),
+    }
+    return facts

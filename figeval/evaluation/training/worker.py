@@ -1,0 +1,79 @@
+"""One process of a training that a launcher has started: `python -m figeval.evaluation.training.worker CONFIG`.
+
+Its stdout is the wire to the process that was asked to train. What libraries print goes to stderr, which is the log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from figeval.ending import end_quickly
+from figeval.errors import FigevalError, TrainError
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.training.train import train_here
+from figeval.evaluation.worker import end_with_stdin
+from figeval.jsonfile import read_model
+from figeval.training.config import TrainConfig
+
+
+class Wire:
+    """An observer that passes everything on as lines of JSON: a method of the observer and its arguments."""
+
+    def __init__(self, descriptor: int, process: int) -> None:
+        self.descriptor = descriptor
+        self.process = process
+
+    def say(self, what: str, *values: Any) -> None:
+        """Pass a line on at once. Nobody may be there any more to hear it; that is noticed elsewhere."""
+        with suppress(BrokenPipeError):
+            os.write(self.descriptor, json.dumps({what: values}).encode() + b"\n")
+
+    def began(self, total: int, done: int) -> None:
+        """How much there is to do."""
+        self._tell("began", total, done)
+
+    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:
+        """Where it stands."""
+        self._tell("stepped", step, loss, rate, speed, remaining)
+
+    def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
+        """The scores."""
+        self._tell("evaluated", step, dict(scores), best)
+
+    def _tell(self, what: str, *values: Any) -> None:
+        """All processes see the same; the first one says it."""
+        if self.process == 0:
+            self.say(what, *values)
+
+
+def main() -> None:
+    """Train. An error is passed on, and the process ends at once: others would wait for it in vain."""
+    end_quickly()
+    wire = Wire(os.dup(sys.stdout.fileno()), int(os.environ["RANK"]))
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked for the training decides
+    threading.Thread(target=end_with_stdin, daemon=True).start()
+    try:
+        config = read_model(Path(sys.argv[1]), TrainConfig, TrainError)
+        train_here(config, Harness(include=config.include_path), wire)
+    except FigevalError as error:
+        wire.say("mend", str(error))
+        os._exit(2)
+    except BaseException:
+        text = traceback.format_exc()
+        print(text, file=sys.stderr, flush=True)
+        wire.say("bug", wire.process, text)
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

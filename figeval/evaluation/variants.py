@@ -1,0 +1,86 @@
+"""The ways of putting one task: as it stands, with its other prompts, and with something taken from it (probes)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias
+
+from figeval.config import RunConfig
+from figeval.errors import TaskError, near
+from figeval.evaluation.harness import Harness
+from figeval.spec import TaskSpec
+from figeval.spec.probes import PROBED, PROBES
+from figeval.types import Example
+
+Kind: TypeAlias = Literal["task", "prompt", "probe"]
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A task put in one way: `epic_mcq`, `epic_mcq@moral`, `epic_mcq@no_query`. `name` is the part behind the @.
+
+    `originals` are, of a probe, the examples of the task itself, which have the same ids.
+    """
+
+    task: TaskSpec
+    examples: Callable[[], Iterator[Example]]
+    kind: Kind = "task"
+    name: str = ""
+    originals: Callable[[], Iterator[Example]] = dataclasses.field(default=lambda: iter(()))
+
+    @property
+    def full_name(self) -> str:
+        """As in records and file names."""
+        return f"{self.task.name}@{self.name}" if self.name else self.task.name
+
+
+def variants(task: TaskSpec, config: RunConfig, harness: Harness) -> Iterator[Variant]:
+    """The task itself first, then the prompts that --prompts names, then the probes of --probes."""
+    examples = partial(harness.examples, task)
+    yield Variant(task=task, examples=examples)
+    for name in prompts_of(task, config.prompts):
+        worded = task.worded(name)
+        yield Variant(task=worded, examples=partial(harness.examples, worded), kind="prompt", name=name)
+    for name, probe in PROBES.items() if config.probes and task.protocol in PROBED else ():
+        changed = probe(examples, config.seed, task.name)
+        yield Variant(task=task, examples=changed, kind="probe", name=name, originals=examples)
+
+
+INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a task: name → the task in its place
+
+
+def chosen(config: RunConfig, harness: Harness) -> list[TaskSpec]:
+    """The tasks of --tasks, those in their place that --protocol and --split name.
+
+    Raises:
+        UnknownName: there is no such task.
+        TaskError: none of the tasks has a protocol or split of that name.
+    """
+    tasks = harness.catalogue.expand(config.tasks)
+    for flag, field in INSTEAD.items():
+        if wanted := getattr(config, flag):
+            known = {name: None for task in tasks for name in getattr(task, field)}
+            if wanted not in known:
+                has = f"they have {', '.join(known)}" if known else "they have no other"
+                raise TaskError(f"--{flag} {wanted}: none of these tasks has it{near(wanted, known)}; {has}")
+            names = [getattr(task, field).get(wanted, task.name) for task in tasks]
+            tasks = harness.catalogue.expand(names)
+    return tasks
+
+
+def prompts_of(task: TaskSpec, wanted: Sequence[str]) -> list[str]:
+    """The names of the task's further prompts that are wanted."""
+    return [name for name in task.prompts if name in wanted or ALL in wanted]
+
+
+def check_prompts(tasks: Iterable[TaskSpec], wanted: Sequence[str]) -> None:
+    """Raise `TaskError` for a prompt that none of the tasks has."""
+    known = {name: None for task in tasks for name in task.prompts}
+    for name in wanted:
+        if name not in known and (name != ALL or not known):
+            has = f"they have {', '.join(known)}" if known else "they have no other prompts"
+            raise TaskError(f"--prompts {name}: none of these tasks has it{near(name, known)}; {has}")

@@ -1,0 +1,137 @@
+"""YAML files → tasks and suites; the catalogue of all that plugins offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from figeval.errors import TaskError, UnknownName
+from figeval.plugins import Host
+from figeval.registry import Registry, fill
+from figeval.resources import inside
+from figeval.spec.tasks import Named, SuiteSpec, TaskSpec
+from figeval.yamlfile import read_mapping, validated
+
+KINDS: dict[str, type[TaskSpec] | type[SuiteSpec]] = {".task.yaml": TaskSpec, ".suite.yaml": SuiteSpec}
+
+
+class Catalogue:
+    """Every task and suite that a plugin offers."""
+
+    def __init__(self) -> None:
+        self.tasks: Registry[TaskSpec] = Registry("task", "figeval ls tasks")
+        self.suites: Registry[SuiteSpec] = Registry("suite", "figeval ls suites")
+
+    def add(self, item: Named, owner: str) -> None:
+        """Register a task or a suite; they share one space of names, as `--tasks` does."""
+        item = item.model_copy(update={"owner": owner})
+        first, second = (self.tasks, self.suites) if isinstance(item, TaskSpec) else (self.suites, self.tasks)
+        if item.name in second:
+            first, second = second, first  # refused there, naming both owners
+        first.add(item.name, item, owner)  # type: ignore[arg-type]
+
+    def expand(self, names: Iterable[str]) -> list[TaskSpec]:
+        """The tasks behind names of tasks and suites, each once, in order.
+
+        Raises:
+            UnknownName: there is neither a task nor a suite of that name.
+            TaskError: a suite contains itself, directly or by way of others.
+        """
+        found: dict[str, TaskSpec] = {}
+        expanded: set[str] = set()
+        waiting = [iter(names)]
+        opened: list[str] = []  # suites that are being expanded, outermost first
+        while waiting:
+            name = next(waiting[-1], None)
+            if name is None:
+                waiting.pop()
+                expanded.update(opened[-1:])
+                opened[-1:] = []
+            elif name in self.suites:
+                if name in opened:
+                    cycle = " → ".join([*opened[opened.index(name) :], name])
+                    raise TaskError(f"the suite {name!r} contains itself ({cycle}); take one of them out")
+                if name not in expanded:
+                    opened.append(name)
+                    waiting.append(iter(self.suites.get(name).tasks))
+            elif name in self.tasks:
+                found[name] = self.tasks.get(name)
+            else:
+                known = [entry.name for registry in (self.tasks, self.suites) for entry in registry]
+                raise UnknownName("task", name, known, see="figeval ls tasks")
+        return list(found.values())
+
+
+def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
+    """One `*.task.yaml` or `*.suite.yaml`; with `include: base.yaml` (same folder) that is read first and the file's
+    own keys win.
+
+    Raises:
+        TaskError: naming file, key and the nearest known key.
+    """
+    model = next(model for ending, model in KINDS.items() if file.name.endswith(ending))
+    content = read_mapping(file, TaskError)
+    if "include" in content:
+        content = {**read_mapping(_included(content.pop("include"), file, folder), TaskError), **content}
+    read = validated(content, str(file), model, TaskError)
+    return read.model_copy(update={"folder": folder, "origin": file.name})
+
+
+def _included(path: Any, file: Traversable, folder: Traversable) -> Traversable:
+    if not isinstance(path, str):
+        raise TaskError(f"{file}: include: {path!r:.80} is not a path; write include: base.yaml")
+    return inside(folder, path, TaskError)
+
+
+def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Callable[[str], None]) -> None:
+    """Every task and suite file of a folder; a broken file is complained about and does not hide the others."""
+    try:
+        entries = list(folder.iterdir())
+    except OSError as error:
+        raise TaskError(f"{folder} cannot be read ({error.strerror}); give a folder with task files") from error
+    for file in sorted((one for one in entries if one.name.endswith(tuple(KINDS))), key=lambda one: one.name):
+        try:
+            add(read_item(file, folder))
+        except TaskError as error:
+            complain(str(error))
+
+
+class _Register:
+    """What `register_tasks` hands to plugins."""
+
+    def __init__(self, add: Callable[[Named], None], complain: Callable[[str], None]) -> None:
+        self._add = add
+        self._complain = complain
+
+    def __call__(self, task: Any) -> None:
+        if not isinstance(task, Named):
+            raise TaskError(f"register(task) wants a task made with @figeval.task, not {describe_type(task)}")
+        self._add(task)
+
+    def folder(self, folder: Traversable) -> None:
+        read_folder(folder, self._add, self._complain)
+
+
+def describe_type(value: Any) -> str:
+    """`a str`, `an int` …"""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def load_catalogue(host: Host, include: Iterable[Traversable] = ()) -> Catalogue:
+    """All tasks and suites of all plugins, and those of the folders given with `--include_path`."""
+    catalogue = Catalogue()
+
+    def dress(owner: str, add: Callable[..., None]) -> _Register:
+        return _Register(add, lambda message: host.problem(owner, message))
+
+    fill(host, "register_tasks", catalogue.add, dress)
+    for folder in include:
+        register = _Register(lambda item: catalogue.add(item, "--include_path"), _refuse)
+        register.folder(folder)
+    return catalogue
+
+
+def _refuse(message: str) -> None:
+    raise TaskError(message)

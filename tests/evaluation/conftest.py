@@ -1,0 +1,107 @@
+"""A harness whose only task and models are made on the spot, and whose runs go to a temporary folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+
+from figeval import plugins
+from figeval.config import RunConfig
+from figeval.evaluation import Harness, run
+from figeval.hooks import hookimpl
+from tests.fakes import Closeness
+
+TASK = """
+name: {name}
+protocol: choice
+data: {{test: "jsonl:{name}.jsonl", train: "jsonl:{name}.jsonl"}}
+fields: {{id: row.id, query: row.q, options: row.o, gold: row.g, meta: {{kind: row.k}}}}
+cluster: kind
+metrics: [acc, acc_norm]
+baselines: [chance]
+"""
+
+
+def write_task(folder, name, n=20, **changes):
+    """A choice task of n rows; `changes` maps a row number to what replaces parts of it."""
+    rows = [
+        {
+            "id": f"{name}{i}",
+            "q": f"word{i} here",
+            "o": [f"word{i}", "other", "third"],
+            "g": 0 if i % 4 else 1,
+            "k": f"k{i % 5}",
+        }
+        for i in range(n)
+    ]
+    for number, change in changes.items():
+        rows[int(number.removeprefix("row"))].update(change)
+    (folder / f"{name}.task.yaml").write_text(TASK.format(name=name), encoding="utf-8")
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+
+@dataclass
+class Heard:
+    """An observer that remembers."""
+
+    events: list = field(default_factory=list)
+    stop_after: int | None = None
+
+    def resumed(self, folder, kept, n):
+        self.events.append(("resumed", kept, n))
+
+    def task_started(self, task, n, done):
+        self.events.append(("started", task, n, done))
+
+    def advanced(self, rows):
+        self.events.append(("advanced", rows))
+        if self.stop_after is not None and sum(e[0] == "advanced" for e in self.events) >= self.stop_after:
+            raise KeyboardInterrupt
+
+    def scoring(self, what):
+        self.events.append(("scoring", what))
+
+    def task_ended(self, task):
+        self.events.append(("ended", task.task, task.status))
+
+
+class Models:
+    """Backends by name, the same object each time it is asked for."""
+
+    def __init__(self, **backends):
+        self.backends = backends
+
+    @hookimpl
+    def register_backends(self, register):
+        for name, backend in self.backends.items():
+            register(name, lambda model="", backend=backend: backend, "a fake")
+
+
+@pytest.fixture
+def workshop(tmp_path):
+    """`workshop.run(model=backend, tasks=...)` with tasks written to `workshop.folder`."""
+    return Workshop(tmp_path)
+
+
+class Workshop:
+    def __init__(self, path):
+        self.path = path
+        self.folder = path / "tasks"
+        self.folder.mkdir()
+        self.backend = Closeness()
+
+    def harness(self, *others, **more):
+        host = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("lexical", *others)])
+        host.load("models", "test", lambda: Models(model=self.backend, **more))
+        return Harness(host, include=(self.folder,))
+
+    def run(self, *tasks, observer=None, harness=None, **settings):
+        config = RunConfig(tasks=tasks or ("t",), model="model", output_path=self.path / "run", **settings)
+        return run(config, harness or self.harness(), observer or Heard())[0]
+
+    def rows(self, task="t"):
+        file = self.path / "run" / "predictions" / f"{task}.jsonl"
+        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]

@@ -1,0 +1,197 @@
+"""Which tasks a run really does: alternatives that stand in a task's place, suites of which a part is left out,
+metrics that were asked for, and those that depend on all rows.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from figeval import plugins
+from figeval.errors import CapabilityError, TaskError, UnknownName
+from figeval.evaluation import Harness
+from figeval.hooks import hookimpl
+from figeval.metrics import collective
+from tests.evaluation.conftest import Models, write_task
+from tests.fakes import Closeness, Vectors
+
+PAIRS = """
+name: labelled
+protocol: pairs
+labels: [yes_, no_]
+data: {test: "jsonl:t.jsonl"}
+fields: {id: row.id, left: row.q, right: row.q, label: "'yes_'"}
+"""
+SUITE = "name: both\ntasks: [t, labelled]\n"
+
+
+class Loud:
+    """Scores pairs only on demand: a model that labels pairs and nothing else."""
+
+    def label_pairs(self, requests):
+        return [{"yes_": 0.5, "no_": 0.5} for _ in requests]
+
+
+@pytest.fixture
+def suite(workshop):
+    write_task(workshop.folder, "t")
+    (workshop.folder / "labelled.task.yaml").write_text(PAIRS)
+    (workshop.folder / "both.suite.yaml").write_text(SUITE)
+    workshop.backend = Loud()
+    return workshop
+
+
+def test_what_a_model_cannot_answer_is_left_out_of_a_suite_and_said(suite):
+    record = suite.run("both")
+    assert [task.task for task in record.tasks] == ["labelled"]
+    assert record.warnings == ["left out, since such a model cannot answer them: t; name one in --tasks to hear why"]
+
+
+def test_a_task_asked_for_by_name_is_refused(suite):
+    with pytest.raises(CapabilityError, match="cannot answer t: this model offers label_pairs"):
+        suite.run("both", "t")
+
+
+def test_a_suite_of_which_nothing_is_left_is_refused(suite):
+    (suite.folder / "both.suite.yaml").write_text("name: both\ntasks: [t]\n")
+    with pytest.raises(CapabilityError, match="cannot answer t"):
+        suite.run("both")
+
+
+def test_a_threshold_does_not_part_three_labels(suite):
+    """A model that only scores pairs has no route to three labels: out of a suite they are left, by name refused."""
+    three = PAIRS.replace("labelled", "three").replace("[yes_, no_]", "[yes_, no_, maybe_]")
+    (suite.folder / "three.task.yaml").write_text(three)
+    (suite.folder / "both.suite.yaml").write_text("name: both\ntasks: [labelled, three]\n")
+    suite.backend = Closeness(lambda left, right: 0.7)
+    record = suite.run("both")
+    assert [task.task for task in record.tasks] == ["labelled"]
+    with pytest.raises(CapabilityError, match="cannot answer three"):
+        suite.run("three")
+
+
+# ---- --protocol and --split ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def doubled(workshop):
+    """Task `t` has another protocol and another split; `u` has neither."""
+    for name in ("t", "t_published", "t_authors", "u"):
+        write_task(workshop.folder, name)
+    with (workshop.folder / "t.task.yaml").open("a") as file:
+        file.write("protocols: {published: t_published}\nsplits: {authors: t_authors}\n")
+    return workshop
+
+
+def test_another_task_stands_in_the_place_of_those_that_have_it(doubled):
+    record = doubled.run("t", "u", protocol="published")
+    assert [task.task for task in record.tasks] == ["t_published", "u"]
+
+
+def test_another_split(doubled):
+    assert [task.task for task in doubled.run("u", "t", split="authors").tasks] == ["u", "t_authors"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "flags", "complaint"),
+    [
+        (("t",), {"protocol": "publshed"}, "--protocol publshed: none of these tasks has it.*they have published"),
+        (("u",), {"split": "authors"}, "--split authors: none of these tasks has it; they have no other"),
+    ],
+)
+def test_what_none_of_the_tasks_has_is_refused(doubled, tasks, flags, complaint):
+    with pytest.raises(TaskError, match=complaint):
+        doubled.run(*tasks, **flags)
+
+
+# ---- a task's own route ----------------------------------------------------------------------------------------------
+
+
+class Both(Closeness, Vectors):
+    """Embeds, and scores pairs."""
+
+    def __init__(self):
+        Closeness.__init__(self)
+        self.longest = 10_000
+
+    def embed(self, texts):
+        return [(1.0, float(len(text.text))) for text in texts]
+
+
+def test_a_task_may_prefer_a_route(workshop):
+    write_task(workshop.folder, "t")
+    workshop.backend = Both()
+    assert workshop.run().tasks[0].route == "by_pair_score"
+    with (workshop.folder / "t.task.yaml").open("a") as file:
+        file.write("route: by_cosine\n")
+    workshop.path = workshop.path / "second"
+    assert workshop.run().tasks[0].route == "by_cosine"
+    workshop.path = workshop.path / "third"
+    assert workshop.run(routes={"choice": "by_pair_score"}).tasks[0].route == "by_pair_score"
+
+
+def test_vectors_that_were_trained_with_the_dot_product_are_compared_by_it(workshop):
+    write_task(workshop.folder, "t")
+    workshop.backend = Vectors(function=lambda text: (float(len(text)), 0.0))
+    assert workshop.run().tasks[0].counts["ties"] == 20  # all point the same way
+    workshop.path = workshop.path / "second"
+    workshop.backend.similarity = "dot"
+    record = workshop.run()
+    assert record.tasks[0].route == "by_dot"
+    assert record.model.capabilities == ["dot", "embed"]
+    assert "ties" not in record.tasks[0].counts or record.tasks[0].counts["ties"] < 20
+
+
+# ---- metrics ---------------------------------------------------------------------------------------------------------
+
+
+def ranks(rows, names, settings):
+    """How many earlier rows gave the same answer; of every second row only."""
+    assert names == ["echoes"]
+    seen: list = []
+    found = []
+    for place, row in enumerate(rows):
+        found.append((float(seen.count(row["pred"])), 1.0) if place % 2 == 0 else None)
+        seen.append(row["pred"])
+    return {"echoes": found}
+
+
+class Echoes:
+    @hookimpl
+    def register_metrics(self, register):
+        register("echoes", collective(ranks), True, ("choice",))
+        register("for_pairs", lambda example, prediction: 1.0, True, ("pairs",))
+
+
+def harness_with_echoes(workshop):
+    host = plugins.load(modules=("figeval.builtin.plugins.lexical",))
+    host.load("models", "test", lambda: Models(model=workshop.backend))
+    host.load("echoes", "test", Echoes)
+    return Harness(host, include=(workshop.folder,))
+
+
+def test_a_metric_that_depends_on_all_rows_is_stored_with_each_and_summed_up(workshop):
+    write_task(workshop.folder, "t", n=8)
+    record = workshop.run(metrics=("echoes",), harness=harness_with_echoes(workshop))
+    (score,) = [score for score in record.tasks[0].scores if score.metric == "echoes"]
+    rows = workshop.rows()
+    values = [row["metrics"].get("echoes") for row in rows]
+    assert [value is None for value in values] == [False, True] * 4
+    assert score.n == 4
+    assert score.value == sum(value for value in values if value is not None) / 4
+    again = workshop.run(metrics=("echoes",), harness=harness_with_echoes(workshop))
+    assert again.tasks[0].scores == record.tasks[0].scores
+    assert workshop.rows() == rows
+
+
+def test_such_a_metric_says_that_a_limit_makes_it_another(workshop):
+    write_task(workshop.folder, "t", n=8)
+    record = workshop.run(metrics=("echoes",), limit=3, harness=harness_with_echoes(workshop))
+    assert record.tasks[0].warnings == ["some metrics depend on all 8 examples, and --limit leaves 3: no results"]
+
+
+def test_a_metric_that_was_asked_for_must_be_for_some_task(workshop):
+    write_task(workshop.folder, "t")
+    with pytest.raises(TaskError, match="--metrics for_pairs: it is for pairs, not these tasks"):
+        workshop.run(metrics=("for_pairs",), harness=harness_with_echoes(workshop))
+    with pytest.raises(UnknownName, match="echos"):
+        workshop.run(metrics=("echos",), harness=harness_with_echoes(workshop))

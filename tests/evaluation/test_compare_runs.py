@@ -1,0 +1,170 @@
+"""Two runs on the same examples: joined by id, tested in pairs, corrected over tasks, and nothing dropped unsaid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval.errors import RecordError
+from figeval.evaluation.compare import compare_runs
+from figeval.metrics.compare import holm, mcnemar
+from figeval.records.folder import RunFolder
+from tests.runs import row, run, task
+
+Answers = dict[str, float | list[float] | None]
+
+
+def written(
+    folder: Path,
+    answers: dict[str, Answers],
+    clusters: dict[str, str] | None = None,
+    metric: str = "acc",
+    **changes: Any,
+) -> Path:
+    """A run folder whose tasks have these values of a metric by example id."""
+    target = RunFolder(folder)
+    target.predictions_file("x").parent.mkdir(parents=True)
+    target.write(run(*(task(name, **changes) for name in answers)))
+    for name, values in answers.items():
+        with target.appending(name) as writer:
+            for identity, value in values.items():
+                metrics = {} if value is None else {metric: value}
+                cluster = (clusters or {}).get(identity)
+                writer.write(row(identity, metrics=metrics, cluster=cluster))
+    return folder
+
+
+def acc(text: str) -> Answers:
+    """`1101-` → answers of the examples e0, e1 …; a dash is no valid answer, a dot no row at all."""
+    values = {"1": 1.0, "0": 0.0, "-": None}
+    return {f"e{place}": values[letter] for place, letter in enumerate(text) if letter != "."}
+
+
+def compared(tmp_path: Path, a: dict[str, Answers], b: dict[str, Answers], **options: Any) -> Any:
+    return compare_runs(written(tmp_path / "a", a), written(tmp_path / "b", b), **options)
+
+
+def test_examples_are_joined_by_id_and_tested_in_pairs(tmp_path: Path) -> None:
+    a, b = acc("1111111100"), acc("1100000011")
+    shuffled = {key: b[key] for key in sorted(b, reverse=True)}
+    (one,) = compared(tmp_path, {"t": a}, {"t": shuffled}).tasks
+    found = one.comparison
+    assert (found.n, found.value_a, found.value_b, found.difference) == (10, 0.8, 0.4, pytest.approx(0.4))
+    assert (found.a_only, found.b_only) == (6, 2)
+    assert found.test == "exact McNemar"
+    assert found.p == pytest.approx(mcnemar(6, 2))
+    assert (one.unmatched_a, one.unmatched_b, one.unanswered) == (0, 0, 0)
+
+
+def test_what_only_one_run_has_is_counted_and_left_out(tmp_path: Path) -> None:
+    (one,) = compared(tmp_path, {"t": acc("11001-1...")}, {"t": acc("1010-011.1")}).tasks
+    assert (one.unmatched_a, one.unmatched_b, one.unanswered) == (0, 2, 2)
+    assert one.comparison.n == 5
+
+
+def test_clusters_count_instead_of_rows(tmp_path: Path) -> None:
+    clusters = {f"e{i}": f"c{i // 5}" for i in range(20)}
+    a = written(tmp_path / "a", {"t": acc("1" * 10 + "0" * 10)}, clusters)
+    b = written(tmp_path / "b", {"t": acc("0" * 10 + "0" * 10)}, clusters)
+    (one,) = compare_runs(a, b).tasks
+    assert (one.comparison.n, one.comparison.clusters) == (20, 4)
+    assert one.comparison.test == "sign flip"
+    alone = compare_runs(
+        written(tmp_path / "c", {"t": acc("1" * 10 + "0" * 10)}), written(tmp_path / "d", {"t": acc("0" * 20)})
+    )
+    assert one.comparison.p > alone.tasks[0].comparison.p, "four proverbs prove less than twenty narratives"
+
+
+def test_p_values_are_corrected_over_the_tasks_that_were_tested(tmp_path: Path) -> None:
+    tasks_a = {"one": acc("1" * 12), "two": acc("1" * 8 + "0" * 4), "empty": acc("----")}
+    tasks_b = {"one": acc("0" * 12), "two": acc("0" * 8 + "0" * 4), "empty": acc("1111")}
+    result = compared(tmp_path, tasks_a, tasks_b)
+    raw = [one.comparison.p for one in result.tasks]
+    assert [one.task for one in result.tasks] == ["one", "two"]
+    assert result.family == 2
+    assert [one.p_holm for one in result.tasks] == holm(raw)
+    assert result.left_out == {"empty": "it has no acc per example"}
+
+
+def test_tasks_of_one_run_only_are_named(tmp_path: Path) -> None:
+    result = compared(tmp_path, {"both": acc("10"), "mine": acc("1")}, {"both": acc("01"), "yours": acc("1")})
+    assert [one.task for one in result.tasks] == ["both"]
+    assert result.left_out == {"mine": "only in A", "yours": "only in B"}
+
+
+def test_values_outside_0_and_1_are_not_clipped_as_shares(tmp_path: Path) -> None:
+    values = {"e0": -3.0, "e1": 4.0, "e2": 9.0}
+    others = {"e0": 0.0, "e1": 0.5, "e2": 1.0}
+    a, b = (written(tmp_path / name, {"t": one}, metric="length") for name, one in (("a", values), ("b", others)))
+    (one,) = compare_runs(a, b, metric="length").tasks
+    assert one.comparison.high > 1
+
+
+def test_run_json_itself_may_be_given(tmp_path: Path) -> None:
+    a, b = written(tmp_path / "a", {"t": acc("10")}), written(tmp_path / "b", {"t": acc("01")})
+    assert compare_runs(a / "run.json", b) == compare_runs(a, b / "run.json")
+
+
+# ---- refusals -------------------------------------------------------------------------------------------------------
+
+
+def test_other_examples_behind_one_name_are_refused(tmp_path: Path) -> None:
+    a = written(tmp_path / "a", {"t": acc("10")})
+    b = written(tmp_path / "b", {"t": acc("10")}, examples_sha256="f" * 64)
+    with pytest.raises(RecordError, match="t: the two runs were made on different examples"):
+        compare_runs(a, b)
+
+
+def test_another_version_of_the_task_is_refused(tmp_path: Path) -> None:
+    a = written(tmp_path / "a", {"t": acc("10")})
+    b = written(tmp_path / "b", {"t": acc("10")}, version=2)
+    with pytest.raises(RecordError, match=r"t: A is a run of version 1 of the task, B of version 2, .* not comparable"):
+        compare_runs(a, b)
+
+
+def test_a_run_without_predictions_is_refused(tmp_path: Path) -> None:
+    a, b = written(tmp_path / "a", {"t": acc("10")}), written(tmp_path / "b", {"t": acc("10")})
+    RunFolder(b).predictions_file("t").unlink()
+    for pair in ((a, b), (b, a)):
+        with pytest.raises(RecordError, match=r"b has no predictions \(predictions/\*.jsonl beside run.json\)"):
+            compare_runs(*pair)
+
+
+def test_no_task_in_common(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="no task in common: A has mine; B has yours"):
+        compared(tmp_path, {"mine": acc("1")}, {"yours": acc("1")})
+
+
+def test_a_metric_that_is_no_mean_names_those_that_are(tmp_path: Path) -> None:
+    answers: Answers = {"e0": [1.0, 0.0], "e1": [0.0, 1.0]}
+    a, b = (written(tmp_path / name, {"t": answers}, metric="macro_f1") for name in "ab")
+    with pytest.raises(RecordError, match=r"'macro_f1' for each example of both runs; choose another.*A has none"):
+        compare_runs(a, b, metric="macro_f1")
+
+
+def test_an_unknown_metric_has_near_names(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"no task has 'ac'.*did you mean 'acc'"):
+        compared(tmp_path, {"t": acc("10")}, {"t": acc("01")}, metric="ac")
+
+
+def test_a_place_without_a_run(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="give the folder of a run"):
+        compare_runs(written(tmp_path / "a", {"t": acc("1")}), tmp_path / "nowhere")
+
+
+def test_two_prompts_of_one_run_are_compared_in_pairs(tmp_path: Path) -> None:
+    path = written(tmp_path / "a", {"t": acc("1111111100"), "t@loud": acc("1100000011"), "t@no_query": acc("0" * 10)})
+    folder = RunFolder(path)
+    record = folder.read()
+    assert record is not None
+    for one, kind in zip(record.tasks[1:], ("prompt", "probe"), strict=True):
+        one.kind, one.of, one.variant = kind, "t", one.task.partition("@")[2]
+    folder.write(record)
+    found = compare_runs(path, path, prompts=("default", "loud"))
+    (one,) = found.tasks
+    assert (one.task, one.comparison.value_a, one.comparison.value_b) == ("t", 0.8, 0.4)
+    assert found.prompts == ("default", "loud")
+    with pytest.raises(RecordError, match=r"--prompts lound: .* did you mean 'loud'.*; it has default, loud$"):
+        compare_runs(path, path, prompts=("default", "lound"))

@@ -1,0 +1,54 @@
+"""What is known of a task, without a model and without a download."""
+
+from __future__ import annotations
+
+import pytest
+
+from figeval import ChoiceExample, plugins, task
+from figeval.evaluation import Harness
+from figeval.evaluation.facts import TaskFacts, task_facts
+
+
+def facts(name: str) -> TaskFacts:
+    host = plugins.host()
+    return task_facts(Harness(host).catalogue.tasks.get(name), host)
+
+
+def test_a_task_that_travels_with_figeval() -> None:
+    found = facts("mini_pairs")
+    assert [(split.name, split.source, split.n) for split in found.splits] == [("test", "jsonl:pairs.jsonl", 60)]
+    assert found.sources == {}
+    assert found.readme is not None
+    assert "mini" in found.readme.read_text(encoding="utf-8")
+    assert found.routes[0].protocol == "pairs"
+    assert found.published == ()
+
+
+def test_upstream_data_is_named_but_not_fetched() -> None:
+    found = facts("epic_retrieval_seen")
+    assert [split.n for split in found.splits] == [None, None]
+    assert "figeval data fetch epic" in found.splits[0].problem
+    assert found.sources["epic"].licence == "none stated"
+    assert {one.metric for one in found.published} == {"acc", "mrr"}
+
+
+def test_counts_of_the_real_data(real_data: str) -> None:
+    assert {split.name: split.n for split in facts("epic_retrieval_unseen").splits} == {"test": 1000, "train": 1500}
+    assert {split.name: split.n for split in facts("impli_idioms_gold_ant").splits} == {"test": 375, "prior": 26124}
+    assert set(facts("impli_idioms_gold_ant").sources) == {"impli"}
+
+
+def test_a_task_in_python() -> None:
+    @task(name="made", protocol="choice")
+    def made():  # type: ignore[no-untyped-def]
+        yield ChoiceExample(id="1", query="q", options=("a", "b"), gold=0)
+
+    found = task_facts(made, plugins.host())
+    assert [(split.name, split.source, split.n) for split in found.splits] == [("test", "Python", 1)]
+    assert found.readme is None
+
+
+@pytest.mark.parametrize("name", ["mini_fables", "mini_retrieval"])
+def test_routes_are_those_of_the_protocol(name: str) -> None:
+    found = facts(name)
+    assert {route.protocol for route in found.routes} == {found.task.protocol}

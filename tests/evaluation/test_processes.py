@@ -1,0 +1,356 @@
+"""Several processes answer what one would: each example once, whoever dies on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from figeval.config import RunConfig
+from figeval.errors import ModelError
+from figeval.evaluation import processes
+from figeval.evaluation.plan import opened, prepare
+from figeval.records.folder import RunFolder
+from tests.evaluation.conftest import Workshop, write_task
+from tests.plugins.tiny import Workshop as Checkpoints
+from tests.processes import figeval
+from tests.runs import finished
+
+SLOW = Path(__file__).parent.parent / "slow"
+N = 300
+pytestmark = pytest.mark.slow
+
+MOODY = """
+import os
+from figeval import FigevalError, Reply, hookimpl
+from figeval.errors import ModelError
+
+UNHEARD = Reply(text="", finish="error", error="nobody there")
+
+class Moody:
+    converses = False
+    def __init__(self, model=""):
+        self.mood = os.environ.get("MOOD", "")
+    def generate(self, prompts):
+        asked = [prompt.messages[-1].content for prompt in prompts]
+        if self.mood == "unusable":
+            raise ModelError("these weights are of no use; take others")
+        if self.mood == "broken" and any("word3 " in question for question in asked):
+            raise SystemExit(0)
+        absent = self.mood == "absent"
+        return [UNHEARD if absent and "7 here" in text else Reply(text="A") for text in asked]
+
+@hookimpl
+def register_backends(register):
+    register("moody", Moody)
+"""
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with tasks, and plugins with models that only processes in it find."""
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "moody.py").write_text(MOODY)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(SLOW), str(tmp_path)]))
+    monkeypatch.setenv("FIGEVAL_PLUGINS", "slow_model,moody")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    return tmp_path
+
+
+class Run:
+    """One command with a folder of its own, and what it has left there."""
+
+    def __init__(self, bench: Path, output: str, *arguments: str | Path) -> None:
+        self.bench = bench
+        self.folder = bench / output
+        self.command = ("run", "--include_path", "tasks", "--output_path", output, *map(str, arguments))
+
+    def __call__(self, n: int, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+        """To the end, with so many processes."""
+        return figeval(*self.command, "--processes", str(n), cwd=self.bench, code=code, **environment)
+
+    def start(self, n: int, seconds: float) -> psutil.Popen:
+        """In the background, with so much time for each request."""
+        return psutil.Popen(
+            [sys.executable, "-m", "figeval", *self.command, "--processes", str(n)],
+            cwd=self.bench,
+            env={**os.environ, "SLOW_SECONDS": str(seconds)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def rows(self, task: str = "t") -> list[dict[str, Any]]:
+        text = (self.folder / "predictions" / f"{task}.jsonl").read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+
+    def written(self) -> list[int]:
+        """How many rows lie in the folder of each process."""
+        return [file.read_bytes().count(b"\n") for file in sorted(self.folder.glob("shards/*/predictions/*.jsonl"))]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return dict(json.loads((self.folder / "run.json").read_text(encoding="utf-8")))
+
+    def clean(self) -> bool:
+        """Whether nothing is left but what every run leaves."""
+        return {path.name for path in self.folder.iterdir()} == {".lock", "run.json", "predictions"}
+
+
+def measured(run: Run) -> list[Any]:
+    """All that was measured, task by task."""
+    record = run.record
+    assert record["status"] == "complete"
+    kept = ("task", "scores", "baselines", "counts", "n", "breakdowns", "settings", "warnings")
+    return [[task[key] for key in kept] for task in record["tasks"]]
+
+
+def same(run: Run, other: Run) -> bool:
+    """To the byte."""
+    files = [sorted((one.folder / "predictions").iterdir()) for one in (run, other)]
+    pairs = zip(*files, strict=True)
+    return measured(run) == measured(other) and all(one.read_bytes() == two.read_bytes() for one, two in pairs)
+
+
+def wait(condition: Callable[[], bool], process: psutil.Popen) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+# ---- the same as one process ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "tasks"),
+    [
+        ("tfidf", ["mini", "mini_motif"]),  # fitted to all texts of a task; metrics that depend on all examples
+        ("random", ["mini_alignment", "mini_joint", "mini_proverbs"]),
+    ],
+)
+def test_the_same_as_one_process_to_the_byte(bench: Path, model: str, tasks: list[str]) -> None:
+    finished(bench / "one", *tasks, model=model, by=("proverb",))
+    one, two = Run(bench, "one"), Run(bench, "two", "--tasks", ",".join(tasks), "--model", model, "--by", "proverb")
+    two(2)
+    assert same(one, two)
+    assert two.clean()
+    assert one.record["identity"] == two.record["identity"]
+    assert two.record["config"]["processes"] == 2
+
+
+def test_a_network_answers_alike_and_what_it_is_stands_in_the_record(bench: Path) -> None:
+    model, model_args = f"encoder:{Checkpoints(bench)('bert', 'Model')}", {"pooling": "cls", "max_length": 48}
+    finished(bench / "one", "mini_proverbs", model=model, model_args=model_args, device="cpu")
+    asked = ("--tasks", "mini_proverbs", "--model", model, "--model_args", json.dumps(model_args), "--device", "cpu")
+    one, two = Run(bench, "one"), Run(bench, "two", *asked)
+    two(2)
+    before, after = one.rows("mini_proverbs"), two.rows("mini_proverbs")
+    assert len(after) == 60
+    assert [row["id"] for row in before] == [row["id"] for row in after]
+    assert [row["pred"] for row in before] == [row["pred"] for row in after]
+    for left, right in zip(before, after, strict=True):
+        assert left["scores"] == pytest.approx(right["scores"], abs=1e-5)
+    described = [run.record["model"]["description"] for run in (one, two)]
+    assert described[0]["class"] == "BertModel"
+    assert described[0] == described[1]
+
+
+def test_prompts_probes_and_limit(bench: Path) -> None:
+    arguments = ("--tasks", "mini_proverbs", "--model", "slow", "--prompts", "all", "--probes", "--limit", "7")
+    one, two = Run(bench, "one", *arguments), Run(bench, "two", *arguments)
+    one(1)
+    two(2)
+    assert len(one.record["tasks"]) > 3
+    assert same(one, two)
+
+
+# ---- who dies on the way --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The run as it should be."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / "tasks").mkdir()
+    write_task(folder / "tasks", "t", N)
+    run = Run(folder, "out", "--tasks", "t", "--model", "slow")
+    run(1, PYTHONPATH=str(SLOW), FIGEVAL_PLUGINS="slow_model")
+    return run
+
+
+@pytest.fixture
+def disturbed(bench: Path) -> Run:
+    write_task(bench / "tasks", "t", N)
+    return Run(bench, "out", "--tasks", "t", "--model", "slow")
+
+
+def begun(run: Run) -> psutil.Popen:
+    """Two processes, both in the middle of their work."""
+    process = run.start(2, seconds=0.003)
+    wait(lambda: len(run.written()) == 2 and min(run.written()) >= 1, process)
+    return process
+
+
+def test_a_process_that_is_killed_costs_only_its_own_part(disturbed: Run, undisturbed: Run) -> None:
+    process = begun(disturbed)
+    victim = next(child for child in process.children() if child.is_running())
+    victim.kill()
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 2
+    complaint = errors.splitlines()[-1]
+    assert complaint.startswith("figeval: process ")
+    assert "of 2 was killed by SIGKILL (memory may have run out); see out/logs; what was computed is kept" in complaint
+    assert "Traceback" not in errors
+    kept = disturbed.rows()
+    assert N // 2 < len(kept) < N, "the other one is through"
+    assert len({row["id"] for row in kept}) == len(kept)
+    assert disturbed.record["status"] == "incomplete"
+    assert len(list((disturbed.folder / "logs").iterdir())) == 1
+
+    assert f"{len(kept)} of them kept from before" in disturbed(3).stderr  # with another number of processes
+    assert same(disturbed, undisturbed)
+    assert disturbed.clean()
+
+
+def test_ctrl_c_stops_all_and_keeps_what_they_wrote(disturbed: Run, undisturbed: Run) -> None:
+    process = begun(disturbed)
+    children = process.children()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.splitlines()[-1].startswith("figeval: interrupted; what was computed is kept")
+    assert not any(child.is_running() for child in children)
+    assert disturbed.clean()
+    kept = [row["id"] for row in disturbed.rows()]
+    assert kept == sorted(kept, key=lambda name: int(name[1:]))
+    assert f"{len(kept)} of them kept from before" in disturbed(2).stderr
+    assert same(disturbed, undisturbed)
+
+
+def test_when_the_run_itself_is_killed_its_processes_end_and_nothing_is_lost(disturbed: Run, undisturbed: Run) -> None:
+    """Nor is anything there twice after a kill between merging and deleting; a line that was cut short is no row."""
+    process = begun(disturbed)
+    children = process.children()
+    process.kill()
+    process.communicate()
+    assert psutil.wait_procs(children, timeout=30)[1] == []
+    kept = sum(disturbed.written())
+    assert kept >= 2
+    shards = sorted(disturbed.folder.glob("shards/*/predictions/t.jsonl"))
+    (disturbed.folder / "predictions" / "t.jsonl").write_bytes(shards[0].read_bytes().rpartition(b"\n")[0] + b"\n")
+    with shards[1].open("a") as shard:
+        shard.write('{"id":"t299","sta')
+    assert f"{kept} of them kept from before" in disturbed(1).stderr
+    assert same(disturbed, undisturbed)
+    assert disturbed.clean()
+
+
+# ---- what goes wrong in a task --------------------------------------------------------------------------------------
+
+MOODY_RUN = ("--tasks", "t,u", "--model", "moody")
+
+
+@pytest.fixture
+def moody(bench: Path) -> Run:
+    write_task(bench / "tasks", "t", 20)
+    write_task(bench / "tasks", "u", 20, row3={"q": "fine"})
+    return Run(bench, "out", *MOODY_RUN)
+
+
+def test_a_bug_in_one_task_does_not_cost_the_other(moody: Run) -> None:
+    done = moody(2, code=1, MOOD="broken")
+    assert "t failed: SystemExit: 0" in done.stdout
+    assert [(task["task"], task["status"]) for task in moody.record["tasks"]] == [("t", "failed"), ("u", "done")]
+    assert "Traceback" in moody.record["tasks"][0]["error"]
+    assert moody.clean()
+
+
+def test_weights_that_cannot_be_used_are_one_line(moody: Run) -> None:
+    done = moody(2, code=2, MOOD="unusable")
+    assert done.stderr.splitlines()[-1] == (
+        "figeval: process 1 of 2 and 2 of 2 ended with exit code 2 (these weights are of no use; take others); "
+        "see out/logs; what was computed is kept: the same command goes on"
+    )
+
+
+def test_examples_without_a_reply_are_asked_again(moody: Run) -> None:
+    done = moody(2, code=1, MOOD="absent")
+    assert "2 examples failed (first: nobody there)" in " ".join(done.stdout.split())
+    assert [row["id"] for row in moody.rows() if row["status"] == "error"] == ["t7", "t17"]
+    assert "t: 20 examples, 18 of them kept from before" in moody(2).stderr
+    assert [(row["id"], row["status"]) for row in moody.rows()] == [(f"t{i}", "ok") for i in range(20)]
+    assert moody.record["status"] == "complete"
+
+
+# ---- how many, and where --------------------------------------------------------------------------------------------
+
+
+def test_no_process_is_started_for_nothing(workshop: Workshop) -> None:
+    write_task(workshop.folder, "t", 5)
+    workshop.run(limit=2)
+    folder = RunFolder(workshop.path / "run")
+    config = RunConfig(tasks=("t",), model="model", limit=5, processes=8, fresh=True)
+    _, plans, _ = prepare(config, workshop.harness())
+    found = [order for order, _ in processes.orders(config, folder, plans)]
+    assert [(order.part, order.of, order.shard.name) for order in found] == [
+        (0, 3, "1-of-3"),
+        (1, 3, "2-of-3"),
+        (2, 3, "3-of-3"),
+    ]
+    assert not any(order.config.fresh for order in found)
+    assert [[example.id for example in order.examples(plans[0])] for order in found] == [["t2"], ["t3"], ["t4"]]
+
+
+def test_each_process_has_its_share_of_the_machine(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = SimpleNamespace(cuda=SimpleNamespace(device_count=lambda: 2))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    write_task(workshop.folder, "t", 9)
+    folder = RunFolder(workshop.path / "run")
+
+    def shared(name: str) -> list[str | None]:
+        config = RunConfig(tasks=("t",), model="model", processes=3)
+        _, plans, _ = prepare(config, workshop.harness())
+        return [environment.get(name) for _, environment in processes.orders(config, folder, plans)]
+
+    def chosen(**settings: Any) -> list[str]:
+        return processes.devices(RunConfig(tasks=("t",), model="model", **settings))
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert chosen() == chosen(device="cuda") == ["0", "1"]
+    assert chosen(device="cuda:1") == chosen(model_args={"device": "cpu"}) == []
+    assert shared("CUDA_VISIBLE_DEVICES") == ["0", "1", "0"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,GPU-7")
+    assert shared("CUDA_VISIBLE_DEVICES") == ["5", "GPU-7", "5"]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert shared("CUDA_VISIBLE_DEVICES") == ["5,GPU-7"] * 3, "one device is shared as it is"
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert shared("OMP_NUM_THREADS") == ["7"] * 3
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
+    assert shared("OMP_NUM_THREADS") == ["5"] * 3
+
+
+def test_models_that_answer_side_by_side_need_no_processes(workshop: Workshop) -> None:
+    workshop.backend.at_once = 32
+    config = RunConfig(tasks=("t",), model="model", processes=2)
+    with pytest.raises(ModelError, match="model answers many requests at once by itself; leave out --processes"):
+        opened(config, workshop.harness())
+
+
+def test_no_process_at_all(bench: Path) -> None:
+    done = Run(bench, "out", "--tasks", "mini", "--model", "overlap")(0, code=2)
+    assert "--processes" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

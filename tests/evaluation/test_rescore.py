@@ -1,0 +1,150 @@
+"""Stored answers read again: nothing changes with the same extractor, everything follows from another one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from figeval.errors import RecordError
+from figeval.evaluation import rescore as module
+from figeval.evaluation.rescore import rescore
+from figeval.task_types import reading
+from figeval.training.seen import Digests, Lineage, questions, write
+from figeval.types import ChoiceExample, Reply
+from tests.evaluation.conftest import write_task
+from tests.evaluation.test_variants import letter_of_the_word, write_prompted
+from tests.fakes import Writer
+
+PAIRS = """
+name: p
+protocol: pairs
+labels: [follows, "does not"]
+verbalizer: {follows: "Yes", "does not": ["No", "Maybe"]}
+data: {test: "jsonl:p.jsonl"}
+fields: {id: row.id, left: row.l, right: row.r, label: row.y}
+metrics: [acc, macro_f1]
+baselines: [chance]
+"""
+
+
+def write_pairs(folder):
+    rows = [{"id": f"p{i}", "l": f"left {i}", "r": "right", "y": ["follows", "does not"][i % 2]} for i in range(12)]
+    (folder / "p.task.yaml").write_text(PAIRS)
+    (folder / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def content(workshop):
+    return {file.name: file.read_bytes() for file in (workshop.path / "run" / "predictions").iterdir()}
+
+
+def moody(question):
+    """Now and then silent, cut off, or not there at all."""
+    kinds = {"word3": Reply(text=""), "word5": Reply(text="Let me see", finish="length")}
+    kinds["word7"] = Reply(text="", finish="error", error="timeout")
+    return next((reply for word, reply in kinds.items() if f"{word} " in question), letter_of_the_word(question))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"orders": "2"},
+        {"prompts": ("all",), "probes": True},
+        {"log_samples": True},
+        {"limit": 6},
+        {"by": ("kind",)},
+    ],
+    ids=["plain", "orders", "variants", "samples", "limit", "breakdown"],
+)
+def test_the_same_extractor_changes_nothing(settings, workshop):
+    write_prompted(workshop.folder)
+    workshop.backend = Writer(function=moody)
+    before = workshop.run(**settings)
+    stored = content(workshop)
+    found = rescore(workshop.path / "run", workshop.harness())
+    assert content(workshop) == stored
+    after = json.loads((workshop.path / "run" / "run.json").read_text())
+    assert after == json.loads(before.model_dump_json())
+    assert [(one.task, one.changed, one.before == one.after) for one in found] == [
+        (task.task, 0, True) for task in before.tasks
+    ]
+
+
+def test_pairs_are_read_with_the_words_of_the_run(workshop):
+    write_pairs(workshop.folder)
+    workshop.backend = Writer(function=lambda question: "Maybe" if "left 1" in question else "Yes")
+    workshop.run("p")
+    stored = content(workshop)
+    file = workshop.folder / "p.task.yaml"
+    file.write_text(file.read_text().replace('"Maybe"', '"Perhaps"'))
+    (one,) = rescore(workshop.path / "run", workshop.harness())
+    assert (one.changed, one.after) == (0, {"ok": 12})
+    assert content(workshop) == stored
+
+
+def test_another_extractor_writes_predictions_scores_and_its_version(workshop, monkeypatch):
+    write_task(workshop.folder, "t")
+    workshop.backend = Writer(
+        function=lambda question: "gamma" if "word2" in question else letter_of_the_word(question)
+    )
+    before = workshop.run()
+    assert before.tasks[0].counts == {"ok": 19, "unparseable": 1}
+
+    def reads_greek(reply, options, letters):
+        known = reading.Extracted("ok", 2, "greek")
+        return known if reply.text == "gamma" else original(reply, options, letters)
+
+    original = reading.extract_choice
+    monkeypatch.setattr(reading, "extract_choice", reads_greek)
+    monkeypatch.setattr(module, "VERSION", "99")
+    (one,) = rescore(workshop.path / "run", workshop.harness())
+    assert (one.before, one.after, one.changed) == ({"ok": 19, "unparseable": 1}, {"ok": 20}, 1)
+    assert (one.acc_before, one.acc_after) == (before.tasks[0].scores[0].value, 15 / 20 - 1 / 20)
+    after = json.loads((workshop.path / "run" / "run.json").read_text())["tasks"][0]
+    assert (after["extractor"], after["counts"]) == ("99", {"ok": 20})
+    assert workshop.rows()[2]["pred"] == 2
+    assert not list((workshop.path / "run").rglob("*.part"))
+
+
+def test_a_run_without_words_has_nothing_to_read(workshop):
+    write_task(workshop.folder, "t")
+    workshop.run()
+    with pytest.raises(RecordError, match="has no answers in words; only by_letter, by_label_word"):
+        rescore(workshop.path / "run", workshop.harness())
+
+
+def test_examples_that_changed_are_not_scored(workshop):
+    write_task(workshop.folder, "t")
+    workshop.backend = Writer()
+    workshop.run()
+    write_task(workshop.folder, "t", row3={"o": ["x", "y", "z"]})
+    with pytest.raises(RecordError, match="examples of t changed since this run was made; run it again"):
+        rescore(workshop.path / "run", workshop.harness())
+
+
+def test_a_prompt_that_is_gone(workshop):
+    write_prompted(workshop.folder)
+    workshop.backend = Writer()
+    workshop.run(prompts=("all",))
+    write_task(workshop.folder, "t")
+    with pytest.raises(RecordError, match="t has no prompt 'loud' any more, so t@loud cannot be read again"):
+        rescore(workshop.path / "run", workshop.harness())
+
+
+def test_marks_of_seen_examples_stay(workshop, tmp_path):
+    write_prompted(workshop.folder)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "figeval.json").write_text(json.dumps({"about": {"trained_from": "something"}}))
+    query = ChoiceExample(id="", query="Word3 here!", options=("a", "b"), gold=0)
+    write(folder, Lineage(trained=Digests(questions([query]))))
+    workshop.backend = Writer(function=letter_of_the_word)
+    workshop.backend.source = lambda: folder
+    (before,) = workshop.run().tasks
+    assert (before.overlap.trained, before.scores[0].seen) == (1, "trained")
+    stored = content(workshop)
+    rescore(workshop.path / "run", workshop.harness())
+    assert content(workshop) == stored
+    (after,) = json.loads((workshop.path / "run" / "run.json").read_text())["tasks"]
+    assert after == json.loads(before.model_dump_json())

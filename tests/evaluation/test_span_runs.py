@@ -1,0 +1,191 @@
+"""Spans from a task file to the record: statuses, scores, reading again, other prompts, probes, mistakes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from figeval import plugins
+from figeval.errors import CapabilityError, DataError, TaskError
+from figeval.evaluation import Harness
+from figeval.evaluation.rescore import rescore
+from figeval.types import Reply
+from tests.evaluation.conftest import Models
+from tests.fakes import Writer
+
+TASK = """
+name: where
+protocol: spans
+data: {test: "jsonl:where.jsonl", train: "jsonl:shown.jsonl"}
+fields: {id: row.id, text: row.text, given: row.given, known: row.known, gold: row.gold, weight: row.weight}
+metrics: [span_precision, span_recall, span_f1, squad_f1, exact_match]
+baselines: [random, last_sentence, whole_text, oracle]
+"""
+TEXT = "the lake {} was calm. a boat sank near it, and nobody saw."
+
+
+def rows(n, start=0):
+    return [
+        {
+            "id": f"w{i}",
+            "text": TEXT.format(i),
+            "given": f"part {i}",
+            "known": "a part",
+            "gold": "a boat sank",
+            "weight": 1,
+        }
+        for i in range(start, start + n)
+    ]
+
+
+def write(folder, task=TASK, found=None):
+    (folder / "where.task.yaml").write_text(task)
+    for name, lines in (("where", found or rows(12)), ("shown", rows(5, 50))):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def moody(question):
+    """Right, nearly, elsewhere, silent, cut off, refused, or not there at all."""
+    part = next(word for word in question.split("part ")[-1].split())
+    replies = {
+        "0": '{"quote": "A boat sank"}',
+        "1": '{"quote": "a miller counted his sacks"}',
+        "2": "I would rather not say.",
+        "3": Reply(text='{"quote": "a boa', finish="length"),
+        "4": Reply(text=""),
+        "5": Reply(text="", finish="refusal"),
+        "6": Reply(text="", finish="error", error="timeout"),
+        "7": '{"quote": "near it"}',
+    }
+    return replies.get(part, 'Here: ```json\n{"quote": "a boat sank"}\n```')
+
+
+def stored(workshop):
+    return [
+        json.loads(line) for line in (workshop.path / "run" / "predictions" / "where.jsonl").read_text().splitlines()
+    ]
+
+
+def harness(workshop, backend):
+    """With the models that look at places only, too."""
+    host = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("lexical", "positions")])
+    host.load("models", "test", lambda: Models(model=backend))
+    return Harness(host, include=(workshop.folder,))
+
+
+def asked(workshop, backend, **settings):
+    return workshop.run("where", harness=harness(workshop, backend), **settings)
+
+
+def scores(task):
+    return {score.metric: score for score in task.scores}
+
+
+def test_answers_in_words_have_their_status_and_silence_is_told(workshop):
+    write(workshop.folder)
+    (task,) = asked(workshop, Writer(function=moody)).tasks
+    assert task.route == "by_json"
+    assert task.counts == {"ok": 6, "absent": 1, "unparseable": 1, "truncated": 1, "empty": 1, "refusal": 1, "error": 1}
+    found = scores(task)
+    assert (found["squad_f1"].n, found["squad_f1"].value) == (6, pytest.approx(5 / 6))
+    assert (found["squad_f1_of_all"].n, found["squad_f1_of_all"].value) == (11, pytest.approx(5 / 11))
+    assert found["parse_rate"].value == pytest.approx(6 / 11)
+    assert (found["verbatim"].n, found["verbatim"].value) == (7, pytest.approx(5 / 7))
+    first, second, *_ = stored(workshop)
+    assert (first["pred"], first["gold"], first["status"]) == ([21, 32], [21, 32], "ok")
+    assert (second["pred"], second["status"], second["scores"][0] < 0.7) == (None, "absent", True)
+    assert "text" not in json.dumps({key: value for key, value in first.items() if key != "raw"})
+
+
+def test_the_four_floors_are_printed(workshop):
+    write(workshop.folder)
+    (task,) = asked(workshop, Writer(function=moody)).tasks
+    means = {one.baseline: {s.metric: s.value for s in one.scores} for one in task.baselines}
+    assert list(means) == ["random", "last_sentence", "whole_text", "oracle"]
+    assert means["oracle"]["span_f1"] == 1
+    assert means["whole_text"]["span_recall"] == 1
+    assert means["last_sentence"]["span_precision"] == pytest.approx(3 / 8)
+
+
+def test_the_same_extractor_changes_nothing(workshop):
+    write(workshop.folder)
+    asked(workshop, Writer(function=moody))
+    before = stored(workshop)
+    (again,) = rescore(workshop.path / "run", harness(workshop, None))
+    assert (again.changed, again.acc_before, again.before["ok"]) == (0, None, 6)
+    assert stored(workshop) == before
+
+
+def test_solved_examples_are_shown_with_their_quotation(workshop):
+    write(workshop.folder)
+    backend = Writer(function=lambda _: "{}")
+    asked(workshop, backend, num_fewshot=2)
+    turns = backend.asked[0].messages
+    assert [turn.role for turn in turns] == ["user", "assistant"] * 2 + ["user"]
+    assert turns[1].content == ' {"quote": "a boat sank"}'
+
+
+def test_probes_take_the_given_part_away(workshop):
+    write(workshop.folder)
+    record = asked(workshop, Writer(function=lambda _: '{"quote": "a boat sank"}'), probes=True)
+    assert [task.task for task in record.tasks] == ["where", "where@no_query", "where@shuffled_query"]
+    assert all(task.status == "done" for task in record.tasks)
+
+
+def test_orders_are_for_options(workshop):
+    write(workshop.folder)
+    with pytest.raises(CapabilityError, match="by_json shows no list of options"):
+        asked(workshop, Writer(), orders="cyclic")
+
+
+def test_a_metric_of_another_protocol(workshop):
+    write(workshop.folder, TASK.replace("exact_match]", "acc]"))
+    with pytest.raises(TaskError, match="metric 'acc' is for"):
+        asked(workshop, Writer())
+
+
+@pytest.mark.parametrize(
+    ("gold", "says"),
+    [
+        ("a ship sank", "row 12 .*field 'gold': 'a ship sank' does not stand in the text"),
+        ([5, 400], r"\[5, 400\] is no span of a text of 58 characters"),
+        (" ", r"is blank; write \[\] where no span is right"),
+    ],
+)
+def test_a_span_that_is_not_in_its_text(gold, says, workshop):
+    write(workshop.folder, found=[*rows(11), rows(1, 11)[0] | {"gold": gold}])
+    with pytest.raises(DataError, match=says):
+        asked(workshop, Writer())
+
+
+def test_a_text_without_tokens_gets_no_answer(workshop):
+    write(workshop.folder, found=[*rows(11), rows(1, 11)[0] | {"text": " ", "gold": None}])
+    (task,) = asked(workshop, Writer(function=lambda _: '{"quote": "a boat sank"}')).tasks
+    assert task.counts == {"ok": 11, "absent": 1}
+    assert scores(task)["squad_f1"].n == 11
+
+
+def test_absence_is_scored_and_hidden_gold_is_counted(workshop):
+    told = [{**row, "gold": gold} for row, gold in zip(rows(10), [[], "", None, *["a boat sank"] * 7], strict=True)]
+    write(workshop.folder, found=told)
+    said = {"0": '{"quote": ""}', "1": '{"quote": "a boat sank"}', "3": '{"quote": null}'}
+    backend = Writer(function=lambda asked: said.get(asked.split("part ")[-1].split()[0], '{"quote": "a boat sank"}'))
+    (task,) = asked(workshop, backend).tasks
+    found = scores(task)
+    assert (task.n, task.hidden, task.counts) == (10, 1, {"ok": 10})
+    assert (found["squad_f1"].n, found["squad_f1"].value) == (9, pytest.approx(7 / 9)), "0 and 4 to 9 are right"
+    assert (found["span_f1"].n, found["span_f1"].value) == (9, pytest.approx(7 / 9))
+    first, second, third, fourth, *_ = stored(workshop)
+    assert [row["gold"] for row in (first, second, third)] == [[], [], None]
+    assert [row["pred"] for row in (first, second, fourth)] == [[], [21, 32], []]
+    oracle = next(one for one in task.baselines if one.baseline == "oracle")
+    assert {score.metric: score.value for score in oracle.scores}["squad_f1"] == 1
+    (again,) = rescore(workshop.path / "run", harness(workshop, None))
+    assert again.changed == 0
+
+
+def test_only_hidden_golds_among_the_asked_examples_are_counted(workshop):
+    write(workshop.folder, found=[{**row, "gold": None if i > 2 else row["gold"]} for i, row in enumerate(rows(6))])
+    (task,) = asked(workshop, Writer(function=moody), limit=4).tasks
+    assert (task.n, task.hidden) == (4, 1)

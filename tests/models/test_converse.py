@@ -1,0 +1,140 @@
+"""Windows, rounds, duplicates, truncation: what lies between a route and a backend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.models.converse import Conversation, Pace
+from figeval.models.memo import Memo
+from figeval.types import ChoiceExample, Message, Prediction, Prompt, Reply, Text, TextPair
+from tests.fakes import Closeness, Counting, Vectors, in_rounds
+
+
+def example(number: int, text: str = "a b") -> ChoiceExample:
+    return ChoiceExample(id=str(number), query=text, options=("a", "b c"), gold=0)
+
+
+def ask_pairs(example: ChoiceExample):
+    scores = yield [TextPair(example.query, option) for option in example.options]
+    return Prediction(example_id=example.id, value=scores.index(max(scores)), scores=tuple(scores))
+
+
+def test_predictions_come_in_the_order_of_the_examples():
+    examples = [example(number) for number in range(200)]
+    talked = Conversation(Closeness(), ask_pairs, pace=Pace(size=7)).predictions(examples)
+    assert [(e.id, p.example_id) for e, p in talked] == [(str(n), str(n)) for n in range(200)]
+
+
+@given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=40), st.integers(1, 50))
+def test_the_size_of_the_window_changes_nothing(texts, size):
+    examples = [example(number, text) for number, text in enumerate(texts)]
+    small = list(Conversation(Closeness(), ask_pairs, pace=Pace(size=1, largest=1)).predictions(examples))
+    large = list(Conversation(Closeness(), ask_pairs, pace=Pace(size=size)).predictions(examples))
+    assert small == large
+
+
+def test_duplicates_are_asked_once_within_and_across_windows():
+    backend = Closeness()
+    list(Conversation(backend, ask_pairs, pace=Pace(size=3)).predictions([example(n) for n in range(50)]))
+    assert len(backend.asked) == len(set(backend.asked)) == 2
+
+
+def test_a_window_closes_when_it_holds_enough_requests():
+    backend = Closeness()
+    conversation = Conversation(backend, ask_pairs, Memo(limit=0), Pace(size=1000, requests=10))
+    list(conversation.predictions([example(n, f"text {n}") for n in range(20)]))
+    assert max(map(len, backend.batches)) <= 10
+
+
+def test_rounds_of_different_capabilities():
+    class Both(Closeness):
+        def embed(self, texts):
+            self.note(texts)
+            return [np.ones(2) for _ in texts]
+
+    backend = Both()
+    start = in_rounds(
+        [Text("abc")],
+        [TextPair("x y", "y z")],
+        then=lambda outputs: Prediction(example_id="1", value=0, raw=str(outputs[1])),
+    )
+    ((_, prediction),) = Conversation(backend, start).predictions([example(1)])
+    assert prediction.raw == "[1.0]"
+    assert [type(batch[0]) for batch in backend.batches] == [Text, TextPair]
+
+
+def test_truncation_marks_the_example_that_it_concerns_also_from_the_memo():
+    def embed(example):
+        yield [Text(example.query)]
+        return Prediction(example_id=example.id, value=0)
+
+    examples = [example(1, "short"), example(2, "x" * 50), example(3, "x" * 50)]
+    talked = Conversation(Vectors(longest=10), embed, pace=Pace(size=1)).predictions(examples)
+    assert [prediction.truncated for _, prediction in talked] == [False, True, True]
+
+
+def test_a_backend_that_answers_with_another_number_is_a_bug_not_a_shift():
+    class Short(Closeness):
+        def score_pairs(self, pairs):
+            return super().score_pairs(pairs)[:-1]
+
+    with pytest.raises(RuntimeError, match=r"returned 1 outputs for 2 requests"):
+        list(Conversation(Short(), ask_pairs).predictions([example(1)]))
+
+
+def test_the_window_follows_the_clock():
+    pace = Pace(size=64, seconds=4)
+    pace.adapt(0.1)
+    assert pace.size == 128
+    pace.adapt(100)
+    pace.adapt(100)
+    assert pace.size == 32
+    pace.adapt(4)
+    assert pace.size == 32
+
+
+def test_the_memo_is_bounded_and_keeps_what_recurs():
+    memo = Memo(limit=2)
+    memo.update({Text("a"): (1, False), Text("b"): (2, False)})
+    assert memo.get(Text("a")) == (1, False)
+    memo.update({Text("c"): (3, True)})
+    assert memo.get(Text("b")) is None
+    assert memo.get(Text("a")) == (1, False)
+    assert memo.get(Text("c")) == (3, True)
+
+
+def test_a_batch_beyond_the_limit_does_not_wash_out_the_memo():
+    memo = Memo(limit=3)
+    memo.update({Text("kept"): (np.float64(1), False)})
+    memo.update({Text(str(n)): (n, False) for n in range(10)})
+    assert memo.get(Text("kept")) is not None
+
+
+def test_a_reply_that_failed_is_not_remembered_but_serves_its_window():
+    class Moody(Counting):
+        def generate(self, prompts):
+            self.note(prompts)
+            finish = "error" if len(self.batches) == 1 else "stop"
+            return [Reply(text="", finish=finish) for _ in prompts]
+
+    def ask(example):
+        (reply,) = yield [Prompt((Message("user", example.query),))]
+        return Prediction(example_id=example.id, value=None, status="error" if reply.finish == "error" else "ok")
+
+    backend = Moody()
+    talked = Conversation(backend, ask, pace=Pace(size=2)).predictions([example(number) for number in range(12)])
+    assert [prediction.status for _, prediction in talked] == ["error"] * 2 + ["ok"] * 10
+    assert len(backend.asked) == 2, "once failed, once answered, then remembered"
+
+
+def test_a_model_that_wants_many_at_once_gets_them_however_slow_it_is():
+    class Far(Closeness):
+        at_once = 100
+
+    conversation = Conversation(Far(), ask_pairs)
+    for _ in range(9):
+        conversation.pace.adapt(1000)
+    assert conversation.pace.size == 100

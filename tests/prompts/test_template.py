@@ -1,0 +1,111 @@
+"""Templates: rendered block by block, sandboxed, strict."""
+
+from __future__ import annotations
+
+import pytest
+
+from figeval.errors import TaskError
+from figeval.prompts import Shots, load_template
+from figeval.types import ChoiceExample
+
+TEMPLATE = """{% block context %}
+{{ query }}
+So:
+{%- endblock %}
+{% block continuation %} {{ option }}{% endblock %}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "t.jinja").write_text(TEMPLATE, encoding="utf-8")
+    return tmp_path
+
+
+def test_blocks_are_rendered_exactly_as_written(folder):
+    template = load_template("t.jinja", folder)
+    assert template.blocks == {"context", "continuation"}
+    assert template.render("context", {"query": "A cat sat."}) == "A cat sat.\nSo:"
+    assert template.render("continuation", {"option": "look"}) == " look"
+
+
+def test_the_task_s_own_template_comes_before_a_built_in_one(folder):
+    (folder / "templates" / "_default").mkdir()
+    (folder / "templates" / "_default" / "choice.jinja").write_text("{% block context %}own{% endblock %}")
+    assert load_template("_default/choice.jinja", folder).render("context", {}) == "own"
+    assert "query" not in load_template("_default/choice.jinja").blocks
+
+
+def test_included_files_count_into_the_checksum(folder):
+    file = folder / "templates" / "part.jinja"
+    (folder / "templates" / "u.jinja").write_text("{% block context %}{% include 'part.jinja' %}{% endblock %}")
+    file.write_text("one {{ query }}")
+    before = load_template("u.jinja", folder)
+    assert before.render("context", {"query": "?"}) == "one ?"
+    file.write_text("two {{ query }}")
+    assert before.sha256 != load_template("u.jinja", folder).sha256
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("{{ ''.__class__ }}", "sandbox|unsafe"),
+        ("{{ query.__init__.__globals__ }}", "sandbox|unsafe"),
+        ("{{ nowhere }}", "'nowhere' is undefined"),
+        ("{% for x in range(10**9) %}x{% endfor %}", "."),
+    ],
+)
+def test_what_a_template_may_not_do(folder, source, message):
+    (folder / "templates" / "bad.jinja").write_text("{% block context %}" + source + "{% endblock %}")
+    with pytest.raises((TaskError, OverflowError), match=message):
+        load_template("bad.jinja", folder).render("context", {"query": "x"})
+
+
+def test_a_template_that_is_not_there_or_leaves_its_folder(folder):
+    with pytest.raises(TaskError, match="neither beside its task nor built in"):
+        load_template("nowhere.jinja", folder)
+    with pytest.raises(TaskError, match="neither beside"):
+        load_template("../../secret.jinja", folder)
+
+
+def test_an_unknown_block_names_near_ones(folder):
+    with pytest.raises(TaskError, match="no block 'contxt'; did you mean 'context'"):
+        load_template("t.jinja", folder).render("contxt", {})
+
+
+def pool(clusters):
+    return [ChoiceExample(id=str(n), query=f"q{n}", options=("a",), gold=0, cluster=c) for n, c in enumerate(clusters)]
+
+
+def test_shots_never_share_the_question_s_cluster_and_are_the_same_each_time():
+    question = ChoiceExample(id="q", query="?", options=("a",), gold=0, cluster="x")
+    shots = Shots(pool("xxyzyz"), 3, seed=1)
+    chosen = shots.before(question)
+    assert len(chosen) == 3
+    assert all(shot.cluster != "x" for shot in chosen)
+    assert chosen == Shots(pool("xxyzyz"), 3, seed=1).before(question)
+    assert any(chosen != Shots(pool("xxyzyz"), 3, seed=seed).before(question) for seed in range(2, 9))
+
+
+def test_too_few_training_examples():
+    question = ChoiceExample(id="q", query="?", options=("a",), gold=0, cluster="x")
+    with pytest.raises(TaskError, match="more than the 1 training examples of other clusters"):
+        Shots(pool("xxy"), 2, seed=1).before(question)
+    assert Shots((), 0, seed=1).before(question) == []
+
+
+def test_shared_shots_are_one_order_without_the_question_s_cluster():
+    shots = Shots(pool("xxyzyzxyz"), 3, seed=1, shared=True)
+    questions = [ChoiceExample(id=f"q{n}", query="?", options=("a",), gold=0, cluster=c) for n, c in enumerate("xyzxw")]
+    chosen = [shots.before(question) for question in questions]
+    assert all(
+        shot.cluster != question.cluster for question, mine in zip(questions, chosen, strict=True) for shot in mine
+    )
+    assert chosen[0][0].id == chosen[3][0].id
+    assert chosen[4] == Shots(shots.pool, 3, seed=1, shared=True).before(questions[4])
+    order = [shot.id for shot in Shots(shots.pool, 9, seed=1, shared=True).before(questions[4])]
+    for mine in chosen:
+        places = [order.index(shot.id) for shot in mine]
+        assert places == sorted(places), "what is left of the one order"
+    assert any(chosen[4] != Shots(shots.pool, 3, seed=seed, shared=True).before(questions[4]) for seed in range(2, 9))

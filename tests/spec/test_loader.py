@@ -1,0 +1,170 @@
+"""YAML files → tasks and suites; broken ones are named and do not hide the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from figeval import plugins, task
+from figeval.errors import DuplicateName, TaskError, UnknownName
+from figeval.hooks import hookimpl
+from figeval.spec import SuiteSpec, TaskSpec
+from figeval.spec.loader import Catalogue, load_catalogue, read_item
+from figeval.types import PairExample
+
+YAML = """
+name: t
+protocol: pairs
+labels: [yes_, no_]
+data: {test: "jsonl:x.jsonl"}
+fields: {id: row.id, left: row.a, right: row.b, label: row.label}
+"""
+
+
+def write(folder, name, text):
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_a_task_file(tmp_path):
+    read = read_item(write(tmp_path, "t.task.yaml", YAML), tmp_path)
+    assert isinstance(read, TaskSpec)
+    assert (read.name, read.labels, read.folder, read.origin) == ("t", ("yes_", "no_"), tmp_path, "t.task.yaml")
+
+
+def test_include_is_read_first_and_own_keys_win(tmp_path):
+    write(tmp_path, "_base.yaml", YAML.replace("name: t", "description: base\nthreshold: 0.9"))
+    read = read_item(write(tmp_path, "t.task.yaml", "include: _base.yaml\nname: t2\nthreshold: 0.1"), tmp_path)
+    assert (read.name, read.threshold, read.description) == ("t2", 0.1, "base")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (YAML + "metrisc: [acc]", r"t.task.yaml: unknown key 'metrisc'; did you mean 'metrics'"),
+        (YAML.replace("name: t", "name: My Task"), "name: a name is at most 100 lower-case letters"),
+        (YAML.replace("pairs", "pears"), "protocol: Input should be 'choice'"),
+        (YAML.replace("labels: [yes_, no_]", ""), "lists its labels"),
+        (YAML.replace("left: row.a, ", ""), r"a pairs task needs the fields left"),
+        (YAML.replace("id: row.id", "id: row.id, query: row.q"), r"has no fields \['query'\]"),
+        (YAML.replace("test:", "train:"), "data has no test split"),
+        (YAML + "verbalizer: {perhaps: x}", "which are not among labels"),
+        ("just text", "must be a mapping"),
+        ("a: [", "not valid YAML"),
+        ("include: nowhere.yaml\nname: t", "nowhere.yaml: cannot be read"),
+    ],
+)
+def test_mistakes_in_a_task_file(tmp_path, text, message):
+    with pytest.raises(TaskError, match=message):
+        read_item(write(tmp_path, "t.task.yaml", text), tmp_path)
+
+
+def host_with(folder):
+    class Plugin:
+        @hookimpl
+        def register_tasks(self, register):
+            register.folder(folder)
+
+    host = plugins.load(modules=())
+    host.load("p", "test", Plugin)
+    return host
+
+
+def test_a_broken_file_is_a_problem_of_its_plugin_and_hides_nothing(tmp_path, capsys):
+    write(tmp_path, "a.task.yaml", YAML + "zzzzzz: 1")
+    write(tmp_path, "b.task.yaml", YAML)
+    host = host_with(tmp_path)
+    catalogue = load_catalogue(host)
+    assert [entry.name for entry in catalogue.tasks] == ["t"]
+    assert host.plugins["p"].problems == [f"{tmp_path}/a.task.yaml: unknown key 'zzzzzz'"]
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_suites_expand_in_order_and_once(tmp_path):
+    for name in "abc":
+        write(tmp_path, f"{name}.task.yaml", YAML.replace("name: t", f"name: {name}"))
+    write(tmp_path, "s.suite.yaml", "name: s\ntasks: [c, a]")
+    write(tmp_path, "r.suite.yaml", "name: r\ntasks: [s, b]")
+    catalogue = load_catalogue(host_with(tmp_path))
+    assert [task.name for task in catalogue.expand(["a", "r"])] == ["a", "c", "b"]
+    with pytest.raises(UnknownName, match="unknown task 'rr'; did you mean 'r'"):
+        catalogue.expand(["rr"])
+
+
+def test_tasks_and_suites_share_one_space_of_names():
+    catalogue = Catalogue()
+    catalogue.add(TaskSpec(name="x", protocol="pairs", labels=("a", "b"), examples=lambda: iter(())), "first")
+    with pytest.raises(DuplicateName, match="of second is already registered by first"):
+        catalogue.add(SuiteSpec(name="x", tasks=("x",)), "second")
+
+
+def test_included_folders_are_strict(tmp_path):
+    write(tmp_path, "a.task.yaml", YAML + "zzzzzz: 1")
+    with pytest.raises(TaskError, match="unknown key 'zzzzzz'"):
+        load_catalogue(plugins.load(modules=()), (tmp_path,))
+
+
+def test_a_task_in_python():
+    @task(name="py", protocol="pairs", labels=("a", "b"))
+    def made():
+        """Pairs made on the spot."""
+        yield PairExample(id="1", left="x", right="y", label="a")
+
+    assert isinstance(made, TaskSpec)
+    assert (made.name, made.description, made.metrics) == ("py", "Pairs made on the spot.", ("acc",))
+    assert [e.id for e in made.examples()] == ["1"]
+
+
+def suites(folder: Path, members: dict[str, str]) -> Catalogue:
+    (folder / "t.task.yaml").write_text(YAML)
+    for name, tasks in members.items():
+        (folder / f"{name}.suite.yaml").write_text(f"name: {name}\ntasks: {tasks}\n")
+    return load_catalogue(plugins.host(), (folder,))
+
+
+def test_suites_that_name_each_other(tmp_path: Path) -> None:
+    catalogue = suites(tmp_path, {"a": "[t, b]", "b": "[c]", "c": "[t, a]", "me": "[me]"})
+    with pytest.raises(TaskError, match=r"the suite 'a' contains itself \(a → b → c → a\); take one of them out"):
+        catalogue.expand(["a"])
+    with pytest.raises(TaskError, match=r"the suite 'me' contains itself \(me → me\)"):
+        catalogue.expand(["t", "me"])
+
+
+def test_suites_that_name_the_next_one_twice_end_at_once(tmp_path: Path) -> None:
+    members = {f"s{n}": f"[s{n + 1}, s{n + 1}]" for n in range(60)} | {"s60": "[t, t]"}
+    assert [task.name for task in suites(tmp_path, members).expand(["s0", "s30"])] == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("name: t", "name: t\ninclude: /etc/passwd", "'/etc/passwd' leads out of"),
+        ("name: t", "name: t\ninclude: ../base.yaml", "'../base.yaml' leads out of"),
+        ("name: t", "name: t\ninclude: link.yaml", "'link.yaml' leads out of"),
+        ("name: t", "name: t\ninclude: [a]", r"include: \['a'\] is not a path"),
+        ("name: t", f"name: {'t' * 101}", "name: a name is at most 100 lower-case letters"),
+        ("name: t", "name: t\nthreshold: .nan", "threshold: Input should be a finite number"),
+        ("name: t", "name: t\nmax_new_tokens: -1", "max_new_tokens: Input should be greater than 0"),
+        ("[yes_, no_]", "[a, b, a]", "labels: 'a' is listed twice"),
+    ],
+)
+def test_what_a_task_file_may_not_say(tmp_path: Path, old: str, new: str, words: str) -> None:
+    folder = tmp_path / "tasks"
+    folder.mkdir()
+    (tmp_path / "base.yaml").write_text("version: 2\n")
+    (folder / "link.yaml").symlink_to(tmp_path / "base.yaml")
+    (folder / "t.task.yaml").write_text(YAML.replace(old, new))
+    with pytest.raises(TaskError, match=words):
+        read_item(folder / "t.task.yaml", folder)
+
+
+def test_includes_outside_of_the_folder_can_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIGEVAL_ALLOW_EXTERNAL_FILES", "1")
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "base.yaml").write_text("version: 2\n")
+    (tmp_path / "tasks" / "t.task.yaml").write_text(YAML + "include: ../base.yaml\n")
+    item = read_item(tmp_path / "tasks" / "t.task.yaml", tmp_path / "tasks")
+    assert isinstance(item, TaskSpec)
+    assert item.version == 2

@@ -1,0 +1,193 @@
+"""Rows → examples of spans, joint, generation and similarity, and every mistake named by row and field."""
+
+from __future__ import annotations
+
+import pytest
+
+from figeval.errors import DataError
+from figeval.spec import TaskSpec
+from figeval.spec.examples import build_examples
+from figeval.spec.survey import survey
+from figeval.types import NO_SPAN, GenerationExample, JointExample, SimilarityExample, Span, SpanExample
+
+FIELDS = {
+    "spans": {"id": "row.id", "text": "row.text", "given": "row.part", "known": "row.saying", "gold": "row.words"},
+    "joint": {
+        "id": "row.id",
+        "query": "row.text",
+        "candidates": "row.sayings",
+        "relevant": "row.right",
+        "parts": "row.parts",
+    },
+    "generation": {
+        "id": "row.id",
+        "inputs": {"saying": "row.saying", "keywords": "row.words"},
+        "references": "row.refs",
+    },
+    "similarity": {"id": "row.id", "text": "row.text", "motif": "row.saying", "anchors": "row.sayings"},
+}
+SPANS = {"id": "1", "text": "the tea, the tea", "part": "a cup", "saying": "a cup of it", "words": "the tea"}
+PART = {"id": "1a", "given": "first", "known": "the first", "gold": "sea"}
+JOINT = {"id": "1", "text": "by the sea", "sayings": ["x", "y"], "right": 1, "parts": [PART, {**PART, "id": "1b"}]}
+WRITTEN = {"id": "1", "saying": "less is more", "words": ["go", "stay"], "refs": ["We stay."]}
+
+
+def task(protocol, **fields):
+    given = {**FIELDS[protocol], **fields}
+    return TaskSpec.model_validate(
+        {"name": "t", "protocol": protocol, "data": {"test": "jsonl:rows.jsonl"}, "fields": given}
+    )
+
+
+def build(protocol, row, **fields):
+    (example,) = build_examples(task(protocol, **fields), [row])
+    return example
+
+
+# ---- spans -----------------------------------------------------------------------------------------------------------
+
+
+def test_words_that_occur_twice_mean_their_first_place():
+    example = build("spans", SPANS)
+    assert example == SpanExample(
+        id="1", text="the tea, the tea", given="a cup", known="a cup of it", gold=Span(0, 7), weight=1.0
+    )
+    assert example.answer == "the tea"
+
+
+def test_a_span_by_its_characters():
+    example = build("spans", {**SPANS, "words": [9, 16]})
+    assert (example.gold, example.answer) == (Span(9, 16), "the tea")
+
+
+def test_a_hidden_span_has_no_answer():
+    example = build("spans", {**SPANS, "words": None})
+    assert (example.gold, example.answer) == (None, None)
+
+
+@pytest.mark.parametrize("words", ["", []])
+def test_that_no_span_is_right_is_not_hidden(words):
+    example = build("spans", {**SPANS, "words": words})
+    assert (example.gold, example.answer, example.hidden) == (NO_SPAN, "", False)
+
+
+def test_a_reference_is_scored_in_the_place_of_the_gold_span():
+    example = build("spans", {**SPANS, "other": "coffee"}, reference="row.other", weight="1 / 4")
+    assert (example.gold, example.answer, example.weight) == (Span(0, 7), "coffee", 0.25)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("coffee", "field 'gold': 'coffee' does not stand in the text"),
+        (" ", "field 'gold': ' ' is blank; write [] where no span is right"),
+        ([9, 17], "is no span of a text of 16 characters"),
+        ([3, 3], "is no span of a text of 16 characters"),
+        ([-1, 3], "is no span of a text of 16 characters"),
+        (7, "is no span of a text of 16 characters"),
+    ],
+)
+def test_a_wrong_span_is_named(words, complaint):
+    with pytest.raises(DataError, match=r"t: row 1 of 'jsonl:rows\.jsonl', ") as caught:
+        build("spans", {**SPANS, "words": words})
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "'much'", "true"])
+def test_a_weight_is_a_positive_number(weight):
+    with pytest.raises(DataError, match="is not a positive number"):
+        build("spans", SPANS, weight=weight)
+
+
+# ---- joint -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_parts_of_a_joint_example_share_its_weight():
+    example = build("joint", JOINT)
+    assert isinstance(example, JointExample)
+    assert (example.relevant, example.candidates) == (frozenset({1}), ("x", "y"))
+    assert [(part.id, part.text, part.answer, part.weight) for part in example.parts] == [
+        ("1a", "by the sea", "sea", 0.5),
+        ("1b", "by the sea", "sea", 0.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "complaint"),
+    [
+        ([], "there are no spans; leave the row out"),
+        (["words"], "expected a list of mappings"),
+        ([{"id": "1a"}], "no given, gold, known in"),
+        ([{**PART, "gold": "land"}], "'land' does not stand in the text"),
+    ],
+)
+def test_wrong_parts_are_named(parts, complaint):
+    with pytest.raises(DataError, match="row 1") as caught:
+        build("joint", {**JOINT, "parts": parts})
+    assert complaint in str(caught.value)
+
+
+# ---- generation and similarity ---------------------------------------------------------------------------------------
+
+
+def test_inputs_are_texts_or_lists_of_texts():
+    example = build("generation", WRITTEN)
+    assert example == GenerationExample(
+        id="1", inputs={"saying": "less is more", "keywords": ("go", "stay")}, references=("We stay.",)
+    )
+    assert example.texts == ("less is more", "go", "stay", "We stay.")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"refs": []}, "there are none"),
+        ({"refs": [" "]}, "a text is empty"),
+        ({"words": [1]}, "field 'inputs.keywords': 1 is not a string"),
+        ({"saying": 7}, "field 'inputs.saying': expected a list of texts"),
+    ],
+)
+def test_wrong_inputs_are_named(change, complaint):
+    with pytest.raises(DataError, match="row 1") as caught:
+        build("generation", {**WRITTEN, **change})
+    assert complaint in str(caught.value)
+
+
+def test_a_similarity_example():
+    row = {"id": "1", "text": "by the sea", "saying": "s", "sayings": ["s", "t"]}
+    assert build("similarity", row) == SimilarityExample(id="1", text="by the sea", motif="s", anchors=("s", "t"))
+
+
+@pytest.mark.parametrize(("protocol", "row"), [("spans", SPANS), ("joint", JOINT), ("generation", WRITTEN)])
+def test_every_value_of_an_example_counts_in_its_fingerprint(protocol, row):
+    def digest(**changes):
+        return survey("t", lambda: build_examples(task(protocol), [{**row, **changes}])).sha256
+
+    changed = {
+        "spans": {"words": [9, 16]},
+        "joint": {"parts": [{**PART, "gold": "the"}]},
+        "generation": {"words": ["go"]},
+    }
+    assert digest() == digest()
+    assert digest() != digest(**changed[protocol])
+
+
+def test_a_field_that_came_later_leaves_fingerprints_as_they_were():
+    row = {"id": "1", "text": "t", "sayings": ["x", "y"], "right": 0, "alike": []}
+    fields = {"id": "row.id", "query": "row.text", "candidates": "row.sayings", "relevant": "row.right"}
+
+    def digest(**more):
+        spec = {"name": "t", "protocol": "ranking", "data": {"test": "jsonl:r.jsonl"}, "fields": {**fields, **more}}
+        return survey("t", lambda: build_examples(TaskSpec.model_validate(spec), [row])).sha256
+
+    assert digest() == digest(near="row.alike") != digest(near="[1]")
+
+
+@pytest.mark.parametrize(
+    "source", ["none", "true", "row.q", "self", "row.o | map('upper')", "namespace(x=1)", "row.q.upper"]
+)
+def test_near_candidates_that_are_no_list(source: str) -> None:
+    fields = {"id": "1", "query": "row.q", "candidates": "row.o", "relevant": "0", "near": source}
+    task = TaskSpec(name="t", protocol="ranking", data={"test": "jsonl:r.jsonl"}, fields=fields)
+    with pytest.raises(DataError, match="field 'near': "):
+        list(build_examples(task, [{"q": "a", "o": ["b", "c"]}]))

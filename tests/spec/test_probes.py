@@ -1,0 +1,71 @@
+"""Probes: nothing but the query changes, and nobody gets a query of its own cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.errors import TaskError
+from figeval.spec.probes import derangement, no_query, shuffled_query
+from figeval.types import ChoiceExample, PairExample, RankingExample
+
+
+def choices(clusters):
+    return [
+        ChoiceExample(id=str(n), query=f"q{n} of {c}", options=("a", "b"), gold=0, cluster=c)
+        for n, c in enumerate(clusters)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("example", "field"),
+    [
+        (ChoiceExample(id="1", query="q", options=("a",), gold=0), "query"),
+        (RankingExample(id="1", query="q", candidates=("a",), relevant=frozenset({0})), "query"),
+        (PairExample(id="1", left="l", right="r", label="x"), "left"),
+    ],
+)
+def test_no_query(example, field):
+    (probed,) = no_query(lambda: iter([example]), 0, "t")()
+    assert probed == replace(example, **{field: ""})
+
+
+@given(st.lists(st.integers(0, 6), min_size=2, max_size=60), st.integers(0, 3))
+def test_a_derangement_gives_everybody_one_of_another_cluster(numbers, seed):
+    clusters = [f"c{number}" for number in numbers]
+    largest = max(Counter(clusters).values())
+    if 2 * largest > len(clusters):
+        with pytest.raises(ValueError, match=f"one cluster has {largest} of the {len(clusters)} examples"):
+            derangement(clusters, seed)
+        return
+    given_to = derangement(clusters, seed)
+    assert sorted(given_to) == list(range(len(clusters))), "each once"
+    assert all(clusters[place] != clusters[other] for place, other in enumerate(given_to))
+    assert given_to == derangement(clusters, seed)
+
+
+def test_queries_are_exchanged_and_all_else_stays():
+    examples = choices("aabbccdd")
+    probed = list(shuffled_query(lambda: iter(examples), 1, "t")())
+    assert [replace(one, query="") for one in probed] == [replace(one, query="") for one in examples]
+    assert sorted(one.query for one in probed) == sorted(one.query for one in examples)
+    assert all(not one.query.endswith(f"of {one.cluster}") for one in probed)
+    other = list(shuffled_query(lambda: iter(examples), 2, "t")())
+    assert other != probed
+
+
+def test_without_clusters_nobody_keeps_its_own():
+    examples = choices([None] * 9)
+    probed = shuffled_query(lambda: iter(examples), 1, "t")()
+    assert all(new.query != old.query for new, old in zip(probed, examples, strict=True))
+
+
+def test_a_task_of_one_cluster_says_so():
+    with pytest.raises(
+        TaskError, match="t: no shuffled_query, one cluster has 3 of the 4 examples; leave out --probes"
+    ):
+        next(iter(shuffled_query(lambda: iter(choices("aaab")), 1, "t")()))

@@ -1,0 +1,160 @@
+"""One question in several orders of its options: which orders, asked together, and folded into one prediction."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.errors import CapabilityError
+from figeval.models.converse import Conversation
+from figeval.task_types import choice
+from figeval.task_types.orders import as_they_are, cyclic, folded, in_orders, orders_of, seen, together
+from figeval.task_types.routes import Briefing, Route
+from figeval.types import ChoiceExample, Continuation, Prediction, Reply
+from tests.fakes import Likelihood, Writer, in_rounds
+
+EXAMPLE = ChoiceExample(id="1", query="q", options=("wrong", "right", "silly"), gold=1)
+LETTER = Route("by_letter", "choice", frozenset({"generate"}), choice.by_letter, "test", frozenset({"letter"}))
+SCORED = Route("scored", "choice", frozenset(), choice.by_letter_likelihood, "test", frozenset({"letter"}))
+ORDERS = st.integers(1, 7).flatmap(lambda n: st.permutations(range(n)))
+
+
+def block(name, example, **extra):
+    return " ".join(f"{letter}={option}" for letter, option in zip("ABCDEFGH", example.options, strict=False))
+
+
+def asked(route, backend, wanted, example=EXAMPLE, seed=0):
+    start = in_orders(route, wanted, seed).start
+    ((_, prediction),) = Conversation(backend, lambda e: start(e, Briefing(block))).predictions([example])
+    return prediction
+
+
+def names(text):
+    """A backend that knows the right option wherever it stands."""
+    return next(pair[0] for pair in text.split() if pair.endswith("=right"))
+
+
+# ---- which orders ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 26])
+def test_in_cyclic_orders_every_option_stands_everywhere_once(n):
+    orders = cyclic(n)
+    assert len(orders) == n
+    assert orders[0] == tuple(range(n))
+    for place in range(n):
+        assert sorted(order[place] for order in orders) == list(range(n))
+
+
+def test_all_orders_of_five_options_and_of_no_more():
+    five = replace(EXAMPLE, options=tuple("abcde"))
+    assert len(set(orders_of(five, "all", 0))) == math.factorial(5)
+    with pytest.raises(CapabilityError, match="--orders all: 6 options have 720 orders; use cyclic or a number"):
+        orders_of(replace(EXAMPLE, options=tuple("abcdef")), "all", 0)
+
+
+def test_drawn_orders_differ_and_depend_on_seed_and_example():
+    five = replace(EXAMPLE, options=tuple("abcde"))
+    drawn = orders_of(five, "20", 1)
+    assert len(set(drawn)) == 20
+    assert drawn == orders_of(five, "20", 1)
+    assert drawn != orders_of(five, "20", 2)
+    assert drawn != orders_of(replace(five, id="2"), "20", 1)
+    assert sorted(orders_of(EXAMPLE, "100", 0)) == sorted(orders_of(EXAMPLE, "all", 0)), "there are only six"
+
+
+@given(ORDERS, st.data())
+def test_what_is_seen_in_an_order_can_be_told_in_terms_of_the_options(order, data):
+    options = tuple(f"o{i}" for i in range(len(order)))
+    gold = data.draw(st.integers(0, len(order) - 1))
+    example = ChoiceExample(id="1", query="q", options=options, gold=gold)
+    shown = seen(example, tuple(order))
+    assert shown.options[shown.gold] == options[gold]
+    scores = tuple(float(option[1:]) for option in shown.options)
+    told = as_they_are(Prediction(example_id="1", value=shown.gold, scores=scores), tuple(order))
+    assert (told.value, told.scores, told.order) == (gold, tuple(map(float, range(len(order)))), tuple(order))
+
+
+# ---- asked together --------------------------------------------------------------------------------------------------
+
+
+def test_all_orders_go_in_one_round_and_a_model_that_reads_is_consistent():
+    backend = Writer(function=names)
+    prediction = asked(LETTER, backend, "cyclic")
+    assert len(backend.batches) == 1
+    assert [prompt.messages[-1].content for prompt in backend.asked] == [
+        *("A=wrong B=right C=silly", "A=right B=silly C=wrong", "A=silly B=wrong C=right")
+    ]
+    assert (prediction.value, prediction.scores, prediction.tied) == (1, (0.0, 1.0, 0.0), 1)
+    assert [answer.raw for answer in prediction.answers] == ["B", "A", "C"]
+    assert [answer.value for answer in prediction.answers] == [1, 1, 1]
+
+
+def test_a_liking_for_a_place_chooses_every_option_equally_often():
+    prediction = asked(LETTER, Writer(function=lambda _: "A"), "cyclic")
+    assert [answer.value for answer in prediction.answers] == [0, 1, 2]
+    assert prediction.scores == (1 / 3, 1 / 3, 1 / 3)
+    assert prediction.tied == 3
+
+
+def test_scores_are_told_in_terms_of_the_options():
+    backend = Likelihood(function=lambda context, letter: -1.0 if f"{letter.strip()}=right" in context else -2.0)
+    prediction = asked(SCORED, backend, "all")
+    assert {answer.scores for answer in prediction.answers} == {(-2.0, -1.0, -2.0)}
+    assert prediction.value == 1
+
+
+def test_dialogues_of_different_length_keep_their_own_outputs():
+    def request(name):
+        return Continuation(name, " x")
+
+    def dialogue(rounds):
+        return in_rounds(*([request(name) for name in names] for names in rounds), then=lambda out: out)(None)
+
+    talk = together([dialogue([["a", "b"]]), dialogue([["c"], ["d", "e"], ["f"]])])
+    sent = next(talk)
+    with pytest.raises(StopIteration) as ended:
+        while True:
+            sent = talk.send([f"<{one.context}>" for one in sent])
+    assert ended.value.value == [[["<a>", "<b>"]], [["<c>"], ["<d>", "<e>"], ["<f>"]]]
+
+
+def test_a_route_that_shows_one_option_at_a_time_is_refused():
+    with pytest.raises(CapabilityError, match="by_cosine shows no list of options, so --orders would change nothing"):
+        in_orders(Route("by_cosine", "choice", frozenset({"embed"}), choice.by_cosine, "test"), "cyclic", 0)
+
+
+# ---- folded ----------------------------------------------------------------------------------------------------------
+
+
+def one(value, status="ok", **more):
+    return Prediction(example_id="1", value=value, status=status, **more)
+
+
+@pytest.mark.parametrize(
+    ("answers", "value", "status", "scores"),
+    [
+        ([one(1), one(1), one(0)], 1, "ok", (1 / 3, 2 / 3, 0.0)),
+        ([one(1), one(None, "refusal"), one(0), one(1)], 1, "ok", (1 / 3, 2 / 3, 0.0)),
+        ([one(None, "empty"), one(None, "refusal"), one(None, "refusal")], None, "refusal", ()),
+        ([one(0, scores=(2.0, 2.0, 1.0), tied=2), one(1)], 1, "ok", (0.25, 0.75, 0.0)),
+    ],
+    ids=["majority", "of those that answered", "no answer", "a tie is half a vote each"],
+)
+def test_folding(answers, value, status, scores):
+    prediction = folded(EXAMPLE, answers)
+    assert (prediction.value, prediction.status, prediction.scores) == (value, status, scores)
+    assert prediction.answers == tuple(answers)
+
+
+def test_an_error_in_one_order_is_an_error_of_the_whole():
+    def moody(text):
+        return Reply(text="", finish="error", error="timeout") if text.startswith("A=silly") else names(text)
+
+    prediction = asked(LETTER, Writer(function=moody), "cyclic")
+    assert (prediction.status, prediction.value, prediction.error) == ("error", None, "timeout")
+    assert [answer.status for answer in prediction.answers] == ["ok", "ok", "error"]

@@ -1,0 +1,147 @@
+"""Quotations: out of a reply, and back to where they stand."""
+
+import json
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from figeval.answers.places import CUTOFF, fold, locate
+from figeval.answers.quotes import quotation
+from figeval.answers.reading import read_quote
+from figeval.task_types.briefing import Briefing
+from figeval.types import NO_SPAN, Reply, Span, SpanExample
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "task_types" / "quotations.json").read_text("utf-8"))
+TEXT = GOLDEN["text"]
+BRIEFING = Briefing(lambda *_: "")
+LETTERS = string.ascii_letters + "éßİﬁ’“”—… \n.,'\"{}\\"
+
+
+def example(text=TEXT):
+    return SpanExample(id="1", text=text, given=GOLDEN["given"], known=GOLDEN["known"], gold=None)
+
+
+def heard(reply, text=TEXT, finish="stop"):
+    return read_quote(example(text), BRIEFING, Reply(text=reply, finish=finish))
+
+
+def stretch(span, text=TEXT):
+    return None if span is None else text[span.start : span.end]
+
+
+@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: case["why"])
+def test_replies(case):
+    found = heard(case["reply"], finish=case.get("finish", "stop"))
+    expected = case["expect"]
+    assert (found.status, stretch(found.value) or None) == (expected["status"], expected.get("text"))
+    assert (found.value == NO_SPAN) == expected.get("none", False)
+    assert (found.raw, found.finish) == (case["reply"], case.get("finish", "stop"))
+
+
+def test_the_corpus_has_a_reason_for_each_of_its_many_shapes():
+    reasons = [case["why"] for case in GOLDEN["cases"]]
+    assert len(set(reasons)) == len(reasons) >= 40
+
+
+@pytest.mark.parametrize(
+    ("quote", "kind"),
+    [
+        ("she was hungry", "verbatim"),
+        ("She was hungry", "folded"),
+        ("she was very hungry", "near"),
+        ("the miller counted his sacks at dawn", "nowhere"),
+    ],
+)
+def test_only_what_stands_there_word_for_word_is_verbatim(quote, kind):
+    place = locate(quote, TEXT)
+    assert place.kind == kind
+    assert (place.likeness == 1) == (kind == "verbatim")
+    assert (place.span is None) == (place.likeness < CUTOFF)
+
+
+def test_the_likeness_is_the_score():
+    assert heard('{"quote": "she was hungry"}').scores == (1.0,)
+    assert 0.7 < heard('{"quote": "She was hungry"}').scores[0] < 1
+    assert heard('{"quote": "the miller counted his sacks"}').scores[0] < CUTOFF
+    assert heard("no idea").scores == ()
+
+
+def test_the_first_place_counts_and_whole_words_come_first():
+    assert locate("he", "the man said he left and he slept").span == Span(13, 15)
+    assert locate("eal", "steal a meal").span == Span(2, 5)  # nowhere a word of its own
+
+
+def test_offsets_survive_characters_that_fold_to_several():
+    text = "die straße war “groß…” und leer"
+    assert stretch(locate('STRASSE WAR "GROSS..."', text).span, text) == "straße war “groß…”"
+
+
+def test_invisible_marks_and_composed_accents_do_not_matter():
+    text = "the cafe\u0301 was\u00a0\u200bclosed"
+    assert stretch(locate("café was closed", text).span, text) == "cafe\u0301 was\u00a0\u200bclosed"
+
+
+def test_an_error_is_no_answer():
+    found = read_quote(example(), BRIEFING, Reply(text="", finish="error", error="no route to host"))
+    assert (found.status, found.value, found.error) == ("error", None, "no route to host")
+
+
+@pytest.mark.parametrize("text", ["", " ", "…"])
+def test_nothing_is_found_in_a_text_without_words(text):
+    assert heard('{"quote": "she was hungry"}', text).status == "absent"
+
+
+texts = st.lists(st.text(LETTERS, min_size=1, max_size=12), min_size=1, max_size=12).map(" ".join)
+
+
+@given(texts, st.data())
+def test_any_stretch_quoted_verbatim_comes_back_with_its_own_text(text, data):
+    start = data.draw(st.integers(0, len(text) - 1))
+    quote = text[start : data.draw(st.integers(start + 1, len(text)))].strip()
+    assume(any(map(str.isalnum, quote)))
+    place = locate(quote, text)
+    assert (place.kind, stretch(place.span, text), place.likeness) == ("verbatim", quote, 1.0)
+    assume(quote.lower() not in {"none", "null", "na", "n", "a"} and fold(quote).text.strip(" .,'\"") != "none")
+    found = heard(json.dumps({"quote": quote}), text)
+    assert (found.status, stretch(found.value, text)) == ("ok", quote)
+
+
+@given(texts, st.text(LETTERS, max_size=40))
+def test_a_place_lies_in_the_text_and_is_not_empty(text, quote):
+    place = locate(quote, text)
+    assert 0 <= place.likeness <= 1
+    if place.span is not None:
+        assert 0 <= place.span.start < place.span.end <= len(text)
+
+
+@given(st.text(max_size=60))
+def test_a_folded_text_knows_where_its_characters_come_from(text):
+    folded = fold(text)
+    assert len(folded.text) == len(folded.origin)
+    assert list(folded.origin) == sorted(folded.origin)
+    assert all(0 <= place < len(text) for place in folded.origin)
+
+
+@given(st.text(max_size=200) | st.text('{}"[]:,\\quotespan \n', max_size=80), st.sampled_from(["stop", "length"]))
+def test_no_reply_raises(reply, finish):
+    found = quotation(Reply(text=reply, finish=finish), example())
+    assert (found.status == "ok") == bool(found.quote)
+    assert heard(reply, finish=finish).status in {
+        "ok",
+        "absent",
+        "ambiguous",
+        "unparseable",
+        "empty",
+        "truncated",
+        "refusal",
+    }
+
+
+def test_a_long_reply_is_read_in_no_time():
+    assert heard('{"quote": ' * 3000).status in {"unparseable", "ok", "absent"}
+    assert heard('"' * 20_000).status == "unparseable"
+    assert heard("{" * 20_000).status == "unparseable"
+    assert heard("'x " * 7000).status == "unparseable"

@@ -1,0 +1,233 @@
+"""Routes put to scripted backends: values worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from figeval import plugins
+from figeval.errors import CapabilityError, TaskError
+from figeval.hooks import hookimpl
+from figeval.metrics.classes import accuracy, confusion
+from figeval.models.converse import Conversation
+from figeval.task_types import choice, pairs
+from figeval.task_types.routes import Briefing, Route, choose, decide, load_routes
+from figeval.types import ChoiceExample, PairExample, Prediction, RankingExample
+from tests.fakes import Closeness, Gaps, Labels, Likelihood, Vectors
+
+LABELS = ("entailment", "non-entailment")
+EXAMPLE = ChoiceExample(id="1", query="the cat sat", options=("a dog", "the cat", "cat"), gold=1)
+PAIR = PairExample(id="1", left="He kicked the bucket", right="He died", label="entailment")
+
+
+def render(block, example, **extra):
+    texts = {"context": "Q", "unconditional": "A:", "cloze": f"before{extra.get('gap')}after"}
+    return texts.get(block, f" {extra.get('option')}")
+
+
+def briefing(**settings):
+    return Briefing(render, labels=LABELS, **settings)
+
+
+def answer(route, example, backend, brief=None):
+    brief = brief or briefing()
+    ((_, prediction),) = Conversation(backend, lambda e: route(e, brief)).predictions([example])
+    return prediction
+
+
+def test_choice_by_pair_score():
+    prediction = answer(choice.by_pair_score, EXAMPLE, Closeness())
+    assert (prediction.value, prediction.scores, prediction.tied) == (1, (0.0, 2.0, 1.0), 1)
+
+
+def test_choice_by_loglikelihood_asks_what_the_template_says():
+    backend = Likelihood()
+    prediction = answer(choice.by_loglikelihood, EXAMPLE, backend)
+    assert [(r.context, r.continuation) for r in backend.asked] == [("Q", " a dog"), ("Q", " the cat"), ("Q", " cat")]
+    assert prediction.value == 2  # the shortest continuation
+
+
+def test_priors_are_asked_for_in_the_same_round_where_a_metric_wants_them():
+    backend = Likelihood(function=lambda context, option: -float(len(context) + len(option)))
+    prediction = answer(choice.by_loglikelihood, EXAMPLE, backend, briefing(metrics=frozenset({"acc", "acc_pmi"})))
+    assert len(backend.batches) == 1
+    assert [r.context for r in backend.asked] == ["Q", "Q", "Q", "A:", "A:", "A:"]
+    assert (prediction.scores, prediction.priors) == ((-7.0, -9.0, -5.0), (-8.0, -10.0, -6.0))
+    assert answer(choice.by_loglikelihood, EXAMPLE, Likelihood()).priors == ()
+
+
+def test_choice_by_cosine_in_float64():
+    vectors = {"the cat sat": (1.0, 0.0), "a dog": (0.0, 1.0), "the cat": (1.0, 1.0), "cat": (-1.0, 0.0)}
+    prediction = answer(choice.by_cosine, EXAMPLE, Vectors(function=vectors.__getitem__))
+    assert prediction.scores == pytest.approx((0.0, math.sqrt(0.5), -1.0), abs=1e-15)
+
+
+def test_ranking_chooses_among_candidates_but_scores_background_too():
+    example = RankingExample(
+        id="1", query="the cat", candidates=("a", "the"), relevant=frozenset({1}), background=("the cat",)
+    )
+    prediction = answer(choice.by_pair_score, example, Closeness())
+    assert prediction.scores == (0.0, 1.0, 2.0)
+    assert prediction.value == 1
+
+
+@pytest.mark.parametrize("bad", [math.nan, float("nan")])
+def test_nan_is_a_status_and_not_the_first_option(bad):
+    prediction = answer(choice.by_pair_score, EXAMPLE, Closeness(function=lambda left, right: bad))
+    assert (prediction.value, prediction.status) == (None, "nan")
+
+
+def test_a_zero_vector_has_no_angle():
+    prediction = answer(choice.by_cosine, EXAMPLE, Vectors(function=lambda text: (0.0, 0.0)))
+    assert prediction.status == "nan"
+
+
+def test_ties_are_counted():
+    assert decide("1", [0.0, 1.0, 1.0, -math.inf]).tied == 2
+    assert decide("1", [-math.inf, -math.inf]).tied == 2
+    assert decide("1", [0.0, 1.0, 2.0], among=2).value == 1
+
+
+def test_pairs_by_head():
+    backend = Labels(function=lambda left, right: {"non-entailment": 0.3, "entailment": 0.7})
+    prediction = answer(pairs.by_head, PAIR, backend)
+    assert (prediction.value, prediction.scores, prediction.labels) == ("entailment", (0.7, 0.3), LABELS)
+
+
+def test_pairs_by_cloze():
+    backend = Gaps(function=lambda word, before, after: -1.0)
+    answer(pairs.by_cloze, PAIR, backend, briefing(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)}))
+    assert (backend.asked[0].before, backend.asked[0].after, backend.asked[0].words) == (
+        "before",
+        "after",
+        ("Yes", "No"),
+    )
+
+
+def three_way(yes: float, no: float, maybe: float) -> dict[str, Prediction]:
+    """What each route makes of the same three probabilities."""
+    brief = briefing(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
+    logs = {word: math.log(p) if p else -math.inf for word, p in (("Yes", yes), ("No", no), ("Maybe", maybe))}
+    head = Labels(function=lambda left, right: {"non-entailment": (no, maybe), "entailment": (yes,)})
+    return {
+        "by_head": answer(pairs.by_head, PAIR, head, brief),
+        "by_cloze": answer(pairs.by_cloze, PAIR, Gaps(function=lambda word, *_: logs[word] - 7), brief),
+        "by_verbalizer": answer(
+            pairs.by_verbalizer, PAIR, Likelihood(function=lambda _, word: logs[word.strip()] - 7), brief
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "value", "expected"),
+    [
+        ((0.4, 0.3, 0.3), "entailment", (1.0, 0.0)),  # though the two others add up to more
+        ((0.3, 0.4, 0.3), "non-entailment", (0.0, 1.0)),
+        ((0.2, 0.4, 0.4), "non-entailment", (0.0, 1.0)),  # a tie within one label is none
+        ((0.4, 0.4, 0.2), "entailment", (1 / 2, 1 / 2)),
+        ((1 / 3, 1 / 3, 1 / 3), "entailment", (1 / 3, 2 / 3)),  # of three classes that tie two are one label's
+        ((0.5, 0.5, 0.0), "entailment", (1 / 2, 1 / 2)),
+    ],
+)
+def test_every_route_takes_the_most_probable_of_three_classes_and_then_its_label(probabilities, value, expected):
+    for name, prediction in three_way(*probabilities).items():
+        assert (prediction.value, prediction.labels) == (value, LABELS), name
+        assert prediction.scores == pytest.approx((probabilities[0], max(probabilities[1:]))), name
+        assert prediction.tied == (2 if 0 < expected[0] < 1 else 1), name
+        found = [accuracy(replace(PAIR, label=label), prediction) for label in LABELS]
+        assert found == pytest.approx(expected), name
+        sums = [confusion(LABELS, replace(PAIR, label=label), prediction) for label in LABELS]
+        assert [row[2:4] for row in sums] == [pytest.approx(expected)] * 2, name
+
+
+def test_words_that_are_all_impossible_tie_and_nan_is_no_answer():
+    brief = briefing(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
+    nothing = answer(pairs.by_verbalizer, PAIR, Likelihood(function=lambda *_: -math.inf), brief)
+    assert (nothing.status, nothing.tied, nothing.among) == (
+        "ok",
+        2,
+        ("entailment", "non-entailment", "non-entailment"),
+    )
+    broken = Likelihood(function=lambda _, word: math.nan if word == " No" else -1.0)
+    assert answer(pairs.by_verbalizer, PAIR, broken, brief).status == "nan"
+
+
+def test_a_cloze_without_a_gap_is_a_mistake_of_the_template():
+    brief = Briefing(lambda block, example, **extra: "no gap", labels=LABELS)
+    with pytest.raises(TaskError, match="exactly once"):
+        answer(pairs.by_cloze, PAIR, Gaps(), brief)
+
+
+def test_pairs_by_verbalizer():
+    backend = Likelihood(function=lambda context, word: {" Yes": -1.0, " No": -2.0}[word])
+    brief = briefing(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)})
+    assert answer(pairs.by_verbalizer, PAIR, backend, brief).value == "entailment"
+
+
+@pytest.mark.parametrize(("closeness", "value"), [(0.5, "entailment"), (0.4999, "non-entailment"), (1.0, "entailment")])
+def test_the_threshold_itself_is_enough_and_no_tie(closeness, value):
+    prediction = answer(pairs.by_threshold, PAIR, Closeness(function=lambda left, right: closeness))
+    assert (prediction.value, prediction.tied, prediction.scores) == (value, 1, (closeness, 0.5))
+
+
+def test_pairs_by_cosine_threshold():
+    vectors = {PAIR.left: (1.0, 0.0), PAIR.right: (1.0, 1.0)}
+    prediction = answer(pairs.by_cosine_threshold, PAIR, Vectors(function=vectors.__getitem__))
+    assert prediction.value == "entailment"
+
+
+def test_unknown_closeness_is_no_verdict():
+    prediction = answer(pairs.by_threshold, PAIR, Closeness(function=lambda left, right: math.nan))
+    assert (prediction.value, prediction.status) == (None, "nan")
+
+
+def test_a_threshold_tells_two_labels_apart():
+    brief = Briefing(render, labels=("a", "b", "c"))
+    with pytest.raises(CapabilityError, match="two labels"):
+        answer(pairs.by_threshold, PAIR, Closeness(), brief)
+
+
+def routes():
+    return load_routes(plugins.load(modules=()))
+
+
+def test_the_best_route_that_the_model_covers():
+    assert choose("choice", frozenset({"embed", "loglikelihood"}), routes()).name == "by_loglikelihood"
+    assert choose("pairs", frozenset({"embed"}), routes()).name == "by_cosine_threshold"
+    assert choose("choice", frozenset({"embed", "loglikelihood"}), routes(), "by_cosine").name == "by_cosine"
+
+
+def test_a_model_that_cannot_answer_is_told_what_would_be_needed():
+    with pytest.raises(CapabilityError, match="offers generate, which is not enough for a ranking task: by_dot needs"):
+        choose("ranking", frozenset({"generate"}), routes())
+
+
+def test_an_unknown_route_is_told_near_names():
+    with pytest.raises(CapabilityError, match="did you mean 'by_cosine'"):
+        choose("choice", frozenset({"embed"}), routes(), "by_cosin")
+
+
+def test_a_route_may_be_a_function_of_a_plugin():
+    def by_guess(example, briefing):
+        yield []
+
+    route = Route("by_guess", "choice", frozenset(), by_guess, "test")
+    assert next(route.start(EXAMPLE, briefing())) == []
+
+
+def test_a_second_route_of_the_same_name_is_refused(capsys):
+    class Plugin:
+        @hookimpl
+        def register_routes(self, register):
+            def by_cosine(example, briefing):
+                yield []
+
+            register("choice", {"embed"}, by_cosine)
+
+    host = plugins.load(modules=())
+    host.load("p", "test", Plugin)
+    mine = [route.owner for route in load_routes(host) if (route.protocol, route.name) == ("choice", "by_cosine")]
+    assert mine == ["figeval.defaults"]
+    assert "route 'by_cosine' for choice of p is already registered by figeval.defaults" in capsys.readouterr().err

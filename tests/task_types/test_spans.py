@@ -1,0 +1,148 @@
+"""Routes of spans: what they ask, what they make of the answers, and what is no answer."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from figeval.models.converse import Conversation
+from figeval.task_types import spans
+from figeval.task_types.routes import Briefing
+from figeval.types import Prediction, Reply, ScoredSpan, Span, SpanExample, SpanQuery
+from tests.fakes import Closeness, Counting, Vectors, Writer
+
+TEXT = "it rained. the dog ran home, the cat slept."
+EXAMPLE = SpanExample(id="1", text=TEXT, given="a hound", known="a hound at play", gold=Span(11, 28))
+
+
+@dataclass
+class Pointing(Counting):
+    """`find_spans` with one answer for all."""
+
+    found: list = field(default_factory=list)
+
+    def find_spans(self, requests):
+        self.note(requests)
+        return [self.found for _ in requests]
+
+
+def answer(route, backend, example=EXAMPLE):
+    brief = Briefing(lambda *_, **__: "Where?\nJSON:", stop=("\n\n",), max_new_tokens=9)
+    ((_, prediction),) = Conversation(backend, lambda one: route(one, brief)).predictions([example])
+    return prediction
+
+
+def said(prediction):
+    return None if prediction.value is None else TEXT[prediction.value.start : prediction.value.end]
+
+
+# ---- by_head ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_head_is_asked_once_and_its_best_span_counts():
+    backend = Pointing(found=[ScoredSpan(Span(11, 18), -0.1), ScoredSpan(Span(0, 9), -2.0)])
+    prediction = answer(spans.by_head, backend)
+    assert (prediction.value, prediction.scores, prediction.tied, prediction.alike) == (Span(11, 18), (-0.1,), 1, ())
+    assert backend.asked == [SpanQuery(TEXT, "a hound", "a hound at play")]
+
+
+def test_no_span_is_no_answer():
+    assert answer(spans.by_head, Pointing()) == Prediction(example_id="1", value=None, status="empty")
+
+
+def test_a_score_that_is_no_number_is_no_answer():
+    assert answer(spans.by_head, Pointing(found=[ScoredSpan(Span(0, 2), math.nan)])).status == "nan"
+
+
+@pytest.mark.parametrize("span", [Span(0, 99), Span(-1, 2), Span(5, 3)])
+def test_a_span_outside_the_text_is_a_mistake_of_the_model(span):
+    with pytest.raises(ValueError, match="'1', which has 43 characters"):
+        answer(spans.by_head, Pointing(found=[ScoredSpan(span, 0.0)]))
+
+
+# ---- windows ---------------------------------------------------------------------------------------------------------
+
+
+def dogs(text):
+    return (text.count("dog") + text.count("hound"), text.count("cat") + text.count("rain") + 0.1)
+
+
+def test_the_window_with_the_best_cosine():
+    prediction = answer(spans.by_window_cosine, Vectors(function=dogs))
+    assert said(prediction) == "the dog ran home,"
+    assert prediction.scores == pytest.approx((1.0,))
+
+
+def test_the_window_with_the_best_score():
+    backend = Closeness(function=lambda left, right: float("cat" in right) / len(right))
+    assert said(answer(spans.by_window_score, backend)) == "the cat slept."
+    assert {pair.left for pair in backend.asked} == {"a hound"}
+
+
+def test_windows_that_the_model_knows_nothing_of_are_no_candidates():
+    known = Vectors(function=lambda text: (float("cat" in text or "hound" in text), 0.0))
+    assert said(answer(spans.by_window_cosine, known)) == "the dog ran home, the cat slept."
+    given_unknown = Vectors(function=lambda text: (float("cat" in text), 0.0))
+    assert answer(spans.by_window_cosine, given_unknown).status == "nan"
+    nothing_known = Vectors(function=lambda text: (0.0, 0.0))
+    assert answer(spans.by_window_cosine, nothing_known).status == "empty"
+
+
+def test_a_broken_model_does_not_look_like_one_that_answers():
+    broken = Vectors(function=lambda text: (math.nan if "cat" in text else 1.0, 1.0))
+    assert (answer(spans.by_window_cosine, broken).status, answer(spans.by_window_cosine, broken).value) == (
+        "nan",
+        None,
+    )
+    assert answer(spans.by_window_score, Closeness(function=lambda *_: math.nan)).status == "nan"
+
+
+def test_all_windows_that_tie_are_kept_and_the_first_is_the_value():
+    prediction = answer(spans.by_window_score, Closeness(function=lambda _, right: float("cat" in right)))
+    assert [TEXT[one.start : one.end] for one in prediction.alike] == [
+        "the dog ran home, the cat slept.",
+        "the cat slept.",
+    ]
+    assert (prediction.value, prediction.tied) == (prediction.alike[0], 2)
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+@pytest.mark.parametrize("route", [spans.by_window_cosine, spans.by_window_score])
+def test_a_text_without_tokens_has_no_windows(route, text):
+    example = SpanExample(id="1", text=text, given="a", known="a", gold=None)
+    backend = Vectors() if route is spans.by_window_cosine else Closeness()
+    assert answer(route, backend, example).status == "empty"
+
+
+def test_scores_are_plain_floats_in_double_precision():
+    prediction = answer(spans.by_window_score, Closeness(function=lambda *_: np.float32(0.1)))
+    assert type(prediction.scores[0]) is float
+
+
+# ---- by_json ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_quotation_is_found_again():
+    backend = Writer(function=lambda _: '{"quote": "the dog ran home"}')
+    prediction = answer(spans.by_json, backend)
+    assert (said(prediction), prediction.status, prediction.scores) == ("the dog ran home", "ok", (1.0,))
+    assert prediction.raw == '{"quote": "the dog ran home"}'
+    (asked,) = backend.asked
+    assert (asked.stop, asked.max_new_tokens) == (("\n\n", "\nJSON:"), 9)
+
+
+def test_a_quotation_that_is_nowhere_is_told_from_none():
+    absent = answer(spans.by_json, Writer(function=lambda _: '{"quote": "a miller counted sacks"}'))
+    assert (absent.status, absent.value) == ("absent", None)
+    assert answer(spans.by_json, Writer(function=lambda _: "I would not know.")).status == "unparseable"
+    assert answer(spans.by_json, Writer(function=lambda _: Reply(text="", finish="length"))).status == "truncated"
+
+
+def test_a_solved_example_shows_its_span_as_json():
+    backend = Writer(function=lambda _: "{}")
+    shot = SpanExample(id="2", text='he said "no" to it', given="g", known="k", gold=Span(8, 12))
+    brief = Briefing(lambda _, example, **__: example.id, shots=lambda _: [shot])
+    list(Conversation(backend, lambda one: spans.by_json(one, brief)).predictions([EXAMPLE]))
+    (prompt,) = backend.asked
+    assert [turn.content for turn in prompt.messages] == ["2", ' {"quote": "\\"no\\""}', "1"]

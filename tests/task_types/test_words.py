@@ -1,0 +1,97 @@
+"""Routes whose answers are words: what is asked, what is kept, and what is no answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from figeval.errors import CapabilityError
+from figeval.models.converse import Conversation
+from figeval.task_types import choice, pairs
+from figeval.task_types.routes import Briefing
+from figeval.types import ChoiceExample, PairExample, Reply
+from tests.fakes import Chatting, Likelihood, Writer
+
+EXAMPLE = ChoiceExample(id="1", query="it rained", options=("a dog", "a cat", "a hen"), gold=1)
+PAIR = PairExample(id="1", left="He kicked the bucket", right="He died", label="entailment")
+LABELS = ("entailment", "non-entailment")
+WORDS = {"entailment": ("Yes",), "non-entailment": ("No", "Maybe")}
+
+
+def block(name, example, **extra):
+    return {"letter": "Which?", "word": "Does it?"}[name]
+
+
+def answer(route, example, backend, **settings):
+    brief = Briefing(block, labels=LABELS, verbalizer=WORDS, **settings)
+    ((_, prediction),) = Conversation(backend, lambda e: route(e, brief)).predictions([example])
+    return prediction
+
+
+def test_a_letter_is_an_option():
+    backend = Writer(function=lambda _: "The answer is C.")
+    prediction = answer(choice.by_letter, EXAMPLE, backend, stop=("\n\n",), max_new_tokens=9)
+    assert (prediction.value, prediction.status, prediction.scores) == (2, "ok", ())
+    assert (prediction.raw, prediction.finish) == ("The answer is C.", "stop")
+    (asked,) = backend.asked
+    assert (asked.messages[-1].content, asked.stop, asked.max_new_tokens) == ("Which?", ("\n\n", "\nWhich?"), 9)
+
+
+def test_the_whole_text_is_kept_with_its_reasoning():
+    text = "<think>It might be A.</think> B"
+    prediction = answer(choice.by_letter, EXAMPLE, Writer(function=lambda _: Reply(text=text)))
+    assert (prediction.value, prediction.raw) == (1, text)
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [
+        (Reply(text=""), "empty"),
+        (Reply(text="Well, let me think about it", finish="length"), "truncated"),
+        (Reply(text="Bananas are yellow."), "unparseable"),
+        (Reply(text="I cannot help with that.", finish="refusal"), "refusal"),
+    ],
+)
+def test_no_answer_is_told_by_its_kind(reply, status):
+    prediction = answer(choice.by_letter, EXAMPLE, Writer(function=lambda _: reply))
+    assert (prediction.value, prediction.status, prediction.raw, prediction.finish) == (
+        *(None, status, reply.text),
+        reply.finish,
+    )
+
+
+@pytest.mark.parametrize(("route", "example"), [(choice.by_letter, EXAMPLE), (pairs.by_label_word, PAIR)])
+def test_no_reply_at_all_keeps_why(route, example):
+    reply = Reply(text="", finish="error", error="HTTP 500 after 5 tries")
+    prediction = answer(route, example, Writer(function=lambda _: reply))
+    assert (prediction.status, prediction.value, prediction.raw) == ("error", None, None)
+    assert (prediction.finish, prediction.error) == ("error", "HTTP 500 after 5 tries")
+
+
+@pytest.mark.parametrize(("text", "label"), [("Yes.", LABELS[0]), ("No", LABELS[1]), ("Maybe", LABELS[1])])
+def test_every_word_of_a_label_means_it(text, label):
+    prediction = answer(pairs.by_label_word, PAIR, Writer(function=lambda _: text))
+    assert (prediction.value, prediction.labels, prediction.status) == (label, LABELS, "ok")
+
+
+def test_more_options_than_letters_is_one_line():
+    many = ChoiceExample(id="big", query="q", options=tuple(map(str, range(27))), gold=0)
+    for route in (choice.by_letter, choice.by_letter_likelihood):
+        with pytest.raises(
+            CapabilityError, match="'big' has 27 options, more than the 26 letters; take another --route"
+        ):
+            answer(route, many, Writer())
+
+
+def test_letters_can_be_scored_instead_of_written():
+    backend = Likelihood(function=lambda context, letter: -abs(ord(letter[-1]) - ord("B")))
+    prediction = answer(choice.by_letter_likelihood, EXAMPLE, backend)
+    assert prediction.value == 1
+    assert [(r.context, r.continuation) for r in backend.asked] == [("Which?", f" {letter}") for letter in "ABC"]
+
+
+def test_after_a_chat_template_no_blank_stands_before_the_letter():
+    backend = Chatting()
+    answer(choice.by_letter_likelihood, EXAMPLE, backend, chat=backend.chat)
+    assert {(r.context, r.continuation) for r in backend.asked} == {
+        ("<user>Which?</><assistant>", letter) for letter in "ABC"
+    }
