@@ -32,7 +32,7 @@ class RunConfig:
     device: str | None = None
     processes: int = 1  # that answer the examples together
     seed: int = 0
-    routes: Mapping[str, str] = field(default_factory=dict)  # protocol → route
+    routes: Mapping[str, str] = field(default_factory=dict)  # task type → route
     threshold: float | None = None  # replaces that of the pairs tasks
     system_instruction: str = ""
     apply_chat_template: bool | None = None  # None: as the model itself would have it
@@ -64,6 +64,12 @@ class RunConfig:
         given = {key: getattr(self, key) for key in SINCE if getattr(self, key) != DEFAULTS[key]}
         text = json.dumps({**values, "log_samples": self.log_samples, **given}, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of routes that flags give, by name."""
+        given = {"threshold": self.threshold, "temperature": self.temperature}
+        return {name: value for name, value in given.items() if value != DEFAULTS[name]}
 
     def changed(self, before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         """Flag → (value before, value now) where a stored `record()` makes it another run; flags that came later have

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         RouteRegister,
         SourceRegister,
         TaskRegister,
+        TaskTypeRegister,
     )
     from figeval.types import JSON
 
@@ -53,15 +54,16 @@ def register_sources(register: SourceRegister) -> None:
 
 
 @hookspec
-def register_routes(register: RouteRegister) -> None:
-    """Offer ways from an example to a prediction: `register(protocol, needs, start, blocks, of, labels)`.
+def register_task_types(register: TaskTypeRegister) -> None:
+    """Offer kinds of tasks: `register(task_type)`, a subclass of `figeval.TaskType` or `"module:attribute"`."""
 
-    `start(example, briefing)` is a generator that yields lists of requests, receives their outputs and returns a
-    `Prediction`; `needs` is the set of capabilities whose requests it yields, `blocks` the template blocks that it
-    renders (by default those that models with such capabilities usually read). Earlier registrations are preferred.
-    A route that puts routes of other protocols together names these protocols in `of`: of each the first route that the
-    model covers is handed to it, `start(example, briefing, *routes)`. `labels` is how many labels it can tell apart,
-    where that is limited: tasks with more go another way.
+
+@hookspec
+def register_routes(register: RouteRegister) -> None:
+    """Offer further routes of a task type: `register(task_type, route)` with the type's name and a `figeval.Route`.
+
+    `start(example, context)` of a route is a generator that yields lists of requests, receives their outputs and
+    returns a `Prediction`. Routes of the task type itself are preferred, then earlier registrations.
     """
 
 
@@ -84,10 +86,10 @@ def resolve_backend(model: str, options: dict[str, Any]) -> str | None:
 
 @hookspec
 def register_learners(register: LearnerRegister) -> None:
-    """Offer what can be trained: `register(protocol, head, factory, summary)`.
+    """Offer what can be trained: `register(task_type, head, factory, summary)`.
 
-    `factory(setup)` takes a `figeval.training.contract.Setup` and returns a `Learner`. The first head of a protocol is
-    its default; the protocol `*` is for heads that learn from the texts of any task.
+    `factory(setup)` takes a `figeval.training.contract.Setup` and returns a `Learner`. The first head of a task type
+    is its default; the task type `*` is for heads that learn from the texts of any task.
     """
 
 
@@ -98,7 +100,7 @@ def register_presets(register: PresetRegister) -> None:
 
 @hookspec
 def register_metrics(register: MetricRegister) -> None:
-    """Offer metrics: `register(name, function, higher_is_better, protocols)`.
+    """Offer metrics: `register(name, function, higher_is_better, task_types, routes)`.
 
     `function(example, prediction)` returns a number, or None where the metric does not apply; the task's score is
     the mean. A statistic that is no mean registers a `figeval.metrics.Statistic`.

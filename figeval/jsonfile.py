@@ -7,7 +7,9 @@ stack. `parse_json` reads a text, `read_json` a file, `read_model` a file that a
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Sequence
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -125,3 +127,8 @@ def _deeper(data: bytes, limit: int) -> bool:
         if depth < 0 or depth > limit:
             break
     return depth > limit
+
+
+def json_scores(scores: Sequence[float]) -> list[float | str | None]:
+    """Scores as JSON knows them: NaN is null, infinities are the strings "inf" and "-inf"."""
+    return [score if math.isfinite(score) else None if math.isnan(score) else str(score) for score in scores]

@@ -86,7 +86,14 @@ def target_name(target: Any) -> str:
     return target.rpartition(":")[2] if isinstance(target, str) else str(target.__name__)
 
 
-def fill(host: Host, hook: str, add: Callable[..., None], dress: Callable[[str, Callable[..., None]], Any]) -> None:
+def plain(_owner: str, add: Callable[..., None]) -> Callable[..., None]:
+    """The `dress` of hooks whose `register` is a plain function."""
+    return add
+
+
+def fill(
+    host: Host, hook: str, add: Callable[..., None], dress: Callable[[str, Callable[..., None]], Any] = plain
+) -> None:
     """Let every plugin register through `hook`.
 
     `add(..., owner=...)` stores one thing. A name that is taken is a problem of the plugin that came second, and of
@@ -106,11 +113,6 @@ def fill(host: Host, hook: str, add: Callable[..., None], dress: Callable[[str, 
     host.each(hook, arguments)
 
 
-def plain(_owner: str, add: Callable[..., None]) -> Callable[..., None]:
-    """The `dress` of hooks whose `register` is a plain function."""
-    return add
-
-
 # ---- what the hooks hand to plugins, spelled out for type checkers and readers --------------------------------------
 
 
@@ -127,18 +129,16 @@ class SourceRegister(Protocol):
     def __call__(self, scheme: str, open: Any) -> None: ...  # noqa: D102
 
 
-class RouteRegister(Protocol):
-    """`register(protocol, needs, start, blocks, of, labels)`."""
+class TaskTypeRegister(Protocol):
+    """`register(task_type)`: a subclass of `figeval.TaskType`, or where to import it from."""
 
-    def __call__(  # noqa: D102
-        self,
-        protocol: str,
-        needs: Iterable[str],
-        start: Any,
-        blocks: Iterable[str] = (),
-        of: Sequence[str] = (),
-        labels: int | None = None,
-    ) -> None: ...
+    def __call__(self, task_type: Any) -> None: ...  # noqa: D102
+
+
+class RouteRegister(Protocol):
+    """`register(task_type, route)`."""
+
+    def __call__(self, task_type: str, route: Any) -> None: ...  # noqa: D102
 
 
 class BackendRegister(Protocol):
@@ -160,14 +160,14 @@ class PresetRegister(Protocol):
 
 
 class MetricRegister(Protocol):
-    """`register(name, function, higher_is_better, protocols, routes)`."""
+    """`register(name, function, higher_is_better, task_types, routes)`."""
 
     def __call__(  # noqa: D102
         self,
         name: str,
         function: Any,
         higher_is_better: bool = True,
-        protocols: Iterable[str] = (),
+        task_types: Iterable[str] = (),
         routes: Iterable[str] = (),
     ) -> None: ...
 

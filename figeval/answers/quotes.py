@@ -7,13 +7,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from figeval.answers.extract.declining import REFUSAL, not_written
 from figeval.answers.extract.markup import one_turn
 from figeval.answers.extract.traces import answering_part
 from figeval.answers.places import fold, stands
-from figeval.types import Reply, SpanExample, Status
+from figeval.types import Reply, Status
 
 KEYS = ("quote", "span", "quotation", "answer", "text", "words", "phrase")  # the first that is there counts
 BRACES = 100  # of a reply, at most: looking for the end of an object takes time that grows with what follows
@@ -35,6 +35,17 @@ _SINGLE = re.compile(r"(?<!\w)['‘](\S(?:[^\n]{0,600}?\S)?)['’](?!\w)")
 _CUE = re.compile(r"\A\W*(?:(?:final |my |the )?(?:answer|quote|span|json)(?: is)?\s*[:=]\s*)?", re.IGNORECASE)
 
 
+class Quotable(Protocol):
+    """An example that asks for a quotation from `text`; `given` and `known` are the question's own words."""
+
+    @property
+    def text(self) -> str: ...  # noqa: D102
+    @property
+    def given(self) -> str: ...  # noqa: D102
+    @property
+    def known(self) -> str: ...  # noqa: D102
+
+
 @dataclass(frozen=True, slots=True)
 class Quoted:
     """The quotation of a reply if `status` is ok, and the rule that found it; an empty quotation says that nothing in
@@ -46,19 +57,19 @@ class Quoted:
     rule: str
 
 
-def quotation(reply: Reply, example: SpanExample) -> Quoted:
+def quotation(reply: Reply, example: Quotable) -> Quoted:
     """The verdict of the first step that has one. Never raises on any reply."""
     text = one_turn(answering_part(reply.text))
     verdicts = (step(text, reply, example) for step in STEPS)
     return next((verdict for verdict in verdicts if verdict), Quoted("unparseable", "", "nothing_found"))
 
 
-def _not_written(text: str, reply: Reply, _example: SpanExample) -> Quoted | None:
+def _not_written(text: str, reply: Reply, _example: Quotable) -> Quoted | None:
     found = not_written(reply, text)
     return found and Quoted(found[0], "", found[1])
 
 
-def _json(text: str, _reply: Reply, _example: SpanExample) -> Quoted | None:
+def _json(text: str, _reply: Reply, _example: Quotable) -> Quoted | None:
     """JSON anywhere in the reply; the last counts alone where it takes the one before back."""
     found = list(_objects(text))
     if len(found) > 1 and _REVISED.search(text, found[-2].end, found[-1].start):
@@ -68,7 +79,7 @@ def _json(text: str, _reply: Reply, _example: SpanExample) -> Quoted | None:
     return _one((quote for one in found for quote in _quotes(one.value)), "json") if found else None
 
 
-def _loose(text: str, reply: Reply, _example: SpanExample) -> Quoted | None:
+def _loose(text: str, reply: Reply, _example: Quotable) -> Quoted | None:
     """JSON with a slip: a quotation mark within, no end."""
     said = _CLOSED.findall(text)
     if said:
@@ -79,15 +90,15 @@ def _loose(text: str, reply: Reply, _example: SpanExample) -> Quoted | None:
     return _one(begun, "loose_json") if begun else None
 
 
-def _declined(text: str, _reply: Reply, _example: SpanExample) -> Quoted | None:
+def _declined(text: str, _reply: Reply, _example: Quotable) -> Quoted | None:
     return Quoted("refusal", "", "refusal_phrase") if REFUSAL.search(text) else None
 
 
-def _cut_off(_text: str, reply: Reply, _example: SpanExample) -> Quoted | None:
+def _cut_off(_text: str, reply: Reply, _example: Quotable) -> Quoted | None:
     return Quoted("truncated", "", "cut_off") if reply.finish == "length" else None
 
 
-def _marked(text: str, _reply: Reply, example: SpanExample) -> Quoted | None:
+def _marked(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
     """Between quotation marks; what is the question's own is no answer, and what stands in the text comes first."""
     own = {fold(own).text.strip(" .,;:!?") for own in (example.given, example.known)}
     said = [quote for quote in _between(text) if fold(quote).text.strip(" .,;:!?") not in own]
@@ -95,7 +106,7 @@ def _marked(text: str, _reply: Reply, example: SpanExample) -> Quoted | None:
     return _one(standing or said, "quotation_marks") if said else None
 
 
-def _bare(text: str, _reply: Reply, example: SpanExample) -> Quoted | None:
+def _bare(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
     """Nothing but words of the text, or a last line of such."""
     contents = (_CUE.sub("", part).strip() for part in (text, text.strip().rpartition("\n")[2]))
     found = next((content for content in contents if content and stands(content, example.text)), None)

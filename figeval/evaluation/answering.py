@@ -49,7 +49,7 @@ class Alone:
         """Append a row for each of these examples."""
         self.respondent.learn(plan)
         measures = Measures(plan.metrics, plan.task.labels)
-        interview = Interview(plan, self.respondent, plan.route, measures, self.samples)
+        interview = Interview(plan, self.respondent, plan.route, plan.context, measures, self.samples)
         with self.folder.appending(plan.name) as writer:
             for row in interview.rows(examples):
                 writer.write(row)

@@ -12,7 +12,8 @@ from figeval.metrics.statistic import mean_of
 from figeval.metrics.tally import Tally
 from figeval.spec import TaskSpec
 from figeval.spec.blind import Rule, blind_rules
-from figeval.types import ChoiceExample, Score
+from figeval.task_types.choice import ChoiceExample
+from figeval.types import Score
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
         TaskError: the task is no multiple-choice task, or hides all its labels.
         DataError: its data are not there or wrong.
     """
-    if task.protocol != "choice":
-        raise TaskError(f"{task.name} is a {task.protocol} task; an audit is for tasks with the protocol choice")
+    if task.task_type.Example is not ChoiceExample:
+        raise TaskError(f"{task.name} is a {task.type} task; an audit is for tasks of the type choice")
     examples = list(_labelled(task, harness))
     if not examples:
         raise TaskError(f"{task.name}: all gold options are hidden, so nothing can be audited")

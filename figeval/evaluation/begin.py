@@ -90,7 +90,7 @@ def _task_record(plan: Plan) -> TaskRecord:
         of=plan.task.name if plan.variant.name else None,
         variant=plan.variant.name or None,
         version=plan.task.version,
-        protocol=plan.task.protocol,
+        task_type=plan.task.type,
         route=plan.route.name,
         status="running",
         n=plan.n,
@@ -112,7 +112,7 @@ def _warnings(plan: Plan) -> list[str]:
     found = []
     own = plan.task.template
     if own is not None and plan.template is not None and plan.template.name != own:
-        blocks = " and ".join(repr(block) for block in sorted(plan.route.blocks))
+        blocks = " and ".join(repr(block) for block in sorted(plan.route.renders))
         found.append(f"{own} has not the block {blocks} of {plan.route.name}; asked with {plan.template.name}")
     if plan.n < plan.available.n and Measures(plan.metrics, plan.task.labels).collective:
         found.append(f"some metrics depend on all {plan.available.n} examples, and --limit leaves {plan.n}: no results")

@@ -28,5 +28,5 @@ def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
 def missing(plan: Plan, folder: RunFolder) -> Iterator[Prompt]:
     """The prompts of a task that are still to be answered, as far as they are known: those of the first round."""
     for example in unanswered(plan, folder):
-        requests = next(plan.route.start(example, plan.briefing))
+        requests = next(plan.route.begin(example, plan.context))
         yield from (request for request in requests if isinstance(request, Prompt))

@@ -50,7 +50,7 @@ def task_facts(task: TaskSpec, host: Host) -> TaskFacts:
         splits=splits,
         sources={benchmark: catalogue().get(benchmark) for benchmark in used},
         readme=readme if readme is not None and readme.is_file() else None,
-        routes=tuple(route for route in harness.routes if route.protocol == task.protocol),
+        routes=tuple(route for route in harness.routes if route.task_type == task.type),
         published=tuple(published(task.name)),
     )
 

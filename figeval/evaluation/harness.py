@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ from figeval import plugins
 from figeval.data import DataContext
 from figeval.data.readers import load_readers, read
 from figeval.data.rows import Opener
-from figeval.metrics.catalogue import Metric, load_metrics
+from figeval.metrics.catalogue import Metrics
 from figeval.models.model import Backends
 from figeval.registry import Registry
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.loader import Catalogue, load_catalogue
-from figeval.task_types.routes import Route, load_routes
+from figeval.task_types.base import TaskTypes, load_routes
+from figeval.task_types.routes import Route
 from figeval.types import Example
 
 
@@ -42,7 +43,12 @@ class Harness:
     @cached_property
     def catalogue(self) -> Catalogue:
         """Tasks and suites."""
-        return load_catalogue(self.host, self.include)
+        return load_catalogue(self.host, self.task_types, self.include)
+
+    @cached_property
+    def task_types(self) -> TaskTypes:
+        """Task types."""
+        return TaskTypes(self.host)
 
     @cached_property
     def readers(self) -> Registry[Opener]:
@@ -52,12 +58,12 @@ class Harness:
     @cached_property
     def routes(self) -> list[Route]:
         """Routes, best first."""
-        return load_routes(self.host)
+        return load_routes(self.host, self.task_types)
 
     @cached_property
-    def metrics(self) -> Registry[Metric]:
+    def metrics(self) -> Metrics:
         """Metrics."""
-        return load_metrics(self.host)
+        return Metrics(self.host, self.task_types)
 
     @cached_property
     def backends(self) -> Backends:
@@ -66,11 +72,18 @@ class Harness:
 
     def rows(self, task: TaskSpec, split: str) -> Iterator[Any]:
         """The raw rows of a split."""
+        return self._rows(task, task.data[split])
+
+    def _rows(self, task: TaskSpec, source: str) -> Iterator[Any]:
         from figeval.data.cache import fetch
 
         folder = task.folder or files("figeval")
-        context = DataContext(folder, self._fetch or fetch, self._notes.setdefault(task.data[split], {}))
-        return read(task.data[split], context, self.readers)
+        context = DataContext(folder, self._fetch or fetch, self._notes.setdefault(source, {}))
+        return read(source, context, self.readers)
+
+    def documents(self, task: TaskSpec) -> Iterator[Any]:
+        """The raw rows of a task's corpus; none where it has no corpus."""
+        return self._rows(task, task.corpus.data) if task.corpus is not None else iter(())
 
     def notes(self, task: TaskSpec, split: str = "test") -> dict[str, Any]:
         """What the reader of a split has said of it, once its rows were read."""
@@ -79,4 +92,4 @@ class Harness:
     def examples(self, task: TaskSpec, split: str = "test") -> Iterator[Example]:
         """The examples of a split, made as they are asked for."""
         rows = iter(()) if task.examples is not None else self.rows(task, split)
-        return build_examples(task, rows, split)
+        return build_examples(task, rows, split, partial(self.documents, task))

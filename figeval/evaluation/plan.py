@@ -7,21 +7,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from figeval.answers.extract import VERSION
-from figeval.answers.reading import READERS
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, ModelError, TaskError, near
-from figeval.evaluation.briefing import briefing_of, pool_of, prompting, shots_of, template_of
+from figeval.evaluation.prompting import context_of, pool_of, prompting, shots_of, template_of
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.variants import Variant, check_prompts, chosen, variants
-from figeval.metrics.catalogue import Metric, applicable
+from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.models.model import Model, open_model
-from figeval.prompts import PromptTemplate, Shots
-from figeval.registry import Registry
+from figeval.prompts import PromptContext, PromptTemplate, Shots
 from figeval.spec import TaskSpec
 from figeval.spec.survey import Survey, first, survey
 from figeval.task_types.orders import in_orders
-from figeval.task_types.routes import Briefing, Route, choose
+from figeval.task_types.base import Metric
+from figeval.task_types.routes import Route, choose
 from figeval.types import Example
 
 
@@ -33,7 +31,7 @@ class Plan:
     route: Route
     metrics: tuple[Metric, ...]
     baselines: tuple[str, ...]
-    briefing: Briefing
+    context: PromptContext
     template: PromptTemplate | None  # None on routes that show the model no prompt
     fit_examples: Callable[[tuple[str, ...]], Iterator[Example]]
     available: Survey
@@ -58,8 +56,8 @@ class Plan:
 
     @property
     def extractor(self) -> str | None:
-        """The version of the extractor that reads the answers, on routes where there is something to read."""
-        return str(VERSION) if self.route.name in READERS else None
+        """The version of what reads the answers, on routes where there is something to read."""
+        return self.route.reader.version if self.route.reader is not None else None
 
     def examples(self) -> Iterator[Example]:
         """The examples to be scored."""
@@ -79,28 +77,25 @@ class Plan:
     @property
     def settings(self) -> dict[str, Any]:
         """What the record says of how the task was put. What was not asked for is left out."""
-        briefing, config = self.briefing, self.config
+        context, config = self.context, self.config
         found: dict[str, Any] = {"num_fewshot": config.num_fewshot, "split": "test", **self.notes}
-        if briefing.labels:
-            found["labels"] = list(briefing.labels)
-        if "threshold" in self.route.name:
-            found["threshold"] = briefing.threshold
-        if "distribution" in self.route.name:
-            found["temperature"] = config.temperature
-        if self.route.blocks:
-            found |= prompting(self.task, self.briefing, self.available)
+        if context.labels:
+            found["labels"] = list(context.labels)
+        found |= context.settings
+        if self.route.renders:
+            found |= prompting(self.task, context, self.available)
         if self.route.parts:
-            found["routes"] = {part.protocol: part.name for part in self.route.parts}
+            found["routes"] = {part.task_type: part.name for part in self.route.parts}
         if "generate" in self.route.needs:
-            found |= {"stop": list(briefing.stop), "max_new_tokens": briefing.max_new_tokens}
+            found |= {"stop": list(context.stop), "max_new_tokens": context.max_new_tokens}
         if self.signatures:
             found["signatures"] = dict(self.signatures)
         if config.num_fewshot and config.shots != "per_example":
             found["shots"] = config.shots
-        scored = bool(briefing.labels) and bool(self.route.needs & {"fill", "loglikelihood"})
+        scored = bool(context.labels) and bool(self.route.needs & {"fill", "loglikelihood"})
         given = {
             "decision": scored and "argmax",  # over the labels' words; earlier, a label's words were added up
-            "chat_template": briefing.chat is not None,
+            "chat_template": context.chat is not None,
             "system_instruction": config.system_instruction,
             "orders": config.orders,
         }
@@ -143,7 +138,7 @@ def has_way(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) -
     """Whether there is a route to the task, or the one that it insists on; what --route asks for is looked at later."""
     known = [one for one in harness.routes if one.tells(task.labels)]
     try:
-        choose(task.protocol, model.offers, known, None if task.protocol in config.routes else task.route)
+        choose(task.type, model.offers, known, None if task.type in config.routes else task.route)
     except CapabilityError:
         return False
     return True
@@ -171,9 +166,9 @@ def opened(config: RunConfig, harness: Harness) -> Model:
 def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) -> Route:
     """The route that a model takes on a task. Raises `CapabilityError` where there is none, or a flag is lost on it."""
     try:
-        wanted = config.routes.get(task.protocol, task.route)
+        wanted = config.routes.get(task.type, task.route)
         known = [one for one in harness.routes if allowed(one, task, config, wanted)]
-        route = choose(task.protocol, model.offers, known, wanted)
+        route = choose(task.type, model.offers, known, wanted)
     except CapabilityError as error:
         raise CapabilityError(
             f"{model.name} cannot answer {task.name}: {error}; leave {task.name} out of --tasks, or take another model"
@@ -182,12 +177,12 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
 
 
 def allowed(route: Route, task: TaskSpec, config: RunConfig, wanted: str | None) -> bool:
-    """Whether a route may be taken, or stand in one that puts routes together: --route names others for its protocol,
+    """Whether a route may be taken, or stand in one that puts routes together: --route names others for its task type,
     and some tell only so many labels apart (one that was asked for says so itself).
     """
-    if route.protocol == task.protocol:
+    if route.task_type == task.type:
         return route.name == wanted or route.tells(task.labels)
-    return config.routes.get(route.protocol, route.name) == route.name
+    return config.routes.get(route.task_type, route.name) == route.name
 
 
 LOST = {
@@ -200,7 +195,7 @@ LOST = {
 def flagged(task: TaskSpec, route: Route, config: RunConfig) -> Route:
     """The route as --orders changes it. Raises `CapabilityError` for a flag that would change nothing on it."""
     for flag, why in LOST.items():
-        if getattr(config, flag) and not route.prompted:
+        if getattr(config, flag) and not route.is_prompted:
             raise CapabilityError(f"{task.name} goes {route.name}, which {why}; leave out --{flag}")
     if not config.orders:
         return route
@@ -231,18 +226,18 @@ class Planner:
         metrics = metrics_of(task, route, self.config, self.harness.metrics)
         template = template_of(task, route)
         asked_for = [metric.name for metric in metrics]
-        briefing = replace(
-            briefing_of(task, template, shots, self.config, self.model, asked_for),
+        context = replace(
+            context_of(task, route, template, shots, self.config, self.model, asked_for),
             pool=pool_of(task, self.harness),
         )
-        next(route.start(next(variant.examples()), briefing))  # a wrong template fails here, not after loading
+        next(route.begin(next(variant.examples()), context))  # a wrong template fails here, not after loading
         probed = ("overlap",) if self.config.probes else ()
         return Plan(
             variant=variant,
             route=route,
             metrics=metrics,
             baselines=tuple(dict.fromkeys((*task.baselines, *probed))) if variant.kind == "task" else (),
-            briefing=briefing,
+            context=context,
             template=template,
             fit_examples=partial(_fit_examples, self.harness, task),
             available=available,
@@ -252,38 +247,35 @@ class Planner:
         )
 
 
-def metrics_of(task: TaskSpec, route: Route, config: RunConfig, registry: Registry[Metric]) -> tuple[Metric, ...]:
-    """The task's metrics, and what must be known beside them of answers in words and of several orders."""
-    told = ("acc_of_all", "squad_f1_of_all", "verbatim", "parse_rate") if "generate" in route.needs else ()
-    repeated = ("consistency", "position_bias") if config.orders else ()
-    further = [name for name in (*told, *repeated) if task.protocol in registry.get(name).protocols]
-    asked_for = [name for name in config.metrics if applies(registry.get(name), task)]
-    names = list(dict.fromkeys((*task.metrics, *asked_for, *further)))
-    return tuple(applicable(registry, names, task.protocol, route.name))
+def metrics_of(task: TaskSpec, route: Route, config: RunConfig, metrics: Metrics) -> tuple[Metric, ...]:
+    """The task's metrics, those of --metrics, and what the route computes beside them."""
+    asked_for = [name for name in config.metrics if applies(name, task, metrics)]
+    names = list(dict.fromkeys((*task.metrics, *asked_for, *route.metrics)))
+    return tuple(metrics.applicable(names, task.type, route.name))
 
 
 def signatures(metrics: Sequence[Metric], task: TaskSpec) -> dict[str, str]:
     """By metric, where a library computes it. Raises `FigevalError` where it could not."""
-    found = {metric.name: metric.statistic(task.labels).signature for metric in metrics}
+    found = {metric.name: statistic_of(metric, task.labels).signature for metric in metrics}
     return {name: signature() for name, signature in found.items() if signature is not None}
 
 
-def applies(metric: Metric, task: TaskSpec) -> bool:
-    """Whether a metric is for the task's protocol."""
-    return not metric.protocols or task.protocol in metric.protocols
+def applies(name: str, task: TaskSpec, metrics: Metrics) -> bool:
+    """Whether a metric is for the task's type. Raises `UnknownName` if there is none of that name."""
+    return any(metric.is_for(task.type) for metric in metrics.named(name))
 
 
-def check_metrics(tasks: Sequence[TaskSpec], config: RunConfig, registry: Registry[Metric]) -> None:
+def check_metrics(tasks: Sequence[TaskSpec], config: RunConfig, metrics: Metrics) -> None:
     """Raise `TaskError` for a metric of --metrics that none of the tasks could have."""
     for name in config.metrics:
-        metric = registry.get(name)
-        if not any(applies(metric, task) for task in tasks):
-            raise TaskError(f"--metrics {name}: it is for {' and '.join(sorted(metric.protocols))}, not these tasks")
+        if not any(applies(name, task, metrics) for task in tasks):
+            types = sorted(frozenset().union(*(metric.task_types for metric in metrics.named(name))))
+            raise TaskError(f"--metrics {name}: it is for {' and '.join(types)}, not these tasks")
 
 
 def check_temperature(routes: Sequence[Route], config: RunConfig) -> None:
     """Raise `TaskError` for a --temperature that would change nothing."""
-    if config.temperature != 1.0 and not any("distribution" in route.name for route in routes):
+    if "temperature" in config.settings and not any("temperature" in route.settings for route in routes):
         raise TaskError("--temperature is of distributions that are compared, and these tasks have none; leave it out")
 
 

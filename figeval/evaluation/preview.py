@@ -8,13 +8,14 @@ from itertools import islice
 
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, TaskError
-from figeval.evaluation.briefing import briefing_of, pool_of, shots_of, template_of
+from figeval.evaluation.prompting import context_of, pool_of, shots_of, template_of
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import flagged, opened, route_of
 from figeval.evaluation.variants import Variant, check_prompts, variants
 from figeval.models.model import Model
 from figeval.spec import TaskSpec
-from figeval.task_types.routes import Briefing, Route
+from figeval.prompts import PromptContext
+from figeval.task_types.routes import Route
 from figeval.types import Example, Request
 
 
@@ -32,22 +33,22 @@ class Way:
     """A route with all that it needs to begin."""
 
     route: Route
-    briefing: Briefing | None = None
+    context: PromptContext | None = None
     refusal: str = ""
 
     def ask(self, example: Example) -> Asked:
         """What the route's first yield asks about an example."""
-        if self.briefing is None:
+        if self.context is None:
             return Asked(self.route, refusal=self.refusal)
         try:
-            return Asked(self.route, next(self.route.start(example, self.briefing)))
+            return Asked(self.route, next(self.route.begin(example, self.context)))
         except (TaskError, CapabilityError) as error:
             return Asked(self.route, refusal=str(error))
 
 
 def preview(config: RunConfig, harness: Harness, n: int) -> Iterator[tuple[str, Example, list[Asked]]]:
     """(name, example, what would be asked) for the first n examples of each task and of its further prompts and probes:
-    along the route that the model takes, along every route of the protocol where `config.model` is empty.
+    along the route that the model takes, along every route of the task type where `config.model` is empty.
 
     Raises:
         FigevalError: an unknown name, broken data, a task that the model cannot answer.
@@ -67,13 +68,13 @@ def ways_of(variant: Variant, model: Model | None, config: RunConfig, harness: H
     task = variant.task
     if model is not None:
         return [_way(task, route_of(task, model, harness, config), model, config, harness)]
-    return [_tried(task, route, config, harness) for route in harness.routes if route.protocol == task.protocol]
+    return [_tried(task, route, config, harness) for route in harness.routes if route.task_type == task.type]
 
 
 def _way(task: TaskSpec, route: Route, model: Model | None, config: RunConfig, harness: Harness) -> Way:
     template, shots = template_of(task, route), shots_of(task, harness, config)
-    briefing = briefing_of(task, template, shots, config, model, task.metrics)
-    return Way(route, replace(briefing, pool=pool_of(task, harness)))
+    context = context_of(task, route, template, shots, config, model, task.metrics)
+    return Way(route, replace(context, pool=pool_of(task, harness)))
 
 
 def _tried(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> Way:

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from figeval.answers.extract import VERSION
-from figeval.answers.reading import READERS, Reader
 from figeval.config import RunConfig
 from figeval.errors import RecordError
-from figeval.evaluation.briefing import briefing_of
+from figeval.evaluation.prompting import context_of
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import metrics_of
 from figeval.evaluation.scoring import Measures, sum_up
 from figeval.evaluation.summary import summed_up
 from figeval.evaluation.trained import own_up
 from figeval.evaluation.variants import ALL, Variant, variants
-from figeval.prompts import Shots
+from figeval.prompts import PromptContext, Shots
 from figeval.records.folder import RunFolder, read_run
 from figeval.records.rows import prediction_row
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.spec.survey import survey
-from figeval.task_types.orders import as_they_are, folded, seen
-from figeval.task_types.routes import Briefing
+from figeval.task_types.base import TaskType
+from figeval.task_types.orders import from_orders, in_orders
+from figeval.task_types.routes import Reader, Route
 from figeval.text import one_line
-from figeval.types import JSON, ChoiceExample, Example, Prediction, Reply
+from figeval.types import JSON, Example, Prediction, Reply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +55,12 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
         UnknownName: a task of the run is not installed.
     """
     record, folder = read_run(path)
-    if not any(task.route in READERS for task in record.tasks):
-        raise RecordError(f"{path} has no answers in words; only {', '.join(READERS)} leave something to read")
+    if not any(reader_of(task, harness) for task in record.tasks):
+        names = ", ".join(dict.fromkeys(route.name for route in harness.routes if route.reader is not None))
+        raise RecordError(f"{path} has no answers in words; only {names} leave something to read")
     with folder.locked():
         record, _ = read_run(path)  # as it is now that nobody else writes
-        found = [_reread(task, record, folder, harness) for task in record.tasks if task.route in READERS]
+        found = [_reread(task, record, folder, harness) for task in record.tasks if reader_of(task, harness)]
         own_up(record, harness)
         summed_up(record, record.config.get("tasks", ()), harness)
         folder.write(record)
@@ -70,9 +72,12 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     variant = _variant(task, seed, harness)
     orders = str(task.settings.get("orders", ""))
     config = RunConfig(tasks=(task.task,), model="", seed=seed, orders=orders)
-    route = next(route for route in harness.routes if (route.protocol, route.name) == (task.protocol, task.route))
+    route = route_of(task, harness)
+    assert route is not None and route.reader is not None
+    if orders:
+        route = in_orders(route, orders, seed)
     measures = Measures(metrics_of(variant.task, route, config, harness.metrics), variant.task.labels)
-    reader = _Reader(READERS[task.route], _briefing(task, variant, config), measures)
+    reader = _Reader(variant.task.task_type, route.reader.read, _context(task, variant, config), measures)
     stored = list(folder.rows(task.task))
     read = measures.related(list(reader.rows(stored, variant.examples())), task.settings)
     before, acc_before = _statuses(stored), _accuracy(task)
@@ -82,7 +87,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     folder.replace(task.task, read)
     by = [one.by for one in task.breakdowns]
     sum_up(task, lambda: folder.rows(task.task), measures, strict=variant.task.group is not None, by=by, seed=seed)
-    task.extractor = str(VERSION)
+    task.extractor = route.reader.version
     if task.status == "done":
         folder.seal(task)
     return Reread(
@@ -93,6 +98,18 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
         acc_before=acc_before,
         acc_after=_accuracy(task),
     )
+
+
+def route_of(task: TaskRecord, harness: Harness) -> Route | None:
+    """The route that a task went, None if nobody offers it any more."""
+    wanted = (task.task_type, task.route)
+    return next((route for route in harness.routes if (route.task_type, route.name) == wanted), None)
+
+
+def reader_of(task: TaskRecord, harness: Harness) -> Reader | None:
+    """What reads the answers of a task, None where there are none in words."""
+    route = route_of(task, harness)
+    return route.reader if route is not None else None
 
 
 def _variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
@@ -108,18 +125,19 @@ def _variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
     return found
 
 
-def _briefing(task: TaskRecord, variant: Variant, config: RunConfig) -> Briefing:
+def _context(task: TaskRecord, variant: Variant, config: RunConfig) -> PromptContext:
     """Labels and words as the run had them."""
     words = {label: tuple(words) for label, words in task.settings.get("verbalizer", {}).items()}
-    return replace(briefing_of(variant.task, None, Shots((), 0, 0), config), verbalizer=words)
+    return replace(context_of(variant.task, None, None, Shots((), 0, 0), config), verbalizer=words)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
     """Makes new rows of stored ones."""
 
-    read: Reader
-    briefing: Briefing
+    form: TaskType[Any]
+    read: Callable[[Any, PromptContext, Reply], Prediction]
+    context: PromptContext
     measures: Measures
 
     def rows(self, stored: Iterable[JSON], examples: Iterable[Example]) -> Iterator[JSON]:
@@ -132,21 +150,19 @@ class _Reader:
             example = known[row["id"]]
             prediction = replace(self._prediction(row, example.for_prompt()), truncated=row["truncated"])
             features = self.measures.features(example, prediction)
-            made = prediction_row(example, prediction, features, samples="texts" in row)
+            made = prediction_row(self.form, example, prediction, features, samples="texts" in row)
             yield made | {key: row[key] for key in ("seen",) if row.get(key)}
 
     def _prediction(self, row: JSON, example: Example) -> Prediction:
         if not row.get("answers"):
             return self._heard(row, example)
-        assert isinstance(example, ChoiceExample)
         orders = [tuple(answer["order"]) for answer in row["answers"]]
-        heard = (self._heard(one, seen(example, order)) for one, order in zip(row["answers"], orders, strict=True))
-        return folded(example, [as_they_are(one, order) for one, order in zip(heard, orders, strict=True)])
+        return from_orders(example, orders, [partial(self._heard, answer) for answer in row["answers"]])
 
     def _heard(self, stored: JSON, example: Example) -> Prediction:
         error = stored.get("error", "")
         reply = Reply(text=stored.get("raw") or "", finish=stored.get("finish") or "stop", error=error)
-        return self.read(example, self.briefing, reply)
+        return self.read(example, self.context, reply)
 
 
 def _answers(row: JSON) -> list[JSON]:

@@ -13,7 +13,8 @@ from figeval.evaluation.breakdown import breakdown
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.overlap import Rest, overlap, strongest, withheld
 from figeval.evaluation.plan import Plan
-from figeval.metrics.catalogue import Metric, applicable
+from figeval.evaluation.prompting import settings_of
+from figeval.metrics.catalogue import statistic_of
 from figeval.metrics.statistic import Collective, Family, Statistic
 from figeval.metrics.tally import StrictTally, Tally
 from figeval.models.converse import Conversation
@@ -26,6 +27,8 @@ from figeval.records.schema import (
     ScoreRecord,
     TaskRecord,
 )
+from figeval.prompts import PromptContext
+from figeval.task_types.base import Metric
 from figeval.task_types.routes import Route, choose
 from figeval.types import JSON, Example, Prediction, Score
 
@@ -35,7 +38,7 @@ class Measures:
 
     def __init__(self, metrics: Sequence[Metric], labels: tuple[str, ...]) -> None:
         self.metrics = metrics
-        self.statistics: dict[str, Statistic] = {metric.name: metric.statistic(labels) for metric in metrics}
+        self.statistics: dict[str, Statistic] = {metric.name: statistic_of(metric, labels) for metric in metrics}
 
     def features(self, example: Example, prediction: Prediction) -> dict[str, float | list[float]]:
         """Per metric what scores are summed up from: the value of a mean, the features of another statistic."""
@@ -173,16 +176,17 @@ class Interview:
     plan: Plan
     respondent: Respondent
     route: Route
+    context: PromptContext
     measures: Measures
     samples: bool = False  # keep texts and all scores in the rows
 
     def rows(self, examples: Iterable[Example]) -> Iterator[JSON]:
         """A row for each example, in order."""
-        start = partial(self.route.start, briefing=self.plan.briefing)
+        start = partial(self.route.begin, context=self.context)
         conversation = Conversation(self.respondent.model.backend, start, self.respondent.memo)
         for example, prediction in conversation.predictions(examples):
             features = self.measures.features(example, prediction)
-            yield prediction_row(example, prediction, features, samples=self.samples)
+            yield prediction_row(self.plan.task.task_type, example, prediction, features, samples=self.samples)
 
 
 class Baselines:
@@ -206,14 +210,15 @@ class Baselines:
         if name not in self._opened:
             self._opened[name] = Respondent(open_model(self.harness.backends, name, {}, {"seed": self.seed}))
         respondent = self._opened[name]
-        route = choose(plan.task.protocol, respondent.model.offers, self.harness.routes)
-        metrics = applicable(self.harness.metrics, plan.task.metrics, plan.task.protocol, route.name)
+        route = choose(plan.task.type, respondent.model.offers, self.harness.routes)
+        metrics = self.harness.metrics.applicable(plan.task.metrics, plan.task.type, route.name)
+        context = replace(plan.context, settings=settings_of(plan.task, route, plan.config))
         measures = Measures(metrics, plan.task.labels)
         respondent.learn(plan)
         cards = [measures.scorecard(strict=plan.task.group is not None) for _ in range(2)]
-        rows: Iterable[JSON] = Interview(plan, respondent, route, measures).rows(plan.examples())
+        rows: Iterable[JSON] = Interview(plan, respondent, route, context, measures).rows(plan.examples())
         if measures.collective:
-            settings, rows = replace(plan, route=route).settings, list(rows)
+            settings, rows = replace(plan, route=route, context=context).settings, list(rows)
             others = measures.related(list(rest.of(rows)), settings) if rest is not None else []
             for card, related in zip(cards, (measures.related(rows, settings), others), strict=True):
                 for row in related:

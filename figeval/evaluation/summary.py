@@ -20,14 +20,14 @@ def summed_up(record: RunRecord, suites: Iterable[str], harness: Harness) -> Non
 def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRecord]:
     """Macro means of a suite, for the metrics that all of its tasks have; further prompts and probes are no tasks.
 
-    None for a suite that declares no macro mean, or of several protocols: accuracy among 250 candidates and among 5
+    None for a suite that declares no macro mean, or of several task types: accuracy among 250 candidates and among 5
     options have no mean.
     """
     if suite not in harness.catalogue.suites or not harness.catalogue.suites.get(suite).macro_mean:
         return []
     names = {task.name for task in harness.catalogue.expand([suite])}
     tasks = [task for task in record.tasks if task.task in names]
-    if len({task.protocol for task in tasks}) != 1:
+    if len({task.task_type for task in tasks}) != 1:
         return []
     columns: list[dict[str, Any]] = [{score.metric: score.value for score in task.scores} for task in tasks]
     shared = [metric for metric in (columns[0] if columns else ()) if all(metric in column for column in columns)]

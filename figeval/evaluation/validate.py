@@ -9,19 +9,19 @@ from typing import Any, Literal
 
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, FigevalError, TaskError
-from figeval.evaluation.briefing import briefing_of, template_file, template_of
+from figeval.evaluation.prompting import context_of, template_file, template_of
 from figeval.evaluation.harness import Harness
-from figeval.metrics.catalogue import applicable
 from figeval.models.model import open_model
 from figeval.prompts import Shots
 from figeval.spec import TaskSpec
 from figeval.spec.examples import row_builder
-from figeval.task_types.routes import Briefing, Route, choose
-from figeval.types import NO_SPAN, Example, Span
+from figeval.task_types.base import HIDDEN, TaskType
+from figeval.prompts import PromptContext
+from figeval.task_types.routes import Route, choose
+from figeval.types import Example
 
 MOST_ERRORS = 20  # wrong rows of one split, then it is given up
 MOST_ALIKE = 3  # warnings of one kind that are spelled out
-HIDDEN, PLACED, ABSENT = "hidden", "a span", "no span"  # gold answers in the distribution
 FEWEST_EQUAL = 10  # gold answers that are all equal by chance once in 512 times at most
 
 
@@ -71,14 +71,14 @@ def definition_problems(task: TaskSpec, harness: Harness) -> Iterator[FigevalErr
     """What is wrong with the names in a task file: metrics, baselines, words of labels."""
     for name in task.metrics:
         try:
-            limits = harness.metrics.get(name).routes
-            applicable(harness.metrics, [name], task.protocol, min(limits, default=""))
+            limits = harness.metrics.get(name, task.type).routes
+            harness.metrics.applicable([name], task.type, min(limits, default=""))
         except FigevalError as error:
             yield error
     for name in task.baselines:
         try:
             harness.backends.registry.entry(name.partition(":")[0])  # trivial models are no hub's business
-            choose(task.protocol, open_model(harness.backends, name, {}).offers, harness.routes)
+            choose(task.type, open_model(harness.backends, name, {}).offers, harness.routes)
         except FigevalError as error:
             yield TaskError(f"baseline {name!r}: {error}")
     words = Counter(word for label in task.labels for word in task.verbalizer.get(label, (label,)))
@@ -92,7 +92,7 @@ class Way:
     """A route that shows a prompt, ready to begin with one of the task's templates."""
 
     route: Route
-    briefing: Briefing
+    context: PromptContext
     prompt: str = ""  # the name of a further prompt
 
     def __str__(self) -> str:
@@ -108,7 +108,7 @@ def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[Way]:
 
 
 def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> Iterator[Way]:
-    """The routes with the task's template; where it has not the blocks of one, that of the protocol stands in."""
+    """The routes with the task's template; where it has not the blocks of one, that of the task type stands in."""
     try:
         own = template_file(task)
     except TaskError as error:
@@ -116,7 +116,7 @@ def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> I
         return
     config = RunConfig(tasks=(task.name,), model="")
     for route in harness.routes:
-        if route.protocol != task.protocol or not route.blocks:
+        if route.task_type != task.type or not route.renders:
             continue
         try:
             template = template_of(task, route)
@@ -126,13 +126,14 @@ def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> I
         for block in sorted(route.blocks - own.blocks):
             standing_in = template.name if template is not None else ""
             verdict.facts.append(f"template {own.name} has no block {block!r}: {route.name} asks with {standing_in}")
-        yield Way(route, briefing_of(task, template, Shots((), 0, 0), config, metrics=task.metrics), prompt)
+        yield Way(route, context_of(task, route, template, Shots((), 0, 0), config, metrics=task.metrics), prompt)
 
 
 @dataclass(slots=True)
 class Census:
     """What one split holds."""
 
+    task_type: TaskType[Any]
     n: int = 0
     ids: dict[str, int] = field(default_factory=dict)  # id → row
     answers: Counter[str] = field(default_factory=Counter)
@@ -144,7 +145,7 @@ class Census:
     def count(self, example: Example) -> None:
         """Count one example in."""
         self.n += 1
-        self.answers.update(answer(example))
+        self.answers.update(filter(None, [self.task_type.gold_class(example)]))
         self.hidden += example.hidden
         if example.cluster is None:
             self.alone += 1
@@ -165,7 +166,7 @@ class Census:
 
 def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Way], verdict: Verdict) -> None:
     """Build, check and render every example of a split, and describe what it holds."""
-    census = Census()
+    census = Census(task.task_type)
     odd: Counter[str] = Counter()
     ways = list(ways)
     for number, example in built(task, split, harness, verdict):
@@ -173,7 +174,7 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Way], 
         twin = census.ids.setdefault(example.id, number)
         if twin != number:
             verdict.error(f"{task.name}, {split}: rows {twin} and {number} have the same id {example.id!r}")
-        for oddity, place in oddities(example):
+        for oddity, place in task.task_type.oddities(example):
             odd[oddity] += 1
             if odd[oddity] <= MOST_ALIKE:
                 verdict.warn(f"{task.name}, {split}: row {number}, id {example.id!r}: {place} {oddity}")
@@ -201,7 +202,7 @@ def one_sided(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
         what = f"{others:,} of {total:,} gold labels differ from only_label: {declared}"
         yield Finding("error", f"{task.name}, {split}: {what}; correct the rows, or remove the key")
     if declared is None and len(known) == 1 and total >= FEWEST_EQUAL and PLACED not in known:
-        cure = "; if that is intended, declare `only_label`" if task.protocol == "pairs" else ""
+        cure = "; if that is intended, declare `only_label`" if task.labels else ""
         equal = f"all {total:,} gold answers are {next(iter(known))!r}, so a constant answer is always right{cure}"
         yield Finding("warning", f"{task.name}, {split}: {equal}")
     if census.hidden and split == "test":
@@ -234,30 +235,8 @@ def render(task: TaskSpec, number: int, example: Example, ways: list[Way], verdi
     """Make the first requests of every way; one that fails is noted once and left out from then on."""
     for way in list(ways):
         try:
-            next(way.route.start(example, way.briefing))
+            next(way.route.begin(example, way.context))
         except (TaskError, CapabilityError) as error:
             note = verdict.error if isinstance(error, TaskError) else verdict.warn  # other routes remain
             note(f"{task.name}: row {number}, id {example.id!r}, {way}: {error}")
             ways.remove(way)
-
-
-def answer(example: Any) -> Iterable[str]:
-    """The right answer, for its distribution: a label, the place of the right option, or whether there is a span. Texts
-    have none.
-    """
-    for value in (getattr(example, name) for name in ("label", "gold") if hasattr(example, name)):
-        placed = ABSENT if value == NO_SPAN else PLACED if isinstance(value, Span) else value
-        yield HIDDEN if placed is None else str(placed)
-
-
-def oddities(example: Any) -> Iterator[tuple[str, str]]:
-    """(what is odd, with which text) of an example that can be scored all the same."""
-    for name in ("query", "left", "right"):
-        if not getattr(example, name, "text").strip():
-            yield "is empty", name
-    seen: dict[str, int] = {}
-    options: tuple[str, ...] = getattr(example, "options", ()) or getattr(example, "candidates", ())
-    for index, option in enumerate(options):
-        first = seen.setdefault(option.strip().casefold(), index)
-        if first != index:
-            yield "repeats another one", f"option {index} ({option!r:.60}, as option {first})"

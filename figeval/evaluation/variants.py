@@ -12,7 +12,6 @@ from figeval.config import RunConfig
 from figeval.errors import TaskError, near
 from figeval.evaluation.harness import Harness
 from figeval.spec import TaskSpec
-from figeval.spec.probes import PROBED, PROBES
 from figeval.types import Example
 
 Kind: TypeAlias = Literal["task", "prompt", "probe"]
@@ -45,7 +44,7 @@ def variants(task: TaskSpec, config: RunConfig, harness: Harness) -> Iterator[Va
     for name in prompts_of(task, config.prompts):
         worded = task.worded(name)
         yield Variant(task=worded, examples=partial(harness.examples, worded), kind="prompt", name=name)
-    for name, probe in PROBES.items() if config.probes and task.protocol in PROBED else ():
+    for name, probe in task.task_type.probes.items() if config.probes else ():
         changed = probe(examples, config.seed, task.name)
         yield Variant(task=task, examples=changed, kind="probe", name=name, originals=examples)
 

@@ -1,66 +1,102 @@
-"""The metrics that plugins offer, and which of them apply to a task on a route."""
+"""The metrics that task types and plugins offer, and which of them apply to a task on a route."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from figeval.errors import TaskError
+from figeval.errors import DuplicateName, TaskError, UnknownName
 from figeval.metrics.statistic import Statistic, as_statistic
 from figeval.plugins import Host
-from figeval.registry import Registry, fill, loaded, plain
+from figeval.registry import fill, loaded, plain
+from figeval.task_types.base import Metric, TaskTypes
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A named metric; `protocols` and `routes` limit where it means something (empty: everywhere)."""
+class Metrics:
+    """Metrics by name. One name may stand for one function per task type (`acc` of a choice and of a ranking)."""
 
-    name: str
-    target: Any
-    higher_is_better: bool = True
-    protocols: frozenset[str] = frozenset()
-    routes: frozenset[str] = frozenset()
+    def __init__(self, host: Host, task_types: TaskTypes) -> None:
+        self._named: dict[str, list[Metric]] = {}
+        for entry in task_types:
+            kind = entry.load()
+            for metric in kind.metrics:
+                self._add(replace(metric, task_types=frozenset({kind.name}), owner=entry.owner))
+        fill(host, "register_metrics", self._register, plain)
 
-    def statistic(self, labels: tuple[str, ...]) -> Statistic:
-        """What it computes for a task with these labels."""
-        return as_statistic(loaded(self.target), labels)
-
-
-def load_metrics(host: Host) -> Registry[Metric]:
-    """Every metric of every plugin."""
-    registry: Registry[Metric] = Registry("metric", "figeval ls metrics")
-
-    def add(
+    def _register(
+        self,
         name: str,
         function: Any,
         higher_is_better: bool = True,
-        protocols: Iterable[str] = (),
+        task_types: Iterable[str] = (),
         routes: Iterable[str] = (),
         *,
         owner: str,
     ) -> None:
-        registry.add(name, Metric(name, function, higher_is_better, frozenset(protocols), frozenset(routes)), owner)
+        self._add(
+            Metric(
+                name=name,
+                target=function,
+                higher_is_better=higher_is_better,
+                task_types=frozenset(task_types),
+                routes=frozenset(routes),
+                owner=owner,
+            )
+        )
 
-    fill(host, "register_metrics", add, plain)
-    return registry
+    def _add(self, metric: Metric) -> None:
+        known = self._named.setdefault(metric.name, [])
+        for other in known:
+            if not (metric.task_types and other.task_types) or metric.task_types & other.task_types:
+                raise DuplicateName(
+                    f"metric {metric.name!r} of {metric.owner} is already registered by {other.owner}; rename it"
+                )
+        known.append(metric)
+
+    def __iter__(self) -> Iterator[Metric]:
+        """Yield one metric for each name, for all the task types that have one so called."""
+        for metrics in self._named.values():
+            types = frozenset().union(*(metric.task_types for metric in metrics))
+            routes = frozenset().union(*(metric.routes for metric in metrics))
+            yield replace(metrics[0], task_types=types, routes=routes)
+
+    def get(self, name: str, task_type: str) -> Metric:
+        """Return the metric as it is for a task type.
+
+        Raises:
+            UnknownName: there is none of that name.
+            TaskError: it is for other task types.
+        """
+        metric = next((one for one in self.named(name) if one.is_for(task_type)), None)
+        if metric is None:
+            others = sorted(frozenset().union(*(one.task_types for one in self.named(name))))
+            raise TaskError(f"metric {name!r} is for {', '.join(others)}, not {task_type}")
+        return metric
+
+    def named(self, name: str) -> Sequence[Metric]:
+        """Return the metrics of a name, one or several for different task types. Raises `UnknownName`."""
+        if name not in self._named:
+            raise UnknownName("metric", name, self._named, see="figeval ls metrics")
+        return self._named[name]
+
+    def applicable(self, names: Sequence[str], task_type: str, route: str) -> list[Metric]:
+        """Return the metrics of these names that mean something on this route.
+
+        A metric of another route is left out (per-character log-likelihood says nothing about cosines); one of another
+        task type is a mistake of the task.
+
+        Raises:
+            UnknownName: no such metric.
+            TaskError: a metric is not for this task type, or none of them applies.
+        """
+        metrics = [self.get(name, task_type) for name in names]
+        fitting = [metric for metric in metrics if not metric.routes or route in metric.routes]
+        if not fitting:
+            raise TaskError(f"none of the metrics {', '.join(names)} means anything on the route {route}")
+        return fitting
 
 
-def applicable(registry: Registry[Metric], names: Sequence[str], protocol: str, route: str) -> list[Metric]:
-    """The metrics that a task asks for and that mean something on this route.
-
-    A metric of another route is left out (per-character log-likelihood says nothing about cosines); one of another
-    protocol is a mistake of the task.
-
-    Raises:
-        UnknownName: no such metric.
-        TaskError: a metric is not for this protocol, or none of them applies.
-    """
-    metrics = [registry.get(name) for name in names]
-    for metric in metrics:
-        if metric.protocols and protocol not in metric.protocols:
-            raise TaskError(f"metric {metric.name!r} is for {', '.join(sorted(metric.protocols))}, not {protocol}")
-    fitting = [metric for metric in metrics if not metric.routes or route in metric.routes]
-    if not fitting:
-        raise TaskError(f"none of the metrics {', '.join(names)} means anything on the route {route}")
-    return fitting
+def statistic_of(metric: Metric, labels: tuple[str, ...]) -> Statistic:
+    """Return what a metric computes for a task with these labels."""
+    return as_statistic(loaded(metric.target), labels)

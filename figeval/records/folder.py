@@ -31,7 +31,7 @@ from figeval.records.predictions import (
     sha256_of,
     stored,
 )
-from figeval.records.schema import SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
+from figeval.records.schema import READABLE, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
 from figeval.text import cleaned, one_line, valid
 from figeval.types import JSON
 
@@ -217,7 +217,7 @@ def read_record(file: Path) -> RunRecord:
     """A `run.json`. Raises `RecordError` when it is missing, of another version, or no record."""
     content: Any = cleaned(read_json(file, RecordError, cure="give the folder of a run that figeval wrote"))
     version = content.get("schema_version") if isinstance(content, dict) else None
-    if str(version).partition(".")[0] != SCHEMA_VERSION.partition(".")[0]:
+    if str(version).partition(".")[0] not in READABLE:
         raise RecordError(f"{file} has schema version {version}, this figeval reads {SCHEMA_VERSION}")
     return as_model(content, file, RunRecord, RecordError, cure="it was not written by this version of figeval")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from figeval.records.schema import Role, Stored
 from figeval.types import Finish, Status
@@ -51,11 +51,12 @@ class PredictionRow(Stored):
 
     id: str
     status: Status
-    pred: int | str | list[int] | None = Field(
+    pred: JsonValue = Field(
         description="index of an option or candidate, a label, [start, end] of a span in characters ([]: there is "
-        "none), a written text or the id of the training example that stands in for one; null without an answer"
+        "none), a written text or the id of the training example that stands in for one, or what a plugin's task type "
+        "has for an answer; null without an answer"
     )
-    gold: int | str | list[int] | None = Field(
+    gold: JsonValue = Field(
         description="the right answer, null where it is hidden; ranking: all right candidates; spans: [] where no span "
         "is right; generation: null, the references are not ours"
     )
@@ -80,5 +81,6 @@ class PredictionRow(Stored):
     error: str = Field(default="", description="why there is no answer")
     answers: list[AnswerRow] = Field(default=[], description="only with --orders; scores are then shares of answers")
     parts: list[PartRow] = Field(default=[], description="joint: the spans, in the order of the example's parts")
+    details: dict[str, JsonValue] = Field(default={}, description="what a plugin's task type keeps beside these")
     texts: list[str] = Field(default=[], description="only with --log_samples")
     all_scores: list[StoredScore] = Field(default=[], description="only with --log_samples")

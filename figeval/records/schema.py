@@ -11,12 +11,13 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
 # 1.4: examples that the model was trained on or chosen on, gold answers that are all one label, hidden or absent;
-# sha256 of the predictions
-SCHEMA_VERSION = "1.4"
+# sha256 of the predictions; 2.0: the key `protocol` of a task is called `task_type`
+SCHEMA_VERSION = "2.0"
+READABLE = ("1", "2")  # major versions
 
 # Part of a file's name, so neither a separator, nor a control character, nor hidden, nor longer than file systems take.
 TASK_NAME = re.compile(r"[^./\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]{0,199}")
@@ -118,7 +119,7 @@ class TaskRecord(Stored):
     of: str | None = Field(default=None, description="the task that this is a prompt or a probe of")
     variant: str | None = Field(default=None, description="the name of that prompt or probe")
     version: int
-    protocol: str
+    task_type: str = Field(validation_alias=AliasChoices("task_type", "protocol"), description="choice, ranking, pairs …")
     route: str = Field(description="how the question was put: by_cosine, by_loglikelihood, by_head …")
     status: Literal["running", "done", "failed"]
     n: int = Field(description="examples, after --limit")
@@ -222,7 +223,7 @@ class RunRecord(Stored):
 def json_schemas() -> dict[str, dict[str, Any]]:
     """File name → JSON Schema (draft 2020-12) of what this version stores.
 
-    `run.json` has all its fields, a line of predictions only those of its protocol.
+    `run.json` has all its fields, a line of predictions only those of its task type.
     """
     from figeval.records.row_schema import PredictionRow
 

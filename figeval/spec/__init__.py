@@ -1,6 +1,5 @@
 """Rows → examples: what a task is, written as YAML or Python."""
 
-from figeval.spec.decorator import task
-from figeval.spec.tasks import SuiteSpec, TaskSpec
+from figeval.spec.tasks import SuiteSpec, TaskSpec, task
 
 __all__ = ["SuiteSpec", "TaskSpec", "task"]

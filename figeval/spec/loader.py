@@ -10,6 +10,7 @@ from figeval.errors import TaskError, UnknownName
 from figeval.plugins import Host
 from figeval.registry import Registry, fill
 from figeval.resources import inside
+from figeval.task_types.base import TaskTypes
 from figeval.spec.tasks import Named, SuiteSpec, TaskSpec
 from figeval.yamlfile import read_mapping, validated
 
@@ -17,15 +18,18 @@ KINDS: dict[str, type[TaskSpec] | type[SuiteSpec]] = {".task.yaml": TaskSpec, ".
 
 
 class Catalogue:
-    """Every task and suite that a plugin offers."""
+    """Every task and suite that a plugin offers; tasks are bound to their task types."""
 
-    def __init__(self) -> None:
+    def __init__(self, task_types: TaskTypes) -> None:
+        self.task_types = task_types
         self.tasks: Registry[TaskSpec] = Registry("task", "figeval ls tasks")
         self.suites: Registry[SuiteSpec] = Registry("suite", "figeval ls suites")
 
     def add(self, item: Named, owner: str) -> None:
         """Register a task or a suite; they share one space of names, as `--tasks` does."""
         item = item.model_copy(update={"owner": owner})
+        if isinstance(item, TaskSpec):
+            item = item.bound(self.task_types)
         first, second = (self.tasks, self.suites) if isinstance(item, TaskSpec) else (self.suites, self.tasks)
         if item.name in second:
             first, second = second, first  # refused there, naming both owners
@@ -119,9 +123,9 @@ def describe_type(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def load_catalogue(host: Host, include: Iterable[Traversable] = ()) -> Catalogue:
+def load_catalogue(host: Host, task_types: TaskTypes, include: Iterable[Traversable] = ()) -> Catalogue:
     """All tasks and suites of all plugins, and those of the folders given with `--include_path`."""
-    catalogue = Catalogue()
+    catalogue = Catalogue(task_types)
 
     def dress(owner: str, add: Callable[..., None]) -> _Register:
         return _Register(add, lambda message: host.problem(owner, message))

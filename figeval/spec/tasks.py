@@ -5,37 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib.resources.abc import Traversable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    FiniteFloat,
     PositiveInt,
     field_validator,
     model_validator,
 )
 
+from figeval.errors import TaskError, UnknownName
+from figeval.task_types.base import TaskType, TaskTypes
 from figeval.types import Example
 
 FieldSource = str | int | float | list[Any] | dict[str, str]
-ProtocolName = Literal["choice", "ranking", "pairs", "spans", "joint", "generation", "similarity"]
 NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,99}")  # becomes part of file names, of which 255 bytes are allowed
-RESERVED = ("all", "default", "no_query", "shuffled_query")  # what else stands behind the @ of a record, or means it
-
-# What one row is made into, per protocol: (required fields, optional fields).
-PROTOCOL_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
-    "choice": (frozenset({"id", "query", "options", "gold"}), frozenset({"meta"})),
-    "ranking": (frozenset({"id", "query", "candidates", "relevant"}), frozenset({"background", "near", "meta"})),
-    "pairs": (frozenset({"id", "left", "right", "label"}), frozenset({"meta"})),
-    "spans": (frozenset({"id", "text", "given", "known", "gold"}), frozenset({"reference", "weight", "meta"})),
-    "joint": (frozenset({"id", "query", "candidates", "relevant", "parts"}), frozenset({"background", "near", "meta"})),
-    "generation": (frozenset({"id", "inputs", "references"}), frozenset({"meta"})),
-    "similarity": (frozenset({"id", "text", "motif"}), frozenset({"anchors", "meta"})),
+RENAMED = {  # keys of figeval 0.1 → what to write
+    "protocol": "write `type: {}`",
+    "threshold": "write `settings: {{threshold: {}}}`",
 }
-
+RESERVED = ("all", "default", "no_query", "shuffled_query")  # what else stands behind the @ of a record, or means it
 
 def _words(value: Any) -> Any:
     words = value if isinstance(value, list | tuple) else (value,)
@@ -49,13 +41,6 @@ def _words(value: Any) -> Any:
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
-# Fields that a prompt may show in other words than those that other models read.
-PROMPT_FIELDS = frozenset(
-    {"query", "options", "candidates", "background", "left", "right", "text", "given", "known", "parts", "inputs"}
-    | {"anchors"}
-)
-
-
 class Wording(BaseModel):
     """One of a task's further prompts. A plain string in a task file is its template."""
 
@@ -68,6 +53,16 @@ class Wording(BaseModel):
     @classmethod
     def _template_alone(cls, value: Any) -> Any:
         return {"template": value} if isinstance(value, str) else value
+
+
+class CorpusSpec(BaseModel):
+    """Documents that all rows of a task rank."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    data: str  # "scheme:path"
+    id: str = "row.id"
+    text: str = "row.text"
 
 
 class Named(BaseModel):
@@ -89,7 +84,7 @@ class Named(BaseModel):
 class TaskSpec(Named):
     """One task: data, how a row becomes an example, how it is asked and how it is scored."""
 
-    protocol: ProtocolName
+    type: str  # the task type: choice, ranking, pairs …
     version: int = 1
     language: str = "en"
     data: Mapping[str, str] = Field(default_factory=dict)  # split → "scheme:path"; `test` is what is scored
@@ -100,15 +95,16 @@ class TaskSpec(Named):
     labels: Words = ()  # pairs: in order; the first is the positive one
     only_label: str | None = None  # pairs: the gold label of all test examples, where that is meant
     verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
-    threshold: FiniteFloat = 0.5  # pairs by similarity: at or above is the first label
+    settings: Mapping[str, Any] = Field(default_factory=dict)  # of routes: threshold, temperature …
+    corpus: CorpusSpec | None = None  # ranking: the candidates of all rows
     route: str | None = None  # where the task itself is to be put in one way; --route may still choose another
     protocols: Mapping[str, str] = Field(default_factory=dict)  # --protocol NAME → the task to run in this one's place
     splits: Mapping[str, str] = Field(default_factory=dict)  # --split NAME → the same
     max_new_tokens: PositiveInt | None = None  # of an answer in words
-    metrics: tuple[str, ...] = ("acc",)
+    metrics: tuple[str, ...] = ()  # those of the task type unless given
     cluster: str | None = None  # meta key: examples that share it are not independent; null is a cluster of its own
     group: str | None = None  # Jinja expression: minimal pairs
-    baselines: tuple[str, ...] = ("chance",)
+    baselines: tuple[str, ...] = ()  # those of the task type unless given
     built_with: tuple[str, ...] = ()  # models that picked the wrong options: they are punished, and warned about
     citation: str = ""
 
@@ -118,19 +114,20 @@ class TaskSpec(Named):
     owner: str = Field(default="", exclude=True)
     origin: str = Field(default="", exclude=True)  # file name, for messages
 
+    bound_to: TaskType[Any] | None = Field(default=None, exclude=True, repr=False)
+
     @model_validator(mode="before")
     @classmethod
-    def _without_chance(cls, values: Any) -> Any:
-        """Nobody writes a text by chance: the floor is what was given."""
-        written = isinstance(values, dict) and values.get("protocol") == "generation"
-        return {"baselines": ("echo",), **values} if written else values
+    def _of_this_edition(cls, values: Any) -> Any:
+        """Keys of figeval 0.1 are refused with what to write in their place (docs/migration.md)."""
+        if isinstance(values, dict) and (old := next((key for key in RENAMED if key in values), None)):
+            raise ValueError(f"the key {old!r} of figeval 0.1 is called otherwise now: {RENAMED[old].format(values[old])}")
+        return values
 
     @model_validator(mode="after")
     def _consistent(self) -> TaskSpec:
-        if self.examples is None:
-            self._check_fields()
-        if self.protocol == "pairs" and len(self.labels) < 2:
-            raise ValueError("a pairs task lists its labels, e.g. labels: [entailment, non-entailment]")
+        if self.examples is None and "test" not in self.data:
+            raise ValueError('data has no test split; write data: {test: "jsonl:FILE"}')
         if self.only_label is not None and self.only_label not in self.labels:
             raise ValueError(f"only_label {self.only_label!r} is not among labels {self.labels}")
         strange = set(self.verbalizer) - set(self.labels)
@@ -153,17 +150,34 @@ class TaskSpec(Named):
                 raise ValueError(f"{name!r} cannot name a prompt: a name is letters, digits, _ and not {RESERVED}")
         return prompts
 
-    def _check_fields(self) -> None:
-        required, optional = PROTOCOL_FIELDS[self.protocol]
-        given = set(self.fields)
-        if "test" not in self.data:
-            raise ValueError('data has no test split; write data: {test: "jsonl:FILE"}')
-        if missing := required - given:
-            raise ValueError(f"a {self.protocol} task needs the fields {', '.join(sorted(missing))}")
-        if unknown := given - required - optional:
-            raise ValueError(f"a {self.protocol} task has no fields {sorted(unknown)}")
-        if unknown := set(self.prompt_fields) - (PROMPT_FIELDS & given):
-            raise ValueError(f"prompt_fields: {sorted(unknown)} are not among the texts of fields {sorted(given)}")
+    @property
+    def task_type(self) -> TaskType[Any]:
+        """The task type. Raises `RuntimeError` for a task that was not taken from a catalogue (`bound`)."""
+        if self.bound_to is None:
+            raise RuntimeError(f"{self.name} is not bound to its task type {self.type!r}")
+        return self.bound_to
+
+    def bound(self, task_types: TaskTypes) -> TaskSpec:
+        """Return the task with its task type, and with that one's metrics and baselines where it lists none.
+
+        Raises:
+            TaskError: there is no such task type, or fields or keys are not what it wants.
+        """
+        try:
+            kind = task_types.get(self.type)
+        except UnknownName as error:
+            raise TaskError(f"{self.origin or self.name}: {error}") from error
+        defaults = {"metrics": kind.default_metrics, "baselines": kind.default_baselines}
+        changes = {key: value for key, value in defaults.items() if key not in self.model_fields_set}
+        made = self.model_copy(update={**changes, "bound_to": kind})
+        problem = kind.field_problem(made) if self.examples is None else None
+        try:
+            kind.check(made)
+        except ValueError as error:
+            problem = problem or str(error)
+        if problem:
+            raise TaskError(f"{self.origin or self.name}: {problem}")
+        return made
 
     def worded(self, name: str) -> TaskSpec:
         """Return the task as its further prompt `name` asks it."""
@@ -186,3 +200,26 @@ class SuiteSpec(Named):
     macro_mean: bool = True
     owner: str = Field(default="", exclude=True)
     origin: str = Field(default="", exclude=True)
+
+
+Source = Callable[[], Iterator[Example]]
+
+
+def task(*, name: str, type: str, **settings: Any) -> Callable[[Source], TaskSpec]:
+    """Make a task of a generator of examples; `settings` are the keys of a task file except `data` and `fields`.
+
+    ```python
+    @task(name="acme_pairs", type="pairs", labels=("idiom", "literal"), metrics=("acc",))
+    def acme_pairs():
+        yield PairExample(id="1", left="…", right="…", label="idiom")
+    ```
+    Register the result with `register(acme_pairs)` in `register_tasks`.
+    """
+
+    def make(source: Source) -> TaskSpec:
+        description = settings.pop("description", None) or (source.__doc__ or "").strip().split("\n")[0]
+        return TaskSpec.model_validate(
+            {"name": name, "type": type, "description": description, "examples": source, **settings}
+        )
+
+    return make

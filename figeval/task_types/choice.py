@@ -1,79 +1,172 @@
-"""Choice and ranking: score every option against the query; the best score wins.
-
-Ranking differs only in that there are hundreds of options and that `background` options count for `*_all` metrics.
+"""Choice: pick one of a few options. Every option is scored against the query and the best score wins, or a language
+model names one under letters.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
-from figeval.answers.reading import letters_of, read_letter
-from figeval.task_types.routes import Briefing, Dialogue, decide
-from figeval.task_types.similarity import cosines, dots
-from figeval.types import ChoiceExample, Continuation, RankingExample, Text, TextPair
+from figeval.answers.extract import VERSION, extract_choice
+from figeval.answers.reading import heard, unanswered, understood
+from figeval.errors import CapabilityError
+from figeval.prompts.context import LETTERS, PromptContext
+from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric, repeated_texts
+from figeval.task_types.fields import Columns, Index, Text, Texts
+from figeval.task_types.routes import Dialogue, Reader, Route, by_reply, decide
+from figeval.task_types.scoring import cosine_scores, dot_scores, log_likelihoods, pair_scores
+from figeval.types import LATER, Continuation, Example, Prediction, Reply
 
-Options = tuple[str, ...]
-
-
-def _options(example: ChoiceExample | RankingExample) -> tuple[Options, int]:
-    """All options to score, and how many of them the prediction chooses among."""
-    if isinstance(example, RankingExample):
-        return example.candidates + example.background, len(example.candidates)
-    return example.options, len(example.options)
-
-
-@lru_cache(maxsize=64)
-def _as_texts(options: Options) -> tuple[Text, ...]:
-    """The options as requests: one object each, however many examples share them."""
-    return tuple(map(Text, options))
+CLASSES, CONTROLS = "figeval.metrics.classes", "figeval.metrics.controls"
 
 
-def by_pair_score(example: ChoiceExample | RankingExample, _briefing: Briefing) -> Dialogue:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceExample(Example):
+    """Pick one of a few options. `gold` is an index into `options`, None when the label is hidden.
+
+    `option_meta` has a mapping for each option, e.g. the kind of distractor that it is.
+    """
+
+    query: Annotated[str, Text("The text that is asked about.")]
+    options: Annotated[
+        tuple[str, ...], Texts("The options.", empty="there are no options", blank="an option is empty")
+    ]
+    gold: Annotated[int | None, Index("The right option, from 0; null where it is hidden.", of="options")]
+    option_meta: Annotated[
+        tuple[Mapping[str, str], ...], Columns("What is known of each option, as the kind of distractor.", of="options")
+    ] = field(default=(), metadata=LATER)
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.query, *self.options)
+
+    @property
+    def subject(self) -> str:  # noqa: D102
+        return self.query
+
+    @property
+    def hidden(self) -> bool:  # noqa: D102
+        return self.gold is None
+
+
+# ---- routes ----------------------------------------------------------------------------------------------------------
+
+
+def by_pair_score(example: ChoiceExample, _context: PromptContext) -> Dialogue:
     """Closeness of the query and each option, as the model scores it."""
-    options, among = _options(example)
-    scores = yield [TextPair(example.query, option) for option in options]
-    return decide(example.id, scores, among)
+    return decide(example.id, (yield from pair_scores(example.query, example.options)))
 
 
-def by_loglikelihood(example: ChoiceExample | RankingExample, briefing: Briefing) -> Dialogue:
+def by_loglikelihood(example: ChoiceExample, context: PromptContext) -> Dialogue:
     """Log P(option | context), natural logarithm, summed over the option's tokens.
 
     `priors` are the same without the query, asked for where the metric `acc_pmi` is.
     """
-    options, among = _options(example)
-    blocks = ["context", "unconditional"] if "acc_pmi" in briefing.metrics else ["context"]
-    continuations = [briefing.begun(briefing.render("continuation", example, option=option)) for option in options]
-    contexts = [briefing.render(block, example) for block in blocks]
-    scores = yield [Continuation(context, continuation) for context in contexts for continuation in continuations]
-    decided = decide(example.id, scores[: len(options)], among)
-    return replace(decided, priors=tuple(map(float, scores[len(options) :])))
+    questions = ("context", "unconditional") if "acc_pmi" in context.metrics else ("context",)
+    scores = yield from log_likelihoods(example, example.options, context, questions)
+    n = len(example.options)
+    return replace(decide(example.id, scores[:n]), priors=tuple(map(float, scores[n:])))
 
 
-def by_letter(example: ChoiceExample, briefing: Briefing) -> Dialogue:
-    """The letter that the model writes under a list of lettered options."""
-    letters_of(example)  # are there enough?
-    (reply,) = yield [briefing.prompt("letter", example)]
-    return read_letter(example, briefing, reply)
+def by_dot(example: ChoiceExample, _context: PromptContext) -> Dialogue:
+    """Dot product of the embeddings, for models that were trained with it (Ghosh and Srivastava 2022, their code)."""
+    return decide(example.id, (yield from dot_scores(example.query, example.options)))
 
 
-def by_letter_likelihood(example: ChoiceExample, briefing: Briefing) -> Dialogue:
+def by_cosine(example: ChoiceExample, _context: PromptContext) -> Dialogue:
+    """Cosine of the embeddings of the query and of each option (Ghosh and Srivastava 2022, section 5.1)."""
+    return decide(example.id, (yield from cosine_scores(example.query, example.options)))
+
+
+def by_letter_likelihood(example: ChoiceExample, context: PromptContext) -> Dialogue:
     """Log P(letter | question and lettered options), as for MMLU (Hendrycks et al. 2021)."""
     letters = letters_of(example)
-    context = briefing.render("letter", example)
-    scores = yield [Continuation(context, briefing.begun(f" {letter}")) for letter in letters]
+    question = context.question("letter", example)
+    scores = yield [Continuation(question, context.begun(f" {letter}")) for letter in letters]
     return decide(example.id, scores)
 
 
-def by_cosine(example: ChoiceExample | RankingExample, _briefing: Briefing) -> Dialogue:
-    """Cosine of the embeddings of the query and of each option (Ghosh and Srivastava 2022, section 5.1)."""
-    options, among = _options(example)
-    query, *others = yield (Text(example.query), *_as_texts(options))
-    return decide(example.id, cosines(query, others), among)
+def letters_of(example: ChoiceExample) -> str:
+    """Return the letters of an example's options. Raises `CapabilityError` where there are not enough."""
+    n = len(example.options)
+    if n > len(LETTERS):
+        raise CapabilityError(
+            f"{example.id!r} has {n} options, more than the {len(LETTERS)} letters; take another --route, or leave the "
+            "task out"
+        )
+    return LETTERS[:n]
 
 
-def by_dot(example: ChoiceExample | RankingExample, _briefing: Briefing) -> Dialogue:
-    """Dot product of the embeddings, for models that were trained with it (Ghosh and Srivastava 2022, their code)."""
-    options, among = _options(example)
-    query, *others = yield (Text(example.query), *_as_texts(options))
-    return decide(example.id, dots(query, others), among)
+def read_letter(example: ChoiceExample, _context: PromptContext, output: Reply | str) -> Prediction:
+    """The option that a reply names."""
+    reply = heard(output)
+    if reply.finish == "error":
+        return unanswered(example.id, reply)
+    found = extract_choice(reply, example.options, letters_of(example))
+    return understood(example.id, reply, found, found.index)
+
+
+# ---- the type --------------------------------------------------------------------------------------------------------
+
+
+class Choice(TaskType[ChoiceExample]):
+    """Pick one of a few options."""
+
+    name = "choice"
+    Example = ChoiceExample
+    query = "query"
+    routes = (
+        Route(name="by_pair_score", start=by_pair_score, needs=frozenset({"score_pairs"})),
+        Route(
+            name="by_loglikelihood",
+            start=by_loglikelihood,
+            needs=frozenset({"loglikelihood"}),
+            question="context",
+            blocks=frozenset({"continuation"}),
+        ),
+        Route(name="by_dot", start=by_dot, needs=frozenset({"embed", "dot"})),
+        Route(name="by_cosine", start=by_cosine, needs=frozenset({"embed"})),
+        by_reply(
+            "by_letter",
+            "letter",
+            Reader(read_letter, str(VERSION)),
+            check=letters_of,
+            metrics=("acc_of_all", "parse_rate"),
+            metrics_of_orders=("consistency", "position_bias"),
+        ),
+        Route(
+            name="by_letter_likelihood",
+            start=by_letter_likelihood,
+            needs=frozenset({"loglikelihood"}),
+            question="letter",
+            metrics_of_orders=("consistency", "position_bias"),
+            on_request=True,
+        ),
+    )
+    metrics = (
+        metric("acc", f"{CLASSES}:choice_accuracy"),
+        metric("acc_norm", f"{CLASSES}:acc_norm", routes=["by_loglikelihood"]),
+        metric("acc_pmi", f"{CLASSES}:acc_pmi", routes=["by_loglikelihood"]),
+        metric("acc_of_all", f"{CONTROLS}:choice_acc_of_all"),
+        metric("parse_rate", f"{CONTROLS}:parse_rate"),
+        metric("consistency", f"{CONTROLS}:consistency"),
+        metric("position_bias", f"{CONTROLS}:position_bias", lower_is_better=True),
+    )
+
+    def few_shot_answer(self, block: str, example: ChoiceExample, context: PromptContext) -> str | None:
+        """The right option, or its letter."""
+        assert example.gold is not None
+        if block == "letter":
+            return f" {LETTERS[example.gold]}"
+        return context.block("continuation", example, option=example.options[example.gold]) if block == "context" else None
+
+    def shown_gold(self, example: ChoiceExample) -> str:  # noqa: D102
+        return "(hidden)" if example.gold is None else f"{example.gold}: {example.options[example.gold]}"
+
+    def gold_class(self, example: ChoiceExample) -> str | None:  # noqa: D102
+        return HIDDEN if example.gold is None else str(example.gold)
+
+    def oddities(self, example: ChoiceExample) -> Iterator[tuple[str, str]]:  # noqa: D102
+        yield from blank_texts(example, "query")
+        yield from repeated_texts(example.options)

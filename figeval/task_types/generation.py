@@ -7,39 +7,82 @@ write are held to the same metrics: whoever writes well beats it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from typing import Annotated
 
-from figeval.answers.reading import read_text
+from figeval.answers.extract import VERSION, strip_reasoning
+from figeval.answers.extract.decide import Extracted
+from figeval.answers.extract.declining import REFUSAL, not_written
+from figeval.answers.reading import heard, unanswered, understood
 from figeval.errors import TaskError
-from figeval.task_types.routes import Briefing, Dialogue, decide
-from figeval.task_types.similarity import cosines
-from figeval.types import GenerationExample, Inputs, Prediction, Text, TextPair
+from figeval.prompts.context import PromptContext
+from figeval.task_types.base import TaskType, metric
+from figeval.task_types.fields import NamedTexts, Texts
+from figeval.task_types.routes import Dialogue, Reader, Route, by_reply, decide
+from figeval.task_types.scoring import cosine_scores, pair_scores
+from figeval.types import Example, Input, Inputs, Prediction, Reply, Status
+
+BEGINNING = 80  # characters of a written text; further on it is somebody in the story who declines
+TEXTS, BLEU, CONTROLS = "figeval.metrics.texts", "figeval.metrics.bleu", "figeval.metrics.controls"
+WRITTEN = ("by_writing", "by_decoding")  # routes on which the model itself writes
 
 
-def by_writing(example: GenerationExample, briefing: Briefing) -> Dialogue:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationExample(Example):
+    """Write a text from named inputs, which are texts or lists of texts (keywords); `references` are human ones."""
+
+    inputs: Annotated[Mapping[str, Input], NamedTexts("What is given, by name: texts, or lists of texts.")]
+    references: Annotated[
+        tuple[str, ...], Texts("Texts written by people.", empty="there are none", blank="a text is empty", shown=False)
+    ]
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        given = ((value,) if isinstance(value, str) else value for value in self.inputs.values())
+        return (*(text for values in given for text in values), *self.references)
+
+    @property
+    def subject(self) -> str:  # noqa: D102
+        return self.references[0] if self.references else self.id
+
+
+# ---- routes ----------------------------------------------------------------------------------------------------------
+
+
+def by_writing(example: GenerationExample, context: PromptContext) -> Dialogue:
     """The text that a system makes of the inputs as they are."""
     (output,) = yield [Inputs(tuple(example.inputs.items()))]
-    return read_text(example, briefing, output)
+    return read_text(example, context, output)
 
 
-def by_decoding(example: GenerationExample, briefing: Briefing) -> Dialogue:
-    """The text that a model writes when it is prompted with the inputs."""
-    (reply,) = yield [briefing.prompt("write", example)]
-    return read_text(example, briefing, reply)
+def read_text(example: GenerationExample, _context: PromptContext, output: Reply | str) -> Prediction:
+    """The whole reply without reasoning. One that was cut off at the limit is a text all the same; `finish` tells."""
+    reply = heard(output)
+    if reply.finish == "error":
+        return unanswered(example.id, reply)
+    text = strip_reasoning(reply.text).strip()
+    return understood(example.id, reply, Extracted(_status(reply, text), None, "whole_text"), text)
 
 
-def by_retrieval(example: GenerationExample, briefing: Briefing) -> Dialogue:
+def _status(reply: Reply, text: str) -> Status:
+    """Whether there is a text; what declines from its first words on is none, unless somebody says so in quotes."""
+    if found := not_written(reply, text):
+        return found[0]
+    declines = REFUSAL.search(text[:BEGINNING]) and not text.startswith(('"', "“", "'", "‘"))
+    return "refusal" if declines else "ok"
+
+
+def by_retrieval(example: GenerationExample, context: PromptContext) -> Dialogue:
     """The training text whose embedding has the highest cosine with that of all inputs in a row."""
-    pool = _pool(example, briefing)
-    query, *others = yield (Text(_in_a_row(example)), *_as_texts(tuple(pool.values())))
-    return _closest(example, pool, cosines(query, others))
+    pool = _pool(example, context)
+    scores = yield from cosine_scores(_in_a_row(example), tuple(pool.values()))
+    return _closest(example, pool, scores)
 
 
-def by_retrieval_score(example: GenerationExample, briefing: Briefing) -> Dialogue:
+def by_retrieval_score(example: GenerationExample, context: PromptContext) -> Dialogue:
     """The training text that the model scores as closest to all inputs in a row."""
-    pool, query = _pool(example, briefing), _in_a_row(example)
-    scores = yield [TextPair(query, text) for text in pool.values()]
+    pool, query = _pool(example, context), _in_a_row(example)
+    scores = yield from pair_scores(query, tuple(pool.values()))
     return _closest(example, pool, scores)
 
 
@@ -49,20 +92,14 @@ def _in_a_row(example: GenerationExample) -> str:
     return " ".join(text for texts in given for text in texts)
 
 
-def _pool(example: GenerationExample, briefing: Briefing) -> dict[str, str]:
+def _pool(example: GenerationExample, context: PromptContext) -> dict[str, str]:
     """The training texts by id, one of each other example. Raises `TaskError` if there are none."""
-    pool = {other.id: other.references[0] for other in briefing.pool() if other.id != example.id}
+    pool = {other.id: other.references[0] for other in context.pool() if other.id != example.id}
     if not pool:
         raise TaskError(
             f"{example.id!r}: the task has no train split to take a text from; add one, or take a model that writes"
         )
     return pool
-
-
-@lru_cache(maxsize=4)
-def _as_texts(pool: tuple[str, ...]) -> tuple[Text, ...]:
-    """The training texts as requests: one object each for all examples."""
-    return tuple(map(Text, pool))
 
 
 def _closest(example: GenerationExample, pool: Mapping[str, str], scores: Iterable[float]) -> Prediction:
@@ -72,3 +109,46 @@ def _closest(example: GenerationExample, pool: Mapping[str, str], scores: Iterab
         return replace(decided, scores=())
     source = list(pool)[decided.value]
     return replace(decided, value=pool[source], source=source, scores=(decided.scores[decided.value],))
+
+
+# ---- the type --------------------------------------------------------------------------------------------------------
+
+
+class Generation(TaskType[GenerationExample]):
+    """Write a text from named inputs."""
+
+    name = "generation"
+    Example = GenerationExample
+    default_metrics = ("rouge_l",)
+    default_baselines = ("echo",)  # nobody writes a text by chance: the floor is what was given
+    gold_fields = ("references",)
+    routes = (
+        Route(name="by_writing", start=by_writing, needs=frozenset({"write"})),
+        by_reply("by_decoding", "write", Reader(read_text, str(VERSION)), metrics=("parse_rate",)),
+        Route(name="by_retrieval", start=by_retrieval, needs=frozenset({"embed"})),
+        Route(name="by_retrieval_score", start=by_retrieval_score, needs=frozenset({"score_pairs"})),
+    )
+    metrics = (
+        metric("parse_rate", f"{CONTROLS}:parse_rate"),
+        metric("bleu4", f"{BLEU}:bleu4"),
+        metric("corpus_bleu", f"{BLEU}:corpus_bleu"),
+        metric("rouge_l", f"{TEXTS}:rouge_l"),
+        metric("keyword_recall", f"{TEXTS}:keyword_recall"),
+        metric("keyword_recall_lemma", f"{TEXTS}:keyword_recall_lemma"),
+        metric("leakage", f"{TEXTS}:leakage", lower_is_better=True),
+        metric("repetition_4", f"{TEXTS}:repetition_4", lower_is_better=True),
+        metric("distinct_1", f"{TEXTS}:distinct_1", routes=WRITTEN),
+        metric("distinct_2", f"{TEXTS}:distinct_2", routes=WRITTEN),
+        metric("length", f"{TEXTS}:length"),
+        metric("cut_off", f"{TEXTS}:cut_off", lower_is_better=True, routes=["by_decoding"]),
+    )
+
+    def gold(self, example: GenerationExample) -> None:
+        """Nothing: the references are not ours to pass on."""
+
+    def shown_gold(self, example: GenerationExample) -> str:  # noqa: D102
+        return " | ".join(example.references)
+
+    def few_shot_answer(self, block: str, example: GenerationExample, _context: PromptContext) -> str | None:
+        """The first reference."""
+        return f" {example.references[0]}" if block == "write" else None

@@ -2,49 +2,167 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
-from figeval.task_types.briefing import Briefing
+from figeval.errors import DataError
+from figeval.jsonfile import json_scores
+from figeval.prompts.context import PromptContext
+from figeval.task_types.base import metric
+from figeval.task_types.fields import Field, Row
 from figeval.task_types.orders import together
+from figeval.task_types.ranking import Ranking, RankingExample
 from figeval.task_types.routes import Dialogue, Route
-from figeval.types import JointExample, Prediction
+from figeval.task_types.spans import SpanExample, Spans
+from figeval.types import JSON, Prediction, written
+
+SPANS = Spans()
+RANKING, JOINT = "figeval.metrics.ranking", "figeval.metrics.joint"
 
 
-def at_once(example: JointExample, briefing: Briefing, ranking: Route, spans: Route) -> Dialogue:
+@dataclass(frozen=True, slots=True)
+class Parts(Field):
+    """Span rows of the same query, each with `id`, `given`, `known` and `gold`."""
+
+    shown: bool = field(default=True, kw_only=True)
+
+    def read(self, value: Any, row: Row) -> tuple[SpanExample, ...]:  # noqa: D102
+        if not isinstance(value, Sequence) or not all(isinstance(part, Mapping) for part in value):
+            raise row.error(f"expected a list of mappings, found {value!r:.80}")
+        if not value:
+            raise row.error("there are no spans; leave the row out")
+        return tuple(self._part(part, len(value), row) for part in value)
+
+    def _part(self, part: Mapping[str, Any], parts: int, row: Row) -> SpanExample:
+        if missing := sorted({"id", "given", "known", "gold"} - set(part)):
+            raise row.error(f"no {', '.join(missing)} in {dict(part)!r:.80}")
+        common = {"id": str(part["id"]), "cluster": row.common["cluster"]}
+        whole = {"text": row.read["query"], "weight": 1 / parts, **part}
+        return SPANS.example(replace(row, values=whole, common=common))
+
+    def schema(self) -> JSON:  # noqa: D102
+        return {"type": "array", "items": SPANS.json_schema(), "minItems": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointExample(RankingExample):
+    """Rank the candidates, and find the spans of `parts` in the query (Ghosh and Srivastava 2022, Table 9)."""
+
+    parts: Annotated[tuple[SpanExample, ...], Parts("The spans to be found in the query.")]
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.query, *self.candidates, *self.background, *(part.given for part in self.parts))
+
+    @property
+    def hidden(self) -> bool:  # noqa: D102
+        return any(part.hidden for part in self.parts)
+
+
+# ---- routes ----------------------------------------------------------------------------------------------------------
+
+
+def at_once(example: JointExample, context: PromptContext, ranking: Route, spans: Route) -> Dialogue:
     """Candidates and spans in the same rounds, whatever the candidate (Ghosh and Srivastava 2022, Table 9, joint)."""
-    about = of_parts(briefing)
+    about = of_parts(context)
     first, *parts = yield from together(
-        [ranking.start(example, briefing), *(spans.start(part, about) for part in example.parts)]
+        [ranking.begin(example, context), *(spans.begin(part, about) for part in example.parts)]
     )
     return combined(first, tuple(parts))
 
 
-def in_turn(example: JointExample, briefing: Briefing, ranking: Route, spans: Route) -> Dialogue:
+def in_turn(example: JointExample, context: PromptContext, ranking: Route, spans: Route) -> Dialogue:
     """First the candidate; the spans only if it may be right, since else they count nothing (the same, pipelined)."""
-    first = yield from ranking.start(example, briefing)
+    first = yield from ranking.begin(example, context)
     if not may_be_right(example, first):
         return first
-    about = of_parts(briefing)
-    parts = yield from together([spans.start(part, about) for part in example.parts])
+    about = of_parts(context)
+    parts = yield from together([spans.begin(part, about) for part in example.parts])
     return combined(first, tuple(parts))
 
 
 def may_be_right(example: JointExample, prediction: Prediction) -> bool:
-    """Whether a right candidate is the best one, or one of several that share the best score."""
+    """Return whether a right candidate is the best one, or one of several that share the best score."""
     if prediction.status != "ok":
         return False
     scores = prediction.scores[: len(example.candidates)]
     return any(scores[index] == max(scores) for index in example.relevant)
 
 
-def of_parts(briefing: Briefing) -> Briefing:
-    """The briefing for spans: of every solved example its first part is shown."""
-    return replace(briefing, shots=lambda example: [shot.parts[0] for shot in briefing.shots(example)])
+def of_parts(context: PromptContext) -> PromptContext:
+    """Return the context for spans: of every solved example its first part is shown."""
+    return replace(
+        context,
+        shots=lambda example: [shot.parts[0] for shot in context.shots(example)],
+        few_shot_answer=SPANS.few_shot_answer,
+    )
 
 
 def combined(first: Prediction, parts: tuple[Prediction, ...]) -> Prediction:
-    """One prediction of all; an error in one part is an error of the whole, which is asked again."""
+    """Return one prediction of all; an error in one part is an error of the whole, which is asked again."""
     broken = next((part for part in parts if part.status == "error"), None)
     if broken is not None:
         return replace(first, value=None, status="error", finish="error", error=broken.error, parts=parts)
     return replace(first, parts=parts)
+
+
+# ---- the type --------------------------------------------------------------------------------------------------------
+
+
+class Joint(Ranking):
+    """Order the candidates, and find in the query what stands for parts of the right one."""
+
+    name = "joint"
+    Example = JointExample
+    query = ""
+    default_metrics = ("acc", "span_f1")
+    routes = (
+        Route(name="at_once", start=at_once, of=("ranking", "spans")),
+        Route(name="in_turn", start=in_turn, of=("ranking", "spans"), on_request=True),
+    )
+    metrics = (
+        metric("acc", f"{RANKING}:accuracy"),
+        metric("mrr", f"{RANKING}:mrr"),
+        metric("acc_near", f"{RANKING}:acc_near"),
+        metric("span_precision", f"{JOINT}:span_precision"),
+        metric("span_recall", f"{JOINT}:span_recall"),
+        metric("span_f1", f"{JOINT}:span_f1"),
+        metric("squad_f1", f"{JOINT}:squad_f1"),
+        metric("span_precision_ungated", f"{JOINT}:span_precision_ungated", routes=["at_once"]),
+        metric("span_recall_ungated", f"{JOINT}:span_recall_ungated", routes=["at_once"]),
+        metric("span_f1_ungated", f"{JOINT}:span_f1_ungated", routes=["at_once"]),
+    )
+
+    def prompted(self, example: JointExample, values: Mapping[str, Any], where: str) -> JointExample:  # type: ignore[override]
+        """The parts have a second face, too: their text is the query as prompts show it."""
+        own = {name: value for name, value in values.items() if name != "parts"}
+        changes = self.prompted_fields(example, own, where)
+        parts = faces(example, changes.get("query", example.query), values.get("parts"), where)
+        shown = replace(example, **changes, parts=tuple(part.prompted for part in parts))
+        return replace(example, parts=parts, prompted=shown)
+
+    def row(self, example: RankingExample, prediction: Prediction) -> JSON:
+        """A ranking, and the span that was found for each part."""
+        return {**super().row(example, prediction), "parts": [part_row(part) for part in prediction.parts]}
+
+
+def faces(example: JointExample, query: str, values: Any, where: str) -> tuple[SpanExample, ...]:
+    """Return the parts of an example, each with its second face. Raises `DataError`."""
+    texts: Sequence[Any] = [{} for _ in example.parts] if values is None else values
+    mappings = isinstance(texts, Sequence) and all(isinstance(text, Mapping) for text in texts)
+    if not mappings or len(texts) != len(example.parts):
+        raise DataError(f"{where}, prompt field 'parts': expected {len(example.parts)} mappings, found {values!r:.80}")
+    made = []
+    for part, changed in zip(example.parts, texts, strict=True):
+        given = {name: changed[name] for name in ("given", "known") if name in changed}
+        made.append(SPANS.prompted(part, {"text": query, **given}, where))
+    return tuple(made)
+
+
+def part_row(part: Prediction) -> JSON:
+    """Return the span that was found for one part, as a row keeps it."""
+    row: JSON = {"id": part.example_id, "status": part.status, "pred": SPANS.to_json(part.value)}
+    if part.scores:
+        row["scores"] = json_scores(part.scores)
+    return row | written(part)

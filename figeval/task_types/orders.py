@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from itertools import islice, permutations
 from math import factorial
 from typing import Any, TypeAlias
 
 from figeval.errors import CapabilityError
-from figeval.task_types.routes import Briefing, Dialogue, Route, decide
-from figeval.types import ChoiceExample, Prediction, Request
+from figeval.prompts.context import PromptContext
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.routes import Dialogue, Route, decide
+from figeval.types import Prediction, Request
 
 Order: TypeAlias = tuple[int, ...]  # order[p] is the option at place p
 MOST = 5  # options of which all orders are asked: 120
@@ -64,19 +66,29 @@ def in_orders(route: Route, wanted: str, seed: int) -> Route:
     Raises:
         CapabilityError: the route shows the model no list of options.
     """
-    if "letter" not in route.blocks:
+    if not route.metrics_of_orders:
         raise CapabilityError(
             f"{route.name} shows no list of options, so --orders would change nothing; leave it out, or take "
             "--route choice=by_letter"
         )
 
-    def start(example: ChoiceExample, briefing: Briefing) -> Dialogue:
+    def start(example: ChoiceExample, context: PromptContext) -> Dialogue:
         orders = orders_of(example, wanted, seed)
-        predictions = yield from together([route.start(seen(example, order), briefing) for order in orders])
+        predictions = yield from together([route.begin(seen(example, order), context) for order in orders])
         answers = [as_they_are(one, order) for one, order in zip(predictions, orders, strict=True)]
         return folded(example, answers)
 
-    return replace(route, target=start)
+    return replace(route, start=start, metrics=(*route.metrics, *route.metrics_of_orders))
+
+
+def from_orders(
+    example: ChoiceExample, orders: Sequence[Order], readings: Sequence[Callable[[ChoiceExample], Prediction]]
+) -> Prediction:
+    """Return one prediction of the answers to several orders; `readings[i]` makes a prediction of what was shown in
+    `orders[i]`.
+    """
+    heard = [reading(seen(example, order)) for reading, order in zip(readings, orders, strict=True)]
+    return folded(example, [as_they_are(one, order) for one, order in zip(heard, orders, strict=True)])
 
 
 def together(dialogues: Sequence[Dialogue]) -> Generator[Sequence[Request], Sequence[Any], list[Prediction]]:

@@ -9,29 +9,67 @@ another rule, by which .40/.30/.30 is no entailment.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
 
-from figeval.answers.reading import read_word
+from figeval.answers.extract import VERSION, extract_label
+from figeval.answers.reading import heard, unanswered, understood
 from figeval.errors import CapabilityError, TaskError
-from figeval.task_types.routes import Briefing, Dialogue, decide
-from figeval.task_types.similarity import cosines
-from figeval.types import Cloze, Continuation, PairExample, PairLabel, Prediction, Text, TextPair
+from figeval.prompts.context import PromptContext
+from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric
+from figeval.task_types.fields import Label, Text
+from figeval.task_types.routes import Dialogue, Reader, Route, by_reply, decide
+from figeval.task_types.scoring import cosine_scores
+from figeval.types import Cloze, Continuation, Example, PairLabel, Prediction, Reply, TextPair
+
+if TYPE_CHECKING:
+    from figeval.spec import TaskSpec
 
 GAP = "\ue000"  # a private-use character: stands for the label word while the cloze block is rendered
+THRESHOLD = {"threshold": 0.5}  # at or above is the first label
+CLASSES, CONTROLS = "figeval.metrics.classes", "figeval.metrics.controls"
 
 
-def _decided(example: PairExample, briefing: Briefing, classes: Mapping[str, Sequence[float]]) -> Prediction:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairExample(Example):
+    """Two texts and the relation between them (premise and hypothesis, idiom and paraphrase)."""
+
+    left: Annotated[str, Text("The first text: premise, idiom in its sentence.")]
+    right: Annotated[str, Text("The second text: hypothesis, paraphrase.")]
+    label: Annotated[str | None, Label("One of the task's labels; null where it is hidden.")]
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.left, self.right)
+
+    @property
+    def subject(self) -> str:  # noqa: D102
+        return self.left
+
+    @property
+    def asked(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.left, self.right)
+
+    @property
+    def hidden(self) -> bool:  # noqa: D102
+        return self.label is None
+
+
+# ---- routes ----------------------------------------------------------------------------------------------------------
+
+
+def _decided(example: PairExample, context: PromptContext, classes: Mapping[str, Sequence[float]]) -> Prediction:
     """The label of the most probable class; `classes` are the probabilities of each label's classes.
 
     `scores` are the probabilities of the labels' best classes, and so decide as the classes do. Where classes of
     several labels tie, `among` has a label for each of them: of three equal classes two may be one label's.
     """
-    names = [label for label in briefing.labels for _ in classes[label]]
-    decided = decide(example.id, [value for label in briefing.labels for value in classes[label]])
-    scores = tuple(max(classes[label]) for label in briefing.labels)
+    names = [label for label in context.labels for _ in classes[label]]
+    decided = decide(example.id, [value for label in context.labels for value in classes[label]])
+    scores = tuple(max(classes[label]) for label in context.labels)
     if not isinstance(decided.value, int):
-        return replace(decided, scores=scores, labels=briefing.labels)
+        return replace(decided, scores=scores, labels=context.labels)
     best = decided.scores[decided.value]
     among = tuple(name for name, score in zip(names, decided.scores, strict=True) if score == best)
     tied = len(set(among))
@@ -39,47 +77,51 @@ def _decided(example: PairExample, briefing: Briefing, classes: Mapping[str, Seq
         decided,
         value=names[decided.value],
         scores=scores,
-        labels=briefing.labels,
+        labels=context.labels,
         tied=tied,
         among=among if tied > 1 else (),
     )
 
 
-def by_head(example: PairExample, briefing: Briefing) -> Dialogue:
+def by_head(example: PairExample, context: PromptContext) -> Dialogue:
     """Class probabilities of a trained head (NLI)."""
-    (answer,) = yield [PairLabel(example.left, example.right, briefing.labels)]
-    found = {label: answer[label] for label in briefing.labels}
+    (answer,) = yield [PairLabel(example.left, example.right, context.labels)]
+    found = {label: answer[label] for label in context.labels}
     return _decided(
-        example, briefing, {label: p if isinstance(p, tuple) else (float(p),) for label, p in found.items()}
+        example, context, {label: p if isinstance(p, tuple) else (float(p),) for label, p in found.items()}
     )
 
 
-def by_cloze(example: PairExample, briefing: Briefing) -> Dialogue:
+def by_cloze(example: PairExample, context: PromptContext) -> Dialogue:
     """The label whose word is most probable in the gap, reading both sides."""
-    rendered = briefing.render("cloze", example, gap=GAP)
+    rendered = context.block("cloze", example, gap=GAP)
     before, gap, after = rendered.partition(GAP)
     if not gap or GAP in after:
         raise TaskError("the cloze block of the template must contain {{ gap }} exactly once")
-    words = [word for label in briefing.labels for word in briefing.words(label)]
+    words = [word for label in context.labels for word in context.words(label)]
     (logprobs,) = yield [Cloze(before, after, tuple(words))]
-    return _decided(example, briefing, _shares(briefing, logprobs))
+    return _decided(example, context, _shares(context, logprobs))
 
 
-def by_verbalizer(example: PairExample, briefing: Briefing) -> Dialogue:
+def by_verbalizer(example: PairExample, context: PromptContext) -> Dialogue:
     """The label whose word a left-to-right model finds most probable behind the context."""
-    context = briefing.render("context", example)
-    words = [word for label in briefing.labels for word in briefing.words(label)]
-    logprobs = yield [Continuation(context, briefing.begun(f" {word}")) for word in words]
-    return _decided(example, briefing, _shares(briefing, logprobs))
+    question = context.question("context", example)
+    words = [word for label in context.labels for word in context.words(label)]
+    logprobs = yield [Continuation(question, context.begun(f" {word}")) for word in words]
+    return _decided(example, context, _shares(context, logprobs))
 
 
-def by_label_word(example: PairExample, briefing: Briefing) -> Dialogue:
-    """The label whose word the model writes."""
-    (reply,) = yield [briefing.prompt("word", example)]
-    return read_word(example, briefing, reply)
+def read_word(example: PairExample, context: PromptContext, output: Reply | str) -> Prediction:
+    """The label whose word a reply says."""
+    reply = heard(output)
+    if reply.finish == "error":
+        return unanswered(example.id, reply)
+    found = extract_label(reply, [context.words(label) for label in context.labels])
+    value = None if found.index is None else context.labels[found.index]
+    return understood(example.id, reply, found, value, context.labels)
 
 
-def _shares(briefing: Briefing, logprobs: Sequence[float]) -> dict[str, tuple[float, ...]]:
+def _shares(context: PromptContext, logprobs: Sequence[float]) -> dict[str, tuple[float, ...]]:
     """P(word | it is one of the words), from the log-probabilities of all labels' words in their order.
 
     Equal log-probabilities stay equal. Words that are all impossible are equally probable, NaN anywhere is NaN.
@@ -88,27 +130,89 @@ def _shares(briefing: Briefing, logprobs: Sequence[float]) -> dict[str, tuple[fl
     weights = [1.0 if value == top else math.exp(value - top) for value in logprobs]
     total = math.fsum(weights)
     shares = iter([weight / total for weight in weights])
-    return {label: tuple(next(shares) for _ in briefing.words(label)) for label in briefing.labels}
+    return {label: tuple(next(shares) for _ in context.words(label)) for label in context.labels}
 
 
-def by_threshold(example: PairExample, briefing: Briefing) -> Dialogue:
+def by_threshold(example: PairExample, context: PromptContext) -> Dialogue:
     """The first label where the pair is at least as close as the task's threshold, else the second."""
     (closeness,) = yield [TextPair(example.left, example.right)]
-    return _by_closeness(example, briefing, float(closeness))
+    return _by_closeness(example, context, float(closeness))
 
 
-def by_cosine_threshold(example: PairExample, briefing: Briefing) -> Dialogue:
+def by_cosine_threshold(example: PairExample, context: PromptContext) -> Dialogue:
     """The first label where the cosine of the two embeddings reaches the task's threshold, else the second."""
-    left, right = yield [Text(example.left), Text(example.right)]
-    return _by_closeness(example, briefing, float(cosines(left, [right])[0]))
+    (closeness,) = yield from cosine_scores(example.left, (example.right,))
+    return _by_closeness(example, context, closeness)
 
 
-def _by_closeness(example: PairExample, briefing: Briefing, closeness: float) -> Prediction:
+def _by_closeness(example: PairExample, context: PromptContext, closeness: float) -> Prediction:
     """`scores` are the closeness and the threshold it has to reach: equal is enough, and no tie."""
-    if len(briefing.labels) != 2:
-        raise CapabilityError(f"a threshold tells two labels apart, not {len(briefing.labels)}; use another model")
-    scores = (closeness, briefing.threshold)
+    if len(context.labels) != 2:
+        raise CapabilityError(f"a threshold tells two labels apart, not {len(context.labels)}; use another model")
+    threshold = float(context.settings["threshold"])
+    scores = (closeness, threshold)
     if math.isnan(closeness):
-        return Prediction(example_id=example.id, value=None, scores=scores, labels=briefing.labels, status="nan")
-    value = briefing.labels[0 if closeness >= briefing.threshold else 1]
-    return Prediction(example_id=example.id, value=value, scores=scores, labels=briefing.labels)
+        return Prediction(example_id=example.id, value=None, scores=scores, labels=context.labels, status="nan")
+    value = context.labels[0 if closeness >= threshold else 1]
+    return Prediction(example_id=example.id, value=value, scores=scores, labels=context.labels)
+
+
+# ---- the type --------------------------------------------------------------------------------------------------------
+
+
+class Pairs(TaskType[PairExample]):
+    """Say which label holds between two texts."""
+
+    name = "pairs"
+    Example = PairExample
+    query = "left"
+    gold_fields = ("label",)
+    routes = (
+        Route(name="by_head", start=by_head, needs=frozenset({"label_pairs"})),
+        Route(name="by_cloze", start=by_cloze, needs=frozenset({"fill"}), blocks=frozenset({"cloze"})),
+        Route(name="by_verbalizer", start=by_verbalizer, needs=frozenset({"loglikelihood"}), question="context"),
+        Route(
+            name="by_threshold", start=by_threshold, needs=frozenset({"score_pairs"}), settings=THRESHOLD, labels=2
+        ),
+        Route(
+            name="by_cosine_threshold",
+            start=by_cosine_threshold,
+            needs=frozenset({"embed"}),
+            settings=THRESHOLD,
+            labels=2,
+        ),
+        by_reply(
+            "by_label_word", "word", Reader(read_word, str(VERSION)), metrics=("acc_of_all", "parse_rate")
+        ),
+    )
+    metrics = (
+        metric("acc", f"{CLASSES}:pair_accuracy"),
+        metric("acc_of_all", f"{CONTROLS}:pair_acc_of_all"),
+        metric("parse_rate", f"{CONTROLS}:parse_rate"),
+        metric("macro_f1", f"{CLASSES}:macro_f1"),
+        metric("balanced_acc", f"{CLASSES}:balanced_accuracy"),
+    )
+
+    def check(self, task: TaskSpec) -> None:
+        """A relation is one of at least two labels."""
+        if len(task.labels) < 2:
+            raise ValueError("a pairs task lists its labels, e.g. labels: [entailment, non-entailment]")
+
+    def few_shot_answer(self, block: str, example: PairExample, context: PromptContext) -> str | None:
+        """The first word that expresses the label."""
+        assert example.label is not None
+        return f" {context.words(example.label)[0]}" if block in ("context", "word") else None
+
+    def gold_class(self, example: PairExample) -> str | None:  # noqa: D102
+        return HIDDEN if example.label is None else example.label
+
+    def oddities(self, example: PairExample) -> Iterator[tuple[str, str]]:  # noqa: D102
+        yield from blank_texts(example, "left", "right")
+
+    def check_training(self, task: TaskSpec, train: Sequence[PairExample]) -> None:
+        """No head can learn a label of which there is no example."""
+        found = {example.label for example in train}
+        missing = [label for label in task.labels if label not in found]
+        if missing:
+            has = ", ".join(sorted(str(label) for label in found))
+            raise ValueError(f"no example of train has the label {missing[0]!r} (only {has}); raise --limit")

@@ -9,57 +9,93 @@ devices. Which route a model takes follows from its capabilities: no ladder over
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from figeval.errors import CapabilityError, DuplicateName, near
-from figeval.plugins import Host
-from figeval.registry import fill, loaded, plain, target_name
-from figeval.task_types.briefing import Briefing
-from figeval.task_types.shown import OPENING
-from figeval.types import Example, Prediction, Request
-
-__all__ = ["Briefing", "Dialogue", "Route", "choose", "covered", "decide", "load_routes"]
+from figeval.errors import CapabilityError, near
+from figeval.prompts.context import PromptContext
+from figeval.registry import loaded
+from figeval.types import Example, Prediction, Reply, Request
 
 Dialogue: TypeAlias = Generator[Sequence[Request], Sequence[Any], Prediction]
-READS = {"loglikelihood": "context", "fill": "cloze", "generate": "context"}  # blocks of a route that names none
+Start: TypeAlias = Callable[..., Dialogue]
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """A way from an example to a prediction, the capabilities it needs, and the template blocks it renders.
+class Reader:
+    """What makes a prediction of a reply in words, so that `figeval rescore` can read stored replies again.
 
-    It may put routes of other protocols together (`of`); which ones (`parts`) depends on the model, see `covered`.
+    `read(example, context, reply)` returns a `Prediction`. A run goes on only with the same `version`; raise it when a
+    reply is read in another way.
+    """
+
+    read: Callable[[Any, PromptContext, Reply | str], Prediction]
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A way from an example to a prediction.
+
+    Attributes:
+        name: as in records, `--route` and `figeval ls routes`.
+        start: `start(example, context)` begins the dialogue about one example; also as `"module:attribute"`. A route
+            that puts others together gets these as further arguments.
+        needs: capabilities of the model whose requests it yields.
+        question: the template block that asks, before which solved examples and a system message can stand.
+        blocks: further template blocks that it renders.
+        reader: what reads the reply, on routes that ask for an answer in words.
+        settings: name → default of the settings that it obeys; a task file or a flag may give another value.
+        metrics: metrics that are computed on this route beside those of the task.
+        metrics_of_orders: of routes that show a list of options: metrics beside these where that is shown in several
+            orders (`--orders`).
+        labels: how many labels it can tell apart, None for any number.
+        of: task types whose routes it puts together; of each the first that the model covers.
+        on_request: it is taken only where the task or `--route` asks for it.
+        task_type, owner: filled in when it is registered.
+        parts: the routes that it puts together, once the model is known (`covered`).
     """
 
     name: str
-    protocol: str
-    needs: frozenset[str]
-    target: Callable[[Any, Briefing], Dialogue] | str
-    owner: str
+    start: Start | str
+    needs: frozenset[str] = frozenset()
+    question: str = ""
     blocks: frozenset[str] = frozenset()
+    reader: Reader | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ()
+    metrics_of_orders: tuple[str, ...] = ()
+    labels: int | None = None
     of: tuple[str, ...] = ()
-    labels: int | None = None  # how many it can tell apart, None: any number
+    on_request: bool = False
+    task_type: str = ""
+    owner: str = ""
     parts: tuple[Route, ...] = ()
 
     @property
-    def wants(self) -> tuple[str, ...]:
-        """What it needs, in words: capabilities, and routes of other protocols, by their names once they are known."""
-        if self.parts:
-            return tuple(part.name for part in self.parts)
-        return (*sorted(self.needs), *(f"a {protocol} route" for protocol in self.of))
+    def renders(self) -> frozenset[str]:
+        """The template blocks that it renders, those of the routes that it puts together included."""
+        own = self.blocks | ({self.question} if self.question else frozenset())
+        return own.union(*(part.renders for part in self.parts))
 
     @property
-    def prompted(self) -> bool:
+    def is_prompted(self) -> bool:
         """Whether the model reads a conversation, in which solved examples and a system message can stand."""
-        return bool(self.blocks & OPENING)
+        return bool(self.question) or any(part.is_prompted for part in self.parts)
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        """What it needs, in words: capabilities, and routes of other task types, by their names once they are known."""
+        if self.parts:
+            return tuple(part.name for part in self.parts)
+        return (*sorted(self.needs), *(f"a {task_type} route" for task_type in self.of))
 
     def tells(self, labels: Sequence[str]) -> bool:
-        """Whether it can tell these labels apart."""
+        """Return whether it can tell these labels apart."""
         return self.labels is None or len(labels) <= self.labels
 
-    def start(self, example: Example, briefing: Briefing) -> Dialogue:
+    def begin(self, example: Example, context: PromptContext) -> Dialogue:
         """Begin the dialogue about one example, as prompts show it on a route that renders one. A route that puts
         others together leaves that to them.
 
@@ -68,76 +104,50 @@ class Route:
         """
         if len(self.parts) < len(self.of):
             raise CapabilityError(f"{self.name} puts a {' and a '.join(self.of)} route together: name a --model")
-        if self.blocks and not self.of:
+        if self.renders and not self.of:
             example = example.for_prompt()
-        return loaded(self.target)(example, briefing, *self.parts)
+        return loaded(self.start)(example, context, *self.parts)
 
 
-def load_routes(host: Host) -> list[Route]:
-    """Every route of every plugin, in order of preference."""
-    routes: dict[tuple[str, str], Route] = {}
-
-    def add(  # noqa: PLR0913 - what the hook offers
-        protocol: str,
-        needs: Iterable[str],
-        start: Any,
-        blocks: Iterable[str] = (),
-        of: Sequence[str] = (),
-        labels: int | None = None,
-        *,
-        owner: str,
-    ) -> None:
-        name, offered = target_name(start), frozenset(needs)
-        read = frozenset(blocks) or frozenset(READS[capability] for capability in offered & set(READS))
-        route = Route(name, protocol, offered, start, owner, read, tuple(of), labels)
-        taken = routes.setdefault((protocol, name), route)
-        if taken.target is not start:
-            raise DuplicateName(f"route {name!r} for {protocol} of {owner} is already registered by {taken.owner}")
-
-    fill(host, "register_routes", add, plain)
-    return list(routes.values())
-
-
-def choose(protocol: str, offered: frozenset[str], routes: Sequence[Route], wanted: str | None = None) -> Route:
-    """The first route of the protocol that the capabilities cover, or the `wanted` one.
+def choose(task_type: str, offered: frozenset[str], routes: Sequence[Route], wanted: str | None = None) -> Route:
+    """Return the first route of the task type that the capabilities cover, or the `wanted` one.
 
     Raises:
         CapabilityError: the model cannot answer such tasks; the message lists what would be needed.
     """
-    mine = [route for route in routes if route.protocol == protocol]
+    mine = [route for route in routes if route.task_type == task_type]
     names = [route.name for route in mine]
     if wanted is not None and wanted not in names:
-        raise CapabilityError(f"{protocol} has no route {wanted!r}{near(wanted, names)}; it has {', '.join(names)}")
+        raise CapabilityError(f"{task_type} has no route {wanted!r}{near(wanted, names)}; it has {', '.join(names)}")
     for route in mine:
-        found = covered(route, offered, routes) if wanted in (None, route.name) else None
-        if found is not None:
-            return found
+        if route.name == wanted or (wanted is None and not route.on_request):
+            found = covered(route, offered, routes)
+            if found is not None:
+                return found
     ways = "; ".join(f"{r.name} needs {' and '.join(r.wants)}" for r in mine if wanted in (None, r.name))
     has = ", ".join(sorted(offered)) or "nothing"
-    raise CapabilityError(f"this model offers {has}, which is not enough for a {protocol} task: {ways}")
+    raise CapabilityError(f"this model offers {has}, which is not enough for a {task_type} task: {ways}")
 
 
 def covered(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> Route | None:
-    """The route as a model with these capabilities goes it; None where they are not enough.
+    """Return the route as a model with these capabilities goes it; None where they are not enough.
 
-    One that puts routes together is given the first one of each protocol that they cover, with its needs and blocks.
+    One that puts routes together is given the first one of each task type that they cover, and needs what they need.
     """
     if not route.needs <= offered:
         return None
     parts = []
-    for protocol in route.of:
-        mine = (covered(one, offered, routes) for one in routes if one.protocol == protocol)
+    for task_type in route.of:
+        mine = (covered(one, offered, routes) for one in routes if one.task_type == task_type and not one.on_request)
         part = next((one for one in mine if one is not None), None)
         if part is None:
             return None
         parts.append(part)
-    needs = route.needs.union(*(part.needs for part in parts))
-    blocks = route.blocks.union(*(part.blocks for part in parts))
-    return replace(route, needs=needs, blocks=blocks, parts=tuple(parts)) if parts else route
+    return replace(route, needs=route.needs.union(*(part.needs for part in parts)), parts=tuple(parts))
 
 
 def decide(example_id: str, scores: Iterable[float], among: int | None = None) -> Prediction:
-    """The prediction that scores amount to, in float64; `among` limits the choice to the first so many.
+    """Return the prediction that scores amount to, in float64; `among` limits the choice to the first so many.
 
     NaN anywhere gives status `nan` and no value: a broken model must not look like one that always picks the first
     option. Of several best scores the first is the value, and `tied` counts them; metrics score by expectation.
@@ -148,3 +158,20 @@ def decide(example_id: str, scores: Iterable[float], among: int | None = None) -
     domain = values[:among]
     best = max(domain)
     return Prediction(example_id=example_id, value=domain.index(best), scores=values, tied=domain.count(best))
+
+
+def by_reply(
+    name: str, question: str, reader: Reader, *, check: Callable[[Any], Any] | None = None, **declared: Any
+) -> Route:
+    """Return the route on which a model writes its answer to one question, and a reader makes a prediction of it.
+
+    `check(example)` raises `CapabilityError` for an example that cannot be asked about so.
+    """
+
+    def start(example: Example, context: PromptContext) -> Dialogue:
+        if check is not None:
+            check(example)
+        (reply,) = yield [context.prompt(question, example)]
+        return reader.read(example, context, reply)
+
+    return Route(name=name, start=start, needs=frozenset({"generate"}), question=question, reader=reader, **declared)

@@ -1,27 +1,147 @@
-"""Cosines and dot products in float64, whatever precision the vectors came in."""
+"""Similarity: what stands for a text, so that metrics can look for its nearest neighbour among the others.
+
+Either how it scores against the anchors (the proverbs), or its embedding itself. Scores are stored as the model gives
+them: softmax and temperature come with the metrics (`figeval.metrics.neighbours`), so another temperature needs no
+model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import Annotated
 
-import numpy as np
-from numpy.typing import NDArray
+from figeval.errors import TaskError
+from figeval.prompts.context import PromptContext
+from figeval.task_types import ranking
+from figeval.task_types.base import TaskType, metric
+from figeval.task_types.fields import Text, Texts
+from figeval.task_types.ranking import RankingExample
+from figeval.task_types.routes import Dialogue, Route
+from figeval.types import Example, Prediction
+from figeval.types import Text as TextRequest
+
+NEIGHBOUR = "figeval.metrics.neighbours:nearest_neighbour"
+TEMPERATURE = {"temperature": 1.0}  # of the softmax over the anchors
+DISTRIBUTIONS = ("by_distribution", "by_distribution_dot", "by_distribution_score", "by_distribution_likelihood")
+NEAREST = {"acc": False, "mrr": False, "recall@3": False, "tied": True}  # of the nearest neighbours → lower is better
+VECTORS = ("cosine", "l2", "l1")  # distances of any points; the Jensen-Shannon distance is one of distributions
 
 
-def cosines(query: Any, others: Sequence[Any]) -> NDArray[np.float64]:
-    """result[i] = cos(query, others[i]); vectors of shape (d,), result (n,).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimilarityExample(Example):
+    """One text of a nearest-neighbour task: texts of the same `motif` are similar.
 
-    NaN where a vector is zero or not a number: an angle to nothing is unknown, not 0.
-    Row by row and not as one matrix product, whose blocked sums can tell equal vectors apart by an ulp and so
-    break a tie.
+    How a text scores against the `anchors` (the 250 proverbs) can stand for it; examples of a task share the tuple.
     """
-    matrix = np.asarray(others, dtype=np.float64)  # (n, d)
-    lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(np.asarray(query, dtype=np.float64))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(dots(query, matrix) / lengths)
+
+    text: Annotated[str, Text("The text.")]
+    motif: Annotated[str, Text("What it is about: texts of one motif are similar.", shown=False)]
+    anchors: Annotated[tuple[str, ...], Texts("Texts against which it is scored.")] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.text, *self.anchors)
+
+    @property
+    def subject(self) -> str:  # noqa: D102
+        return self.text
 
 
-def dots(query: Any, others: Any) -> NDArray[np.float64]:
-    """result[i] = query · others[i]; shapes as for `cosines`, and row by row for the same reason."""
-    return np.asarray((np.asarray(others, dtype=np.float64) * np.asarray(query, dtype=np.float64)).sum(axis=1))
+# ---- routes ----------------------------------------------------------------------------------------------------------
+
+
+def by_distribution(example: SimilarityExample, context: PromptContext) -> Dialogue:
+    """Cosines of the embeddings of text and anchors (Ghosh and Srivastava 2022, section 5.3, for Sentence-BERT)."""
+    return ranking.by_cosine(_against_anchors(example), context)
+
+
+def by_distribution_dot(example: SimilarityExample, context: PromptContext) -> Dialogue:
+    """Dot products of the embeddings, for models that were trained with them: the paper's fine-tuned ones."""
+    return ranking.by_dot(_against_anchors(example), context)
+
+
+def by_distribution_score(example: SimilarityExample, context: PromptContext) -> Dialogue:
+    """Closeness of the text and each anchor, as the model scores it."""
+    return ranking.by_pair_score(_against_anchors(example), context)
+
+
+def by_distribution_likelihood(example: SimilarityExample, context: PromptContext) -> Dialogue:
+    """Log P(anchor | text), whose softmax is a distribution over the anchors as it stands."""
+    return ranking.by_loglikelihood(_against_anchors(example), context)
+
+
+def by_embedding(example: SimilarityExample, _context: PromptContext) -> Dialogue:
+    """The embedding of the text; there is nothing to choose, so the prediction has no value."""
+    (vector,) = yield [TextRequest(example.text)]
+    scores = tuple(map(float, vector))
+    known = all(map(math.isfinite, scores))
+    return Prediction(example_id=example.id, value=None, scores=scores, status="ok" if known else "nan")
+
+
+def _against_anchors(example: SimilarityExample) -> RankingExample:
+    """The text as a query whose candidates are the anchors, none of them known to be right.
+
+    Raises:
+        TaskError: it has none.
+    """
+    if not example.anchors:
+        raise TaskError(
+            f"{example.id!r} has no anchors to be scored against; give the task the field `anchors`, "
+            "or `route: by_embedding` with no baselines"
+        )
+    return RankingExample(
+        id=example.id,
+        meta=example.meta,
+        cluster=example.cluster,
+        query=example.text,
+        candidates=example.anchors,
+        relevant=frozenset(),
+    )
+
+
+# ---- the type --------------------------------------------------------------------------------------------------------
+
+
+class Similarity(TaskType[SimilarityExample]):
+    """Find the texts that are about the same."""
+
+    name = "similarity"
+    Example = SimilarityExample
+    gold_fields = ("motif",)
+    default_metrics = ("acc_cosine",)
+    routes = (
+        Route(
+            name="by_distribution_dot",
+            start=by_distribution_dot,
+            needs=frozenset({"embed", "dot"}),
+            settings=TEMPERATURE,
+        ),
+        Route(name="by_distribution", start=by_distribution, needs=frozenset({"embed"}), settings=TEMPERATURE),
+        Route(
+            name="by_distribution_score",
+            start=by_distribution_score,
+            needs=frozenset({"score_pairs"}),
+            settings=TEMPERATURE,
+        ),
+        Route(
+            name="by_distribution_likelihood",
+            start=by_distribution_likelihood,
+            needs=frozenset({"loglikelihood"}),
+            question="context",
+            blocks=frozenset({"continuation"}),
+            settings=TEMPERATURE,
+        ),
+        Route(name="by_embedding", start=by_embedding, needs=frozenset({"embed"}), on_request=True),
+    )
+    metrics = (
+        *(
+            metric(f"{one}_{distance}", NEIGHBOUR, lower_is_better=lower)
+            for one, lower in NEAREST.items()
+            for distance in VECTORS
+        ),
+        *(
+            metric(f"{one}_jsd", NEIGHBOUR, lower_is_better=lower, routes=DISTRIBUTIONS)
+            for one, lower in NEAREST.items()
+        ),
+    )

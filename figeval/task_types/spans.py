@@ -2,46 +2,113 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-import numpy as np
-
-from figeval.answers.reading import read_quote
-from figeval.task_types.routes import Briefing, Dialogue
-from figeval.task_types.similarity import cosines
+from figeval.answers.extract import VERSION
+from figeval.answers.places import locate
+from figeval.answers.quotes import NO_QUOTE, quotation
+from figeval.answers.reading import heard, unanswered
+from figeval.prompts.context import PromptContext
+from figeval.task_types.base import HIDDEN, TaskType, metric
+from figeval.task_types.fields import OptionalText, Place, Positive, Text
+from figeval.task_types.routes import Dialogue, Reader, Route, by_reply
+from figeval.task_types.scoring import cosines
 from figeval.task_types.windows import windows
-from figeval.types import NO_SPAN, Prediction, ScoredSpan, Span, SpanExample, SpanQuery, Text, TextPair
+from figeval.types import NO_SPAN, Example, Prediction, Reply, ScoredSpan, Span, SpanQuery, TextPair, Value
+from figeval.types import Text as TextRequest
+
+SPANS, CONTROLS = "figeval.metrics.spans", "figeval.metrics.controls"
 
 
-def by_head(example: SpanExample, _briefing: Briefing) -> Dialogue:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanExample(Example):
+    """Find in `text` the stretch that stands for `given`, which is a part of `known`.
+
+    `gold` is its place, the first one where the stretch occurs more than once; `NO_SPAN` where nothing in the text
+    stands for `given`, which is an answer of its own; None when it is hidden. What is scored against is `answer`: the
+    text there, or `reference` where a published mistake scored against something else.
+    `weight` lets rows share the weight of one: 1/k for each of the k spans of a narrative gives means by narrative.
+    """
+
+    text: Annotated[str, Text("The text in which the stretch is sought.", fixed_length=True)]
+    given: Annotated[str, Text("What the stretch stands for.")]
+    known: Annotated[str, Text("The whole that `given` is a part of.")]
+    gold: Annotated[
+        Span | None, Place("The right stretch; [] or '' where none is right, null where it is hidden.", of="text")
+    ]
+    reference: Annotated[
+        str | None, OptionalText("What is scored against in the place of the stretch's own words.")
+    ] = None
+    weight: Annotated[float, Positive("Weight of the row.")] = 1.0
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.text, self.given, self.known)
+
+    @property
+    def subject(self) -> str:  # noqa: D102
+        return self.text
+
+    @property
+    def hidden(self) -> bool:  # noqa: D102
+        return self.answer is None
+
+    @property
+    def answer(self) -> str | None:
+        """The text that a found span is compared with; empty where no span is right."""
+        return self.text[self.gold.start : self.gold.end] if self.reference is None and self.gold else self.reference
+
+
+# ---- routes ----------------------------------------------------------------------------------------------------------
+
+
+def by_head(example: SpanExample, _context: PromptContext) -> Dialogue:
     """The best span of a model that points at one (Ghosh and Srivastava 2022, section 5.2)."""
     (found,) = yield [SpanQuery(example.text, example.given, example.known)]
     return first_of(example, list(found))
 
 
-def by_window_cosine(example: SpanExample, _briefing: Briefing) -> Dialogue:
+def by_window_cosine(example: SpanExample, _context: PromptContext) -> Dialogue:
     """The window whose embedding is closest to that of the given span; windows that the model has no word of (the
     vector is zero) are no candidates.
     """
     places = windows(example.text)
-    given, *others = yield [Text(example.given), *map(Text, texts_of(example, places))]
-    known = [index for index, vector in enumerate(others) if np.any(vector)]
+    given, *others = yield [TextRequest(example.given), *map(TextRequest, texts_of(example, places))]
+    known = [index for index, vector in enumerate(others) if any(vector)]
     scores = cosines(given, [others[index] for index in known]) if known else ()
     return best_of(example, [places[index] for index in known], list(map(float, scores)))
 
 
-def by_window_score(example: SpanExample, _briefing: Briefing) -> Dialogue:
+def by_window_score(example: SpanExample, _context: PromptContext) -> Dialogue:
     """The window that the model scores as closest to the given span."""
     places = windows(example.text)
     scores = yield [TextPair(example.given, text) for text in texts_of(example, places)]
     return best_of(example, places, list(map(float, scores)))
 
 
-def by_json(example: SpanExample, briefing: Briefing) -> Dialogue:
-    """The stretch that the model quotes, found again in the text."""
-    (reply,) = yield [briefing.prompt("json", example)]
-    return read_quote(example, briefing, reply)
+def read_quote(example: SpanExample, _context: PromptContext, output: Reply | str) -> Prediction:
+    """The stretch of the text that a reply quotes; `scores` are how like the quotation is to it, 1 if verbatim. A reply
+    whose JSON holds no quotation says that there is no such stretch.
+    """
+    reply = heard(output)
+    if reply.finish == "error":
+        return unanswered(example.id, reply)
+    said = quotation(reply, example)
+    if said.rule == NO_QUOTE:
+        return Prediction(example_id=example.id, value=NO_SPAN, raw=reply.text, finish=reply.finish)
+    place = locate(said.quote, example.text) if said.status == "ok" else None
+    return Prediction(
+        example_id=example.id,
+        value=place.span if place else None,
+        scores=(place.likeness,) if place else (),
+        status="absent" if place and place.span is None else said.status,
+        raw=reply.text,
+        finish=reply.finish,
+    )
 
 
 def texts_of(example: SpanExample, places: Sequence[Span]) -> list[str]:
@@ -77,3 +144,65 @@ def best_of(example: SpanExample, spans: Sequence[Span], scores: Sequence[float]
     alike = tuple(span for span, score in zip(spans, scores, strict=True) if score == best)
     kept = alike if len(alike) > 1 else ()
     return Prediction(example_id=example.id, value=alike[0], scores=(best,), tied=len(alike), alike=kept)
+
+
+# ---- the type --------------------------------------------------------------------------------------------------------
+
+
+class Spans(TaskType[SpanExample]):
+    """Find the stretch of a text that stands for something given."""
+
+    name = "spans"
+    Example = SpanExample
+    query = "given"
+    default_metrics = ("span_f1",)
+    routes = (
+        Route(name="by_head", start=by_head, needs=frozenset({"find_spans"})),
+        Route(name="by_window_cosine", start=by_window_cosine, needs=frozenset({"embed"})),
+        Route(name="by_window_score", start=by_window_score, needs=frozenset({"score_pairs"})),
+        by_reply(
+            "by_json",
+            "json",
+            Reader(read_quote, str(VERSION)),
+            metrics=("squad_f1_of_all", "verbatim", "parse_rate"),
+        ),
+    )
+    metrics = (
+        metric("parse_rate", f"{CONTROLS}:parse_rate"),
+        metric("span_precision", f"{SPANS}:span_precision"),
+        metric("span_recall", f"{SPANS}:span_recall"),
+        metric("span_f1", f"{SPANS}:span_f1"),
+        metric("squad_f1", f"{SPANS}:squad_f1"),
+        metric("squad_f1_of_all", f"{SPANS}:squad_f1_of_all"),
+        metric("exact_match", f"{SPANS}:exact_match"),
+        metric("verbatim", f"{SPANS}:verbatim", routes=["by_json"]),
+        metric("published_precision", f"{SPANS}:published_precision"),
+        metric("published_recall", f"{SPANS}:published_recall"),
+        metric("published_f1", f"{SPANS}:published_f1"),
+    )
+
+    def few_shot_answer(self, block: str, example: SpanExample, _context: PromptContext) -> str | None:
+        """A JSON object with the stretch as its quotation."""
+        assert example.gold is not None
+        quote = example.text[example.gold.start : example.gold.end]
+        return f" {json.dumps({'quote': quote}, ensure_ascii=False)}" if block == "json" else None
+
+    def to_json(self, value: Value | None) -> Any:
+        """Start and end in characters, half-open; [] says that there is none."""
+        if not isinstance(value, Span):
+            return value
+        return [] if value == NO_SPAN else [value.start, value.end]
+
+    def from_json(self, stored: Any) -> Span | None:  # noqa: D102
+        if stored is None:
+            return None
+        start, end = stored or (0, 0)
+        return Span(start, end)
+
+    def shown_gold(self, example: SpanExample) -> str:  # noqa: D102
+        return "(hidden)" if example.answer is None else example.answer
+
+    def gold_class(self, example: SpanExample) -> str | None:  # noqa: D102
+        if example.gold is None:
+            return HIDDEN
+        return "no span" if example.gold == NO_SPAN else "a span"

@@ -1,7 +1,7 @@
 """The values that flow through figeval, and nothing else: frozen, slotted, standard library only.
 
 rows → **examples** → **requests** → outputs → **predictions** → **scores**.
-One example class per protocol, one request class per capability of a model.
+One request class per capability of a model; the example classes are beside their task types.
 """
 
 from __future__ import annotations
@@ -9,21 +9,15 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from figeval.types.examples import (
+    LATER,
     NO_SPAN,
-    ChoiceExample,
     Example,
-    GenerationExample,
     Input,
-    JointExample,
     Meta,
-    PairExample,
-    RankingExample,
-    SimilarityExample,
     Span,
-    SpanExample,
     letters,
 )
-from figeval.types.predictions import UNRELIABLE, Finish, Prediction, Reply, Score, ScoredSpan, Status, Value
+from figeval.types.predictions import UNRELIABLE, Finish, Prediction, Reply, Score, ScoredSpan, Status, Value, written
 from figeval.types.requests import (
     Cloze,
     Continuation,
@@ -42,31 +36,25 @@ JSON: TypeAlias = dict[str, Any]
 
 __all__ = [
     "JSON",
+    "LATER",
     "NO_SPAN",
     "UNRELIABLE",
-    "ChoiceExample",
     "Cloze",
     "Continuation",
     "Example",
     "Finish",
-    "GenerationExample",
     "Input",
     "Inputs",
-    "JointExample",
     "Message",
     "Meta",
-    "PairExample",
     "PairLabel",
     "Prediction",
     "Prompt",
-    "RankingExample",
     "Reply",
     "Request",
     "Score",
     "ScoredSpan",
-    "SimilarityExample",
     "Span",
-    "SpanExample",
     "SpanQuery",
     "Status",
     "Text",
@@ -74,4 +62,5 @@ __all__ = [
     "Value",
     "letters",
     "plain_text",
+    "written",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from figeval.types.examples import Span
 
@@ -34,7 +34,7 @@ class ScoredSpan:
 
 # absent: an answer was given, but it is none of the possible ones (a quotation that does not stand in the text)
 Status = Literal["ok", "ambiguous", "unparseable", "refusal", "empty", "truncated", "nan", "error", "absent"]
-Value: TypeAlias = int | str | Span
+Value: TypeAlias = Any  # int, str, Span, or what a plugin's task type has for an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +72,12 @@ class Prediction:
     parts: tuple[Prediction, ...] = ()
     alike: tuple[Span, ...] = ()
     source: str = ""
+
+
+def written(prediction: Prediction) -> dict[str, str]:
+    """Return what a model wrote and how it ended as JSON, as far as there is anything."""
+    said = {"raw": prediction.raw, "finish": prediction.finish, "error": prediction.error or None}
+    return {key: value for key, value in said.items() if value is not None}
 
 
 UNRELIABLE = ", unreliable: fewer than 10 effective clusters"  # ends the name of an interval's method

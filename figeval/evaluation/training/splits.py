@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
@@ -13,7 +13,7 @@ from figeval.evaluation.harness import Harness
 from figeval.spec import TaskSpec
 from figeval.spec.survey import first, survey
 from figeval.training.config import TrainConfig
-from figeval.types import Example, PairExample, RankingExample, letters
+from figeval.types import Example, letters
 
 DEV = ("dev", "validation")
 
@@ -48,7 +48,10 @@ def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
             f"--batch_size {config.batch_size} is more than the {len(found.train)} examples to train on; "
             f"use {len(found.train)} or less"
         )
-    check_labels(task, found.train)
+    try:
+        task.task_type.check_training(task, found.train)
+    except ValueError as error:
+        raise TrainError(f"{task.name}: {error}") from error
     return found
 
 
@@ -65,7 +68,7 @@ def _with_dev(task: TaskSpec, train: list[Example], config: TrainConfig, harness
     if not dev:
         raise TrainError(f"a holdout of {config.holdout} of {len(train)} examples is none; raise --holdout")
     if by == "cluster":
-        kept, dev = apart(kept), apart(dev)
+        kept, dev = (list(task.task_type.held_apart(part)) for part in (kept, dev))
     return Splits(kept, dev, f"{len(dev)} of {len(train)} examples of train, held out by {by}")
 
 
@@ -144,30 +147,3 @@ def parted(examples: Sequence[Example], held: Iterable[Rows]) -> Holdout:
         [example for row, example in enumerate(examples) if row in out],
         [example for row, example in enumerate(examples) if row not in out],
     )
-
-
-def apart(examples: list[Example]) -> list[Example]:
-    """Ranking examples among only those candidates that are right for one of them.
-
-    Where whole proverbs are held out, training must not push them away as wrong ones, and dev ranks among its own.
-    """
-    rows = [example for example in examples if isinstance(example, RankingExample)]
-    if len(rows) < len(examples):
-        return examples
-    wanted = sorted(set().union(*(row.relevant for row in rows)))
-    places = {number: place for place, number in enumerate(wanted)}
-    candidates = tuple(rows[0].candidates[number] for number in wanted)
-
-    def among(numbers: frozenset[int]) -> frozenset[int]:
-        return frozenset(places[number] for number in numbers if number in places)
-
-    return [replace(row, candidates=candidates, relevant=among(row.relevant), near=among(row.near)) for row in rows]
-
-
-def check_labels(task: TaskSpec, train: Sequence[Example]) -> None:
-    """Raise `TrainError` for a label of the task of which train has no example: no head can learn it."""
-    found = {example.label for example in train if isinstance(example, PairExample)}
-    missing = [label for label in task.labels if label not in found]
-    if task.protocol == "pairs" and missing:
-        has = ", ".join(sorted(str(label) for label in found))
-        raise TrainError(f"{task.name}: no example of train has the label {missing[0]!r} (only {has}); raise --limit")

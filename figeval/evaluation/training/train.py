@@ -48,7 +48,7 @@ def settle(config: TrainConfig, harness: Harness, device: str) -> Training:
         FigevalError: an unknown task, head or option, no train split, a model that is not there.
     """
     task = harness.catalogue.tasks.get(config.task)
-    head, factory = load_learners(harness.host).choose(task.protocol, config.head)
+    head, factory = load_learners(harness.host).choose(task.type, config.head)
     learner = factory(
         Setup(
             model=config.model,

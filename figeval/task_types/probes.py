@@ -10,19 +10,19 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from figeval.errors import TaskError
-from figeval.types import ChoiceExample, Example, PairExample, RankingExample, SpanExample
+from figeval.types import Example
 
 Source: TypeAlias = Callable[[], Iterator[Any]]
-QUERY: dict[type, str] = {  # its field
-    ChoiceExample: "query",
-    RankingExample: "query",
-    PairExample: "left",
-    SpanExample: "given",
-}
+Probe: TypeAlias = Callable[[Source, int, str], Source]  # examples, seed, name of the task → examples
+
+
+def of_query(field: str) -> dict[str, Probe]:
+    """Return the probes of a task type whose query is in this field, by name."""
+    return {"no_query": partial(no_query, field), "shuffled_query": partial(Exchange, field)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,49 +33,34 @@ class Query:
     prompted: str = ""
 
 
-def query_of(example: Example) -> Query:
-    """Return the query of an example."""
-    name = QUERY[type(example)]
-    return Query(getattr(example, name), getattr(example.for_prompt(), name))
-
-
-PROBED = frozenset({"choice", "ranking", "pairs", "spans"})  # the protocols of these
-
-
-def asked_with(example: Example, query: Query) -> Example:
+def asked_with(field: str, example: Example, query: Query) -> Example:
     """Return the example with another query."""
-    name = QUERY[type(example)]
-    changes: dict[str, Any] = {name: query.text}
+    changes: dict[str, Any] = {field: query.text}
     if example.prompted is not None:
-        shown: dict[str, Any] = {name: query.prompted}
+        shown: dict[str, Any] = {field: query.prompted}
         changes["prompted"] = replace(example.prompted, **shown)
     return replace(example, **changes)
 
 
-def no_query(examples: Source, _seed: int, _task: str) -> Source:
+def no_query(field: str, examples: Source, _seed: int, _task: str) -> Source:
     """The query is left out."""
-    return lambda: (asked_with(example, Query()) for example in examples())
-
-
-def shuffled_query(examples: Source, seed: int, task: str) -> Source:
-    """Every example gets the query of another one, never of its own cluster."""
-    return Exchange(examples, seed, task)
-
-
-PROBES: dict[str, Callable[[Source, int, str], Source]] = {"no_query": no_query, "shuffled_query": shuffled_query}
+    return lambda: (asked_with(field, example, Query()) for example in examples())
 
 
 @dataclass
 class Exchange:
-    """Examples with each other's queries; which depends on the seed alone, not on --limit."""
+    """Every example gets the query of another one, never of its own cluster; which, depends on the seed alone and not
+    on --limit.
+    """
 
+    field: str
     examples: Source
     seed: int
     task: str
 
     def __call__(self) -> Iterator[Example]:
         """The examples in their own order."""
-        return (asked_with(example, query) for example, query in zip(self.examples(), self.queries, strict=True))
+        return (asked_with(self.field, example, query) for example, query in zip(self.examples(), self.queries, strict=True))
 
     @cached_property
     def queries(self) -> list[Query]:
@@ -85,7 +70,7 @@ class Exchange:
             TaskError: one cluster has more than half of the examples.
         """
         found = list(self.examples())
-        own = list(map(query_of, found))
+        own = [Query(getattr(one, self.field), getattr(one.for_prompt(), self.field)) for one in found]
         clusters = [f"row {place}" if one.cluster is None else one.cluster for place, one in enumerate(found)]
         try:
             return [own[place] for place in derangement(clusters, self.seed)]

@@ -10,11 +10,10 @@ from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.evaluation.harness import Harness
 from figeval.models.model import Model
-from figeval.prompts import PromptTemplate, Shots, load_template
+from figeval.prompts import LETTERS, PromptContext, PromptTemplate, Shots, load_template
 from figeval.spec import TaskSpec
 from figeval.spec.survey import Survey
-from figeval.task_types.routes import READS, Briefing, Route
-from figeval.task_types.shown import LETTERS
+from figeval.task_types.routes import Route
 from figeval.types import Example
 
 PARAGRAPH = ("\n\n",)  # where a model that merely goes on with a text has given its answer
@@ -22,29 +21,29 @@ SHORT, LONG = 16, 512  # new tokens: a letter or a word, and what a chat model s
 
 
 def template_file(task: TaskSpec) -> PromptTemplate:
-    """The template that a task names, else that of its protocol. Raises `TaskError` if it is missing or broken."""
-    return load_template(task.template or default_template(task), task.folder)
+    """The template that a task names, else that of its task type. Raises `TaskError` if it is missing or broken."""
+    return load_template(task.template, task.folder) if task.template else default_template(task)
 
 
-def default_template(task: TaskSpec) -> str:
-    """The name of the template of a task's protocol."""
-    return f"_default/{task.protocol}.jinja"
+def default_template(task: TaskSpec) -> PromptTemplate:
+    """The template of a task's type. Raises `TaskError` if it is missing or broken."""
+    return load_template(task.task_type.template, task.task_type.folder or task.folder)
 
 
 def template_of(task: TaskSpec, route: Route) -> PromptTemplate | None:
     """The template of a task on a route that uses one: the task's own if it has the blocks that the route renders,
-    else that of the protocol.
+    else that of its task type.
 
     Raises:
         TaskError: neither has them, or a template is missing or broken.
     """
-    if not route.blocks:
+    if not route.renders:
         return None
     own = template_file(task)
-    if route.blocks <= own.blocks:
+    if route.renders <= own.blocks:
         return own
-    general = load_template(default_template(task), task.folder)
-    for block in sorted(route.blocks - general.blocks):
+    general = default_template(task)
+    for block in sorted(route.renders - general.blocks):
         raise TaskError(f"{task.name} goes {route.name}, but neither {own.name} nor {general.name} has {block!r}")
     return general
 
@@ -70,23 +69,25 @@ def variables(example: Example) -> dict[str, Any]:
     return {name: getattr(example, name) for name in names if name != "prompted"}
 
 
-def briefing_of(
+def context_of(
     task: TaskSpec,
+    route: Route | None,
     template: PromptTemplate | None,
     shots: Shots,
     config: RunConfig,
     model: Model | None = None,
     metrics: Iterable[str] = (),
-) -> Briefing:
+) -> PromptContext:
     """What a route may know of the task, with the prompt put together; without a model as one that knows no chat."""
     converses = model is not None and model.converses
-    return Briefing(
+    return PromptContext(
         block=_renderer(task, template),
         labels=task.labels,
-        threshold=task.threshold if config.threshold is None else config.threshold,
+        settings=settings_of(task, route, config) if route is not None else {},
         verbalizer=dict(task.verbalizer),
         metrics=frozenset(metrics),
         shots=shots.before,
+        few_shot_answer=task.task_type.few_shot_answer,
         system=config.system_instruction,
         chat=model.chat if model is not None else None,
         stop=() if converses else PARAGRAPH,
@@ -94,11 +95,17 @@ def briefing_of(
     )
 
 
-def prompting(task: TaskSpec, briefing: Briefing, available: Survey) -> dict[str, Any]:
+def settings_of(task: TaskSpec, route: Route, config: RunConfig) -> dict[str, Any]:
+    """Return the settings that a route obeys: of a flag, else of the task file, else the route's own."""
+    given = {**task.settings, **config.settings}
+    return {name: given.get(name, default) for name, default in route.settings.items()}
+
+
+def prompting(task: TaskSpec, context: PromptContext, available: Survey) -> dict[str, Any]:
     """Return what the record says of a route that renders prompts: words for labels, and the fields that prompts show
     in other words than other models read, with a digest of what is shown.
     """
-    found: dict[str, Any] = {"verbalizer": {label: list(briefing.words(label)) for label in task.labels}}
+    found: dict[str, Any] = {"verbalizer": {label: list(context.words(label)) for label in task.labels}}
     if task.prompt_fields:
         found["prompt_fields"] = {"names": sorted(task.prompt_fields), "sha256": available.prompted_sha256}
     return found
@@ -111,8 +118,8 @@ def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., 
     def block(name: str, example: Example, **extra: Any) -> str:
         if template is None:
             raise TaskError(
-                f"{task.name}: a route that asks for the prompt block {name!r} must need a capability "
-                f"that reads prompts ({', '.join(READS)})"
+                f"{task.name}: the route renders the prompt block {name!r} and does not say so; declare it as `question` "
+                "or among its `blocks`"
             )
         return template.render(name, {"letters": LETTERS, "words": words, **variables(example), **extra})
 

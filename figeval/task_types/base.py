@@ -1,0 +1,257 @@
+"""A task type: everything in which one kind of task differs from another, as one object.
+
+The core loops over such objects and never asks which one it has. `figeval.task_types.choice` is a short example;
+plugins bring their own through the hook `register_task_types`, and `figeval.testing.check_task_type` looks whether they
+keep what is promised here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from figeval.errors import DuplicateName, PluginError
+from figeval.jsonfile import json_scores
+from figeval.prompts.context import PromptContext
+from figeval.registry import Registry, fill, loaded
+from figeval.task_types import probes
+from figeval.task_types.fields import Row, fields_of, read_fields, required_fields
+from figeval.task_types.routes import Route
+from figeval.types import JSON, Example, Prediction, Value
+
+if TYPE_CHECKING:
+    from figeval.plugins import Host
+    from figeval.spec import TaskSpec
+
+E = TypeVar("E", bound=Example)
+HIDDEN = "hidden"  # in the distribution of gold answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A metric of a task type.
+
+    Attributes:
+        name: as in task files and records.
+        target: `function(example, prediction)` whose mean is the score, or a `Statistic`; also as "module:attribute".
+        higher_is_better: the direction.
+        task_types: the task types that it is for; empty for all of them.
+        routes: the routes on which it means something; empty for all of them.
+        owner: filled in when it is registered.
+    """
+
+    name: str
+    target: Any
+    higher_is_better: bool = True
+    task_types: frozenset[str] = frozenset()
+    routes: frozenset[str] = frozenset()
+    owner: str = ""
+
+    def is_for(self, task_type: str) -> bool:
+        """Return whether tasks of this type can have it."""
+        return not self.task_types or task_type in self.task_types
+
+
+def metric(name: str, target: Any, *, lower_is_better: bool = False, routes: Iterable[str] = ()) -> Metric:
+    """Return a metric as task types list them."""
+    return Metric(name=name, target=target, higher_is_better=not lower_is_better, routes=frozenset(routes))
+
+
+class TaskType(Generic[E]):
+    """A kind of task. Subclasses set the class attributes and override what differs.
+
+    Attributes:
+        name: as in `type:` of a task file.
+        Example: the dataclass of its examples; its annotated fields are those of a task file (`figeval.task_types.fields`).
+        routes: ways to put such a task to a model, best first.
+        metrics: what can be computed; `default_metrics` name those that are, where a task lists none.
+        default_baselines: trivial models beside which scores stand, where a task lists none.
+        query: the field that the probes take away or exchange; without one there are no probes.
+        gold_fields: fields that hold the right answer, the first of which is shown.
+        folder: where its template `_default/<name>.jinja` and its scaffold lie, None for figeval's own.
+    """
+
+    name: ClassVar[str]
+    Example: ClassVar[type[Example]]
+    routes: ClassVar[tuple[Route, ...]] = ()
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+    default_metrics: ClassVar[tuple[str, ...]] = ("acc",)
+    default_baselines: ClassVar[tuple[str, ...]] = ("chance",)
+    query: ClassVar[str] = ""
+    gold_fields: ClassVar[tuple[str, ...]] = ("gold",)
+    folder: ClassVar[Traversable | None] = None
+
+    @property
+    def template(self) -> str:
+        """The name of the template that stands in where a task's own has not the blocks of a route."""
+        return f"_default/{self.name}.jinja"
+
+    # ---- from a row to an example ------------------------------------------------------------------------------------
+
+    def check(self, task: TaskSpec) -> None:
+        """Raise `ValueError` for a task definition that makes no sense; the message says what to write."""
+
+    def example(self, row: Row) -> E:
+        """Return the example of a row. Raises `DataError` naming row and field."""
+        made: Any = self.Example(**read_fields(self.Example, row), **row.common)
+        return made  # type: ignore[no-any-return]
+
+    def prompted(self, example: E, values: Mapping[str, Any], where: str) -> E:
+        """Return the example with `prompted` set to a copy whose fields have these values, as prompts show them.
+
+        Raises:
+            DataError: a value has another shape than the field in whose place it stands.
+        """
+        return replace(example, prompted=replace(example, **self.prompted_fields(example, values, where)))
+
+    def prompted_fields(self, example: E, values: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """Return field → value as prompts show it. Raises as `prompted` does."""
+        known = fields_of(self.Example)
+        return {
+            name: known[name].prompted(value, getattr(example, name), f"{where}, prompt field {name!r}")
+            for name, value in values.items()
+        }
+
+    # ---- what is asked -----------------------------------------------------------------------------------------------
+
+    def few_shot_answer(self, block: str, example: E, context: PromptContext) -> str | None:
+        """Return the right answer to a solved example as it stands behind the block that asks; None where the block
+        takes no solved examples.
+        """
+        return None
+
+    @property
+    def probes(self) -> Mapping[str, probes.Probe]:
+        """Name → probe: the same questions with something taken from them."""
+        return probes.of_query(self.query) if self.query else {}
+
+    # ---- what is stored ----------------------------------------------------------------------------------------------
+
+    def row(self, example: E, prediction: Prediction) -> JSON:
+        """Return what a line of predictions holds of this type alone: `gold` and `scores`, or other fields of
+        `PredictionRow`; what has no field there goes into `details`.
+        """
+        return {"gold": self.gold(example), "scores": json_scores(prediction.scores)}
+
+    def gold(self, example: E) -> Any:
+        """Return the right answer as JSON, None where it is hidden or there is none."""
+        return self.to_json(getattr(example, self.gold_fields[0]))
+
+    def to_json(self, value: Value | None) -> Any:
+        """Return an answer as JSON knows it."""
+        return value
+
+    def from_json(self, stored: Any) -> Value | None:
+        """Return the answer that `to_json` has stored."""
+        return stored  # type: ignore[no-any-return]
+
+    # ---- what is said of it ------------------------------------------------------------------------------------------
+
+    def shown_gold(self, example: E) -> str:
+        """Return the right answer in words, for people."""
+        value = getattr(example, self.gold_fields[0])
+        return "(hidden)" if value is None else str(value)
+
+    def gold_class(self, example: E) -> str | None:
+        """Return what the right answer counts as in the distribution of gold answers; None where there is nothing to
+        count, as for texts.
+        """
+        return None
+
+    def oddities(self, example: E) -> Iterator[tuple[str, str]]:
+        """Yield (what is odd, with which text) of an example that can be scored all the same."""
+        yield from ()
+
+    def chance_of(self, example: E) -> float | None:
+        """Return the accuracy of a random answer, None where there is none."""
+        return None
+
+    # ---- how it is learned -------------------------------------------------------------------------------------------
+
+    def check_training(self, task: TaskSpec, train: Sequence[E]) -> None:
+        """Raise `ValueError` for examples from which nothing could be learned that the task asks about."""
+
+    def held_apart(self, examples: Sequence[E]) -> Sequence[E]:
+        """Return the examples of a split that shares no cluster with the other one, without what belongs to that one."""
+        return examples
+
+    # ---- what a task file may write ----------------------------------------------------------------------------------
+
+    def field_problem(self, task: TaskSpec) -> str | None:
+        """Return what is wrong with the names of fields in a task file, None if nothing is."""
+        known, given = fields_of(self.Example), set(task.fields)
+        if missing := (required_fields(self.Example) | {"id"}) - given:
+            return f"a {self.name} task needs the fields {', '.join(sorted(missing))}"
+        if unknown := given - set(known) - {"id", "meta"}:
+            return f"a {self.name} task has no fields {sorted(unknown)}"
+        shown = {name for name, one in known.items() if one.shown}
+        if unknown := set(task.prompt_fields) - (shown & given):
+            return f"prompt_fields: {sorted(unknown)} are not among the texts of fields {sorted(given)}"
+        return None
+
+    def json_schema(self) -> JSON:
+        """Return a JSON Schema of what the fields of a task file evaluate to."""
+        common: JSON = {"id": {"type": ["string", "integer"]}, "meta": {"type": "object"}}
+        own = {name: {**one.schema(), "description": one.doc} for name, one in fields_of(self.Example).items()}
+        required = ["id", *(name for name in own if name in required_fields(self.Example))]
+        return {"type": "object", "properties": {**common, **own}, "required": required, "additionalProperties": False}
+
+
+# ---- helpers that several types use ----------------------------------------------------------------------------------
+
+
+def blank_texts(example: Example, *names: str) -> Iterator[tuple[str, str]]:
+    """Yield the fields whose text is empty, as `TaskType.oddities` does."""
+    for name in names:
+        if not getattr(example, name).strip():
+            yield "is empty", name
+
+
+def repeated_texts(options: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the options that repeat another one up to case, as `TaskType.oddities` does."""
+    seen: dict[str, int] = {}
+    for number, option in enumerate(options):
+        first = seen.setdefault(option.strip().casefold(), number)
+        if first != number:
+            yield "repeats another one", f"option {number} ({option!r:.60}, as option {first})"
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------------
+
+
+class TaskTypes(Registry[Any]):
+    """The task types that plugins offer, by name."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__("task type", "figeval ls types")
+        fill(host, "register_task_types", self._register)
+
+    def _register(self, target: Any, *, owner: str) -> None:
+        made = loaded(target)
+        one = made() if isinstance(made, type) else made
+        if not isinstance(one, TaskType):
+            raise PluginError(f"register(task_type) takes a subclass of figeval.TaskType, not {made!r:.80}")
+        self.add(one.name, one, owner)
+
+
+def load_routes(host: Host, task_types: TaskTypes) -> list[Route]:
+    """Return every route of every task type, in order of preference; those that plugins add to a type come last."""
+    routes: dict[tuple[str, str], Route] = {}
+
+    def add(task_type: str, route: Any, *, owner: str) -> None:
+        if not isinstance(route, Route):
+            raise PluginError(f"register(task_type, route) takes a figeval.Route, not {route!r:.80}")
+        known = routes.get((task_type, route.name))
+        if known is not None:
+            raise DuplicateName(
+                f"route {route.name!r} for {task_type} of {owner} is already registered by {known.owner}"
+            )
+        routes[task_type, route.name] = replace(route, task_type=task_type, owner=owner)
+
+    for entry in task_types:
+        for route in entry.load().routes:
+            add(entry.name, route, owner=entry.owner)
+    fill(host, "register_routes", add)
+    return list(routes.values())

@@ -1,0 +1,349 @@
+"""Fields of an example: what a task file may write in them, with documentation, checks and a JSON Schema.
+
+An example class declares its fields with `typing.Annotated`; a field with a default is optional in a task file:
+
+    query: Annotated[str, Text("The text that is asked about.")]
+    gold: Annotated[int | None, Index("The right option; null where it is hidden.", of="options")]
+
+A kind of field that is not here is a subclass of `Field` with a `read` of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from figeval.errors import DataError
+from figeval.types import JSON, NO_SPAN, Example, Span
+
+if TYPE_CHECKING:
+    from figeval.spec import TaskSpec
+
+TEXT: JSON = {"type": "string"}
+TEXTS: JSON = {"type": "array", "items": TEXT}
+INDEX: JSON = {"type": "integer", "minimum": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The documents that all examples of a task rank: their texts, and id → place."""
+
+    texts: tuple[str, ...]
+    places: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row while it is read: where it stands, its values as the task file makes them, and what was read so far.
+
+    Attributes:
+        task: the task that the row belongs to.
+        where: the row in words, for errors: task, number and source.
+        values: field → value, before it is checked.
+        common: id, meta, cluster and group, which every example has.
+        corpus: reads the documents of a task whose rows rank the same ones; None for a task without.
+        read: field → checked value; fields are read in the order of the example class.
+        field: the field that is being read.
+    """
+
+    task: TaskSpec
+    where: str
+    values: Mapping[str, Any]
+    common: Mapping[str, Any]
+    corpus: Callable[[], Corpus] | None = None
+    read: Mapping[str, Any] = field(default_factory=dict)
+    field: str = ""
+
+    def error(self, message: str) -> DataError:
+        """Return an error that names row and field; raise it."""
+        return DataError(f"{self.where}, field {self.field!r}: {message}")
+
+    def at(self, name: str) -> Row:
+        """Return the same row at another field, or at a part of one (`inputs.title`)."""
+        return dataclasses.replace(self, field=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of an example.
+
+    Attributes:
+        doc: what it means, in a sentence.
+        shown: whether prompts may show it in other words (`prompt_fields`).
+    """
+
+    doc: str
+    shown: bool = dataclasses.field(default=False, kw_only=True)
+
+    def read(self, value: Any, row: Row) -> Any:
+        """Return the value as the example holds it. Raises `DataError`, made by `row.error`, if it is none."""
+        raise NotImplementedError
+
+    def prompted(self, value: Any, read: Any, where: str) -> Any:
+        """Return the value of a prompt field that stands in the place of `read`.
+
+        Both must have the same shape, so that an answer to the one can be scored on the other.
+
+        Raises:
+            DataError: it has another shape; the message begins with `where`.
+        """
+        raise NotImplementedError
+
+    def schema(self) -> JSON:
+        """Return a JSON Schema of the values that `read` takes."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Field):
+    """A string. With `fixed_length` prompts show it in as many characters, so that places mean the same in both."""
+
+    shown: bool = dataclasses.field(default=True, kw_only=True)
+    fixed_length: bool = dataclasses.field(default=False, kw_only=True)
+
+    def read(self, value: Any, row: Row) -> str:  # noqa: D102
+        return text(value, row)
+
+    def prompted(self, value: Any, read: str, where: str) -> str:  # noqa: D102
+        if not isinstance(value, str):
+            raise DataError(f"{where}: {value!r:.80} is not a string")
+        if self.fixed_length and len(value) != len(read):
+            raise DataError(f"{where}: it is not as long as the field, so places would be others")
+        return value
+
+    def schema(self) -> JSON:  # noqa: D102
+        return TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalText(Text):
+    """A string, or null."""
+
+    shown: bool = dataclasses.field(default=False, kw_only=True)
+
+    def read(self, value: Any, row: Row) -> str | None:  # type: ignore[override]  # noqa: D102
+        return None if value is None else text(value, row)
+
+    def schema(self) -> JSON:  # noqa: D102
+        return {"type": ["string", "null"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Texts(Field):
+    """A list of strings. `empty` says what is wrong with an empty list, `blank` with a text of white space alone; empty
+    where they are allowed.
+    """
+
+    shown: bool = dataclasses.field(default=True, kw_only=True)
+    empty: str = dataclasses.field(default="", kw_only=True)
+    blank: str = dataclasses.field(default="", kw_only=True)
+
+    def read(self, value: Any, row: Row) -> tuple[str, ...]:  # noqa: D102
+        read = texts(value, row)
+        if self.empty and not read:
+            raise row.error(self.empty)
+        if self.blank and not all(one.strip() for one in read):
+            raise row.error(self.blank)
+        return read
+
+    def prompted(self, value: Any, read: Sequence[str], where: str) -> tuple[str, ...]:  # noqa: D102
+        if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
+            raise DataError(f"{where}: expected a list of texts, found {value!r:.80}")
+        if len(value) != len(read):
+            raise DataError(f"{where}: {len(value)} texts where the field has {len(read)}")
+        return tuple(value)
+
+    def schema(self) -> JSON:  # noqa: D102
+        return {**TEXTS, "minItems": 1} if self.empty else TEXTS
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTexts(Field):
+    """A mapping of names to texts or lists of texts."""
+
+    shown: bool = dataclasses.field(default=True, kw_only=True)
+
+    def read(self, value: Any, row: Row) -> Mapping[str, str | tuple[str, ...]]:  # noqa: D102
+        if not isinstance(value, Mapping):
+            raise row.error(f"expected a mapping of names to texts, found {value!r:.80}")
+        at = ((name, one, row.at(f"{row.field}.{name}")) for name, one in value.items())
+        return {name: one if isinstance(one, str) else texts(one, place) for name, one, place in at}
+
+    def prompted(self, value: Any, read: Mapping[str, Any], where: str) -> Mapping[str, Any]:  # noqa: D102
+        if not isinstance(value, Mapping) or set(value) != set(read):
+            raise DataError(f"{where}: expected a mapping with the keys {', '.join(read)}, found {value!r:.80}")
+        kinds = {key: Text("") if isinstance(own, str) else Texts("") for key, own in read.items()}
+        return {key: kinds[key].prompted(value[key], own, f"{where}, key {key!r}") for key, own in read.items()}
+
+    def schema(self) -> JSON:  # noqa: D102
+        return {"type": "object", "additionalProperties": {"anyOf": [TEXT, TEXTS]}}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns(Field):
+    """A list of mappings of names to values, one for each text of the field `of`; null is left out of a mapping."""
+
+    of: str = dataclasses.field(kw_only=True)
+
+    def read(self, value: Any, row: Row) -> tuple[Mapping[str, str], ...]:  # noqa: D102
+        if not isinstance(value, Sequence) or not all(isinstance(one, Mapping) for one in value):
+            raise row.error(f"expected a list of mappings, found {value!r:.80}")
+        if len(value) != len(row.read[self.of]):
+            raise row.error(f"{len(value)} mappings for {len(row.read[self.of])} {self.of}")
+        return tuple({str(key): str(one) for key, one in each.items() if one is not None} for each in value)
+
+    def schema(self) -> JSON:  # noqa: D102
+        return {"type": "array", "items": {"type": "object"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Field):
+    """An index into the field `of`, from 0; null where the right one is hidden."""
+
+    of: str = dataclasses.field(kw_only=True)
+
+    def read(self, value: Any, row: Row) -> int | None:  # noqa: D102
+        return None if value is None else index(value, len(row.read[self.of]), row)
+
+    def schema(self) -> JSON:  # noqa: D102
+        return {"anyOf": [INDEX, {"type": "null"}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes(Field):
+    """Indexes into the field `of`, from 0."""
+
+    of: str = dataclasses.field(kw_only=True)
+
+    def read(self, value: Any, row: Row) -> frozenset[int]:  # noqa: D102
+        if isinstance(value, str) or not isinstance(value, Sequence | Set):
+            raise row.error(f"expected a list of indexes, found {value!r:.80}")
+        return frozenset(index(one, len(row.read[self.of]), row) for one in value)
+
+    def schema(self) -> JSON:  # noqa: D102
+        return {"type": "array", "items": INDEX}
+
+
+@dataclass(frozen=True, slots=True)
+class Label(Field):
+    """One of the task's labels; null where the right one is hidden."""
+
+    def read(self, value: Any, row: Row) -> str | None:  # noqa: D102
+        if value is not None and value not in row.task.labels:
+            raise row.error(f"{value!r:.200} is not among the labels {', '.join(row.task.labels)}")
+        return value
+
+    def schema(self) -> JSON:  # noqa: D102
+        return {"type": ["string", "null"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Field):
+    """A stretch of the field `of`: by its words (the first place where they stand) or as [start, end] in characters.
+
+    '' and [] say that no stretch of the text is right, null that the right one is hidden.
+    """
+
+    of: str = dataclasses.field(kw_only=True)
+
+    def read(self, value: Any, row: Row) -> Span | None:  # noqa: D102
+        if value is None:
+            return None
+        if value == "":
+            return NO_SPAN
+        text = row.read[self.of]
+        if isinstance(value, str):
+            start = text.find(value) if value.strip() else -1
+            if start < 0:
+                what = "does not stand in the text" if value.strip() else "is blank; write [] where no span is right"
+                raise row.error(f"{value!r:.80} {what}")
+            return Span(start, start + len(value))
+        match value:
+            case []:
+                return NO_SPAN
+            case [int(start), int(end)] if 0 <= start < end <= len(text):
+                return Span(start, end)
+        raise row.error(f"{value!r:.80} is no span of a text of {len(text)} characters: [start, end]")
+
+    def schema(self) -> JSON:  # noqa: D102
+        return {"anyOf": [{"type": ["string", "null"]}, {"type": "array", "items": INDEX, "maxItems": 2}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Positive(Field):
+    """A positive number."""
+
+    def read(self, value: Any, row: Row) -> float:  # noqa: D102
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise row.error(f"{value!r:.200} is not a positive number")
+        return float(value)
+
+    def schema(self) -> JSON:  # noqa: D102
+        return {"type": "number", "exclusiveMinimum": 0}
+
+
+# ---- values that several kinds of fields hold ------------------------------------------------------------------------
+
+
+def text(value: Any, row: Row) -> str:
+    """Return the value if it is a string. Raises `DataError`."""
+    if not isinstance(value, str):
+        raise row.error(f"{value!r:.80} is not a string; write `… | string` to convert it")
+    return value
+
+
+def texts(value: Any, row: Row) -> tuple[str, ...]:
+    """Return the value as a tuple if it is a list of strings; a tuple stays the same object. Raises `DataError`."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise row.error(f"expected a list of texts, found {value!r:.80}")
+    for one in value:
+        text(one, row)
+    return tuple(value)  # candidates that rows share are stored once
+
+
+def index(value: Any, options: int, row: Row) -> int:
+    """Return the value if it is an index into so many options. Raises `DataError`."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise row.error(f"{value!r:.80} is not an index; write `… | int` if it should become one")
+    if not 0 <= value < options:
+        raise row.error(f"{value} is out of range for {options} options (0 to {options - 1})")
+    return value
+
+
+# ---- the fields of a class -------------------------------------------------------------------------------------------
+
+
+@cache
+def fields_of(example: type[Example]) -> dict[str, Field]:
+    """Return name → field of every field that an example class declares, in order."""
+    hints = get_type_hints(example, include_extras=True)
+    declared = ((one.name, getattr(hints[one.name], "__metadata__", ())) for one in dataclasses.fields(example))
+    return {name: kind for name, metadata in declared for kind in metadata if isinstance(kind, Field)}
+
+
+@cache
+def required_fields(example: type[Example]) -> frozenset[str]:
+    """Return the names of the declared fields that have no default."""
+    missing = dataclasses.MISSING
+    return frozenset(
+        one.name
+        for one in dataclasses.fields(example)
+        if one.name in fields_of(example) and one.default is missing and one.default_factory is missing
+    )
+
+
+def read_fields(example: type[Example], row: Row) -> dict[str, Any]:
+    """Return name → checked value of the fields that the row has.
+
+    Raises:
+        DataError: a value is not what the field holds, naming row and field.
+    """
+    read: dict[str, Any] = {}
+    for name, kind in fields_of(example).items():
+        if name in row.values:
+            read[name] = kind.read(row.values[name], dataclasses.replace(row, read=read, field=name))
+    return read

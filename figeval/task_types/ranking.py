@@ -1,0 +1,241 @@
+"""Ranking: order many candidates; some of them are relevant, maybe to different degrees.
+
+The routes are those of choice. Ranking differs in that there are hundreds of candidates, that several may be right, and
+that `background` candidates count for the `*_all` metrics only.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from figeval.jsonfile import json_scores
+from figeval.prompts.context import PromptContext
+from figeval.task_types.base import TaskType, blank_texts, metric, repeated_texts
+from figeval.task_types.fields import Indexes, Row, Text, Texts, read_fields
+from figeval.task_types.routes import Dialogue, Route, decide
+from figeval.task_types.scoring import cosine_scores, dot_scores, log_likelihoods, pair_scores
+from figeval.types import JSON, LATER, Example, Prediction
+
+if TYPE_CHECKING:
+    from figeval.spec import TaskSpec
+
+RANKING = "figeval.metrics.ranking"
+TOP = 10  # candidates that a row keeps
+
+
+@dataclass(frozen=True, slots=True)
+class Relevant(Indexes):
+    """Which candidates are right: an index, a list of indexes, or a mapping of indexes to grades. Those with a grade of
+    0 are not. A task with a corpus names documents by their ids.
+    """
+
+    def read(self, value: Any, row: Row) -> frozenset[int]:  # noqa: D102
+        if isinstance(value, Mapping):
+            value = [place for place, grade in value.items() if self.grade(grade, row) > 0]
+        elif isinstance(value, str) or not isinstance(value, Sequence):
+            value = [value]
+        if not value:
+            raise row.error("no candidate is relevant")
+        return super(Relevant, self).read(value, row)
+
+    @staticmethod
+    def grade(value: Any, row: Row) -> float:
+        """Return a grade of relevance. Raises `DataError` if it is no number from 0 on."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            raise row.error(f"{value!r:.80} is no grade of relevance; give a number from 0 on")
+        return float(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingExample(Example):
+    """Order many candidates; `relevant` holds the indexes of the right ones.
+
+    `grades` say how relevant each of these is, where they differ; without them all have the grade 1.
+    `background` are further candidates against which only the `*_all` metrics rank (the unseen split of ePiC is
+    scored among its 100 proverbs and, beside that, among all 250). `near` are candidates that say the same as a
+    relevant one: only `acc_near` counts them as right.
+    Examples of one task share the same candidate tuple: it is stored once.
+    """
+
+    query: Annotated[str, Text("The text that is asked about.")]
+    candidates: Annotated[tuple[str, ...], Texts("The texts to be ordered.", empty="there are no candidates")]
+    relevant: Annotated[frozenset[int], Relevant("The right candidates: indexes, or index → grade.", of="candidates")]
+    background: Annotated[tuple[str, ...], Texts("Further candidates, only for the `*_all` metrics.")] = ()
+    near: Annotated[
+        frozenset[int], Indexes("Candidates that say the same as a right one, for `acc_near`.", of="candidates")
+    ] = field(default=frozenset(), metadata=LATER)
+    grades: Mapping[int, float] = field(default_factory=dict, metadata=LATER)
+
+    @property
+    def texts(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.query, *self.candidates, *self.background)
+
+    @property
+    def subject(self) -> str:  # noqa: D102
+        return self.query
+
+
+# ---- routes ----------------------------------------------------------------------------------------------------------
+
+
+def by_dot(example: RankingExample, _context: PromptContext) -> Dialogue:
+    """Dot product of the embeddings, for models that were trained with it (Ghosh and Srivastava 2022, their code)."""
+    scores = yield from dot_scores(example.query, example.candidates + example.background)
+    return decide(example.id, scores, len(example.candidates))
+
+
+def by_cosine(example: RankingExample, _context: PromptContext) -> Dialogue:
+    """Cosine of the embeddings of the query and of each candidate (Ghosh and Srivastava 2022, section 5.1)."""
+    scores = yield from cosine_scores(example.query, example.candidates + example.background)
+    return decide(example.id, scores, len(example.candidates))
+
+
+def by_pair_score(example: RankingExample, _context: PromptContext) -> Dialogue:
+    """Closeness of the query and each candidate, as the model scores it."""
+    scores = yield from pair_scores(example.query, example.candidates + example.background)
+    return decide(example.id, scores, len(example.candidates))
+
+
+def by_loglikelihood(example: RankingExample, context: PromptContext) -> Dialogue:
+    """Log P(candidate | context), natural logarithm, summed over the candidate's tokens.
+
+    `priors` are the same without the query, asked for where the metric `acc_pmi` or `mrr_pmi` is.
+    """
+    options = example.candidates + example.background
+    priors = bool({"acc_pmi", "mrr_pmi"} & context.metrics)
+    questions = ("context", "unconditional") if priors else ("context",)
+    scores = yield from log_likelihoods(example, options, context, questions)
+    decided = decide(example.id, scores[: len(options)], len(example.candidates))
+    return replace(decided, priors=tuple(map(float, scores[len(options) :])))
+
+
+# ---- the type --------------------------------------------------------------------------------------------------------
+
+
+class Ranking(TaskType[RankingExample]):
+    """Order many candidates."""
+
+    name = "ranking"
+    Example = RankingExample
+    query = "query"
+    gold_fields = ("relevant",)
+    routes = (
+        Route(name="by_dot", start=by_dot, needs=frozenset({"embed", "dot"})),
+        Route(name="by_cosine", start=by_cosine, needs=frozenset({"embed"})),
+        Route(name="by_pair_score", start=by_pair_score, needs=frozenset({"score_pairs"})),
+        Route(
+            name="by_loglikelihood",
+            start=by_loglikelihood,
+            needs=frozenset({"loglikelihood"}),
+            question="context",
+            blocks=frozenset({"continuation"}),
+        ),
+    )
+    metrics = (
+        metric("acc", f"{RANKING}:accuracy"),
+        metric("mrr", f"{RANKING}:mrr"),
+        metric("recall@1", f"{RANKING}:recall_at_1"),
+        metric("recall@5", f"{RANKING}:recall_at_5"),
+        metric("recall@10", f"{RANKING}:recall_at_10"),
+        metric("acc_near", f"{RANKING}:acc_near"),
+        metric("acc_all", f"{RANKING}:acc_all"),
+        metric("mrr_all", f"{RANKING}:mrr_all"),
+    )
+
+    def field_problem(self, task: TaskSpec) -> str | None:
+        """A task with a corpus has its candidates from there."""
+        if task.corpus is None:
+            return super().field_problem(task)
+        if "candidates" in task.fields:
+            return "the candidates are the texts of `corpus`; leave out the field candidates"
+        return super().field_problem(task.model_copy(update={"fields": {**task.fields, "candidates": []}}))
+
+    def example(self, row: Row) -> RankingExample:  # noqa: D102
+        row = from_corpus(row)
+        return self.Example(**read_fields(self.Example, row), grades=grades_of(row), **row.common)
+
+    def row(self, example: RankingExample, prediction: Prediction) -> JSON:
+        """The best candidates, and the scores of the right ones: a score for every candidate would fill disks."""
+        best = heapq.nlargest(TOP, range(len(prediction.scores)), key=prediction.scores.__getitem__)
+        return {
+            "gold": self.gold(example),
+            "top": [[index, *json_scores([prediction.scores[index]])] for index in best],
+            "relevant_scores": json_scores([prediction.scores[index] for index in sorted(example.relevant)]),
+        }
+
+    def gold(self, example: RankingExample) -> list[int]:  # noqa: D102
+        return sorted(example.relevant)
+
+    def few_shot_answer(self, block: str, example: RankingExample, context: PromptContext) -> str | None:
+        """The first relevant candidate."""
+        if block != "context":
+            return None
+        return context.block("continuation", example, option=example.candidates[min(example.relevant)])
+
+    def shown_gold(self, example: RankingExample) -> str:  # noqa: D102
+        return "; ".join(f"{index}: {example.candidates[index]}" for index in sorted(example.relevant))
+
+    def oddities(self, example: RankingExample) -> Iterator[tuple[str, str]]:  # noqa: D102
+        yield from blank_texts(example, "query")
+        yield from repeated_texts(example.candidates)
+
+    def held_apart(self, examples: Sequence[RankingExample]) -> Sequence[RankingExample]:
+        """The examples among only those candidates that are right for one of them.
+
+        Where whole proverbs are held out, training must not push them away as wrong ones, and dev ranks among its own.
+        """
+        wanted = sorted(set().union(*(one.relevant for one in examples)))
+        places = {number: place for place, number in enumerate(wanted)}
+        candidates = tuple(examples[0].candidates[number] for number in wanted) if examples else ()
+
+        def among(numbers: frozenset[int]) -> frozenset[int]:
+            return frozenset(places[number] for number in numbers if number in places)
+
+        return [
+            replace(
+                one,
+                candidates=candidates,
+                relevant=among(one.relevant),
+                near=among(one.near),
+                grades={places[number]: grade for number, grade in one.grades.items() if number in places},
+            )
+            for one in examples
+        ]
+
+
+def from_corpus(row: Row) -> Row:
+    """Return a row of a task with a corpus as one with candidates and indexes of them; any other as it is.
+
+    Raises:
+        DataError: an id is none of the corpus.
+    """
+    if row.corpus is None:
+        return row
+    corpus = row.corpus()
+
+    def place(name: Any, field: str) -> int:
+        if str(name) not in corpus.places:
+            raise row.at(field).error(f"{name!r:.80} is no id of the corpus, which has {len(corpus.texts)} documents")
+        return corpus.places[str(name)]
+
+    def placed(value: Any, field: str) -> Any:
+        if isinstance(value, Mapping):
+            return {place(name, field): grade for name, grade in value.items()}
+        names = [value] if isinstance(value, str | int) else value
+        return [place(name, field) for name in names] if isinstance(names, Sequence) else names
+
+    named = {name: placed(row.values[name], name) for name in ("relevant", "near") if name in row.values}
+    return replace(row, values={**row.values, "candidates": corpus.texts, **named})
+
+
+def grades_of(row: Row) -> dict[int, float]:
+    """Return index → grade where grades are given and differ from 1."""
+    given = row.values["relevant"]
+    if not isinstance(given, Mapping):
+        return {}
+    grades = {int(place): Relevant.grade(grade, row.at("relevant")) for place, grade in given.items()}
+    grades = {place: grade for place, grade in grades.items() if grade > 0}
+    return {} if set(grades.values()) <= {1.0} else grades
