@@ -47,28 +47,27 @@ ROUTES: tuple[tuple[str, set[str], str, set[str]], ...] = (  # protocol, needs, 
     ("similarity", {"embed"}, f"{MOTIF}:by_embedding", set()),  # by --route, or where the task says so
 )
 FORMATS = ("jsonl", "json", "csv", "tsv")
-CLASSES = "figeval.metrics.classes"
+CLASSES = "figeval.metrics.classification"
 RANKING = "figeval.metrics.ranking"
-CONTROLS = "figeval.metrics.controls"
 NEIGHBOURS = "figeval.metrics.neighbours"
 DISTRIBUTIONS = ("by_distribution", "by_distribution_dot", "by_distribution_score", "by_distribution_likelihood")
 NEAREST = ("acc", "mrr", "recall@3", "tied")  # of the nearest neighbours, by each distance
 VECTORS = ("cosine", "l2", "l1")  # distances of any points; the Jensen-Shannon distance is one of distributions
 FOUND = "figeval.metrics.spans"
 TEXTS = "figeval.metrics.texts"
-BOTH = "figeval.metrics.joint"  # of spans alone, and of those beside a ranking
+DISPATCH = "figeval.metrics.dispatch"  # one name for several kinds of examples
 LOWER_IS_BETTER = {
     *("position_bias", "tied_cosine", "tied_jsd", "tied_l2", "tied_l1"),
     *("leakage", "repetition_4", "cut_off"),
 }
 METRICS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (  # name, function, protocols, routes
-    ("acc", f"{CLASSES}:accuracy", ("choice", "ranking", "pairs", "joint"), ()),
+    ("acc", f"{DISPATCH}:accuracy", ("choice", "ranking", "pairs", "joint"), ()),
     ("acc_norm", f"{CLASSES}:acc_norm", ("choice",), ("by_loglikelihood",)),
     ("acc_pmi", f"{CLASSES}:acc_pmi", ("choice",), ("by_loglikelihood",)),
-    ("acc_of_all", f"{CONTROLS}:acc_of_all", ("choice", "pairs"), ()),
-    ("parse_rate", f"{CONTROLS}:parse_rate", ("choice", "pairs", "spans", "generation"), ()),
-    ("consistency", f"{CONTROLS}:consistency", ("choice",), ()),
-    ("position_bias", f"{CONTROLS}:position_bias", ("choice",), ()),
+    ("acc_of_all", f"{DISPATCH}:acc_of_all", ("choice", "pairs"), ()),
+    ("parse_rate", f"{CLASSES}:parse_rate", ("choice", "pairs", "spans", "generation"), ()),
+    ("consistency", f"{CLASSES}:consistency", ("choice",), ()),
+    ("position_bias", f"{CLASSES}:position_bias", ("choice",), ()),
     ("macro_f1", f"{CLASSES}:macro_f1", ("pairs",), ()),
     ("balanced_acc", f"{CLASSES}:balanced_accuracy", ("pairs",), ()),
     ("mrr", f"{RANKING}:mrr", ("ranking", "joint"), ()),
@@ -78,21 +77,21 @@ METRICS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (  # na
     ("acc_near", f"{RANKING}:acc_near", ("ranking", "joint"), ()),
     ("acc_all", f"{RANKING}:acc_all", ("ranking",), ()),
     ("mrr_all", f"{RANKING}:mrr_all", ("ranking",), ()),
-    ("span_precision", f"{BOTH}:span_precision", ("spans", "joint"), ()),
-    ("span_recall", f"{BOTH}:span_recall", ("spans", "joint"), ()),
-    ("span_f1", f"{BOTH}:span_f1", ("spans", "joint"), ()),
-    ("squad_f1", f"{BOTH}:squad_f1", ("spans", "joint"), ()),
-    ("span_precision_ungated", f"{BOTH}:span_precision_ungated", ("joint",), ("at_once",)),
-    ("span_recall_ungated", f"{BOTH}:span_recall_ungated", ("joint",), ("at_once",)),
-    ("span_f1_ungated", f"{BOTH}:span_f1_ungated", ("joint",), ("at_once",)),
+    ("span_precision", f"{DISPATCH}:span_precision", ("spans", "joint"), ()),
+    ("span_recall", f"{DISPATCH}:span_recall", ("spans", "joint"), ()),
+    ("span_f1", f"{DISPATCH}:span_f1", ("spans", "joint"), ()),
+    ("squad_f1", f"{DISPATCH}:squad_f1", ("spans", "joint"), ()),
+    ("span_precision_ungated", f"{FOUND}:joint_precision_ungated", ("joint",), ("at_once",)),
+    ("span_recall_ungated", f"{FOUND}:joint_recall_ungated", ("joint",), ("at_once",)),
+    ("span_f1_ungated", f"{FOUND}:joint_f1_ungated", ("joint",), ("at_once",)),
     ("squad_f1_of_all", f"{FOUND}:squad_f1_of_all", ("spans",), ()),
     ("exact_match", f"{FOUND}:exact_match", ("spans",), ()),
     ("verbatim", f"{FOUND}:verbatim", ("spans",), ("by_json",)),
     ("published_precision", f"{FOUND}:published_precision", ("spans",), ()),
     ("published_recall", f"{FOUND}:published_recall", ("spans",), ()),
     ("published_f1", f"{FOUND}:published_f1", ("spans",), ()),
-    ("bleu4", "figeval.metrics.bleu:bleu4", ("generation",), ()),
-    ("corpus_bleu", "figeval.metrics.bleu:corpus_bleu", ("generation",), ()),
+    ("bleu4", f"{TEXTS}:bleu4", ("generation",), ()),
+    ("corpus_bleu", f"{TEXTS}:corpus_bleu", ("generation",), ()),
     ("rouge_l", f"{TEXTS}:rouge_l", ("generation",), ()),
     ("keyword_recall", f"{TEXTS}:keyword_recall", ("generation",), ()),
     ("keyword_recall_lemma", f"{TEXTS}:keyword_recall_lemma", ("generation",), ()),

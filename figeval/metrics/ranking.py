@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.metrics.answers import answered
 from figeval.metrics.statistic import PerExample
+from figeval.metrics.ties import answered
 from figeval.types import Prediction, RankingExample
 
 

@@ -25,7 +25,7 @@ from figeval.evaluation.briefing import briefing_of, shots_of, template_of, vari
 from figeval.evaluation.plan import metrics_of
 from figeval.evaluation.scoring import Measures
 from figeval.metrics import Statistic
-from figeval.metrics.tally import StrictTally
+from figeval.metrics.aggregation import GroupAggregator
 from figeval.models.model import Model
 from figeval.spec.survey import survey
 from figeval.task_types.routes import Briefing, Route
@@ -282,7 +282,7 @@ def _combined(statistic: Statistic, rows: Sequence[Sequence[float]]) -> float:
 
 def _strict(statistic: Statistic, rows: Sequence[tuple[str, str | None, float | None]]) -> float:
     """The share of minimal pairs with all members right."""
-    tally = StrictTally("acc", statistic)
+    tally = GroupAggregator("acc", statistic)
     for group, cluster, value in rows:
         tally.add(group, cluster, None if value is None else (value, 1.0))
     score = tally.score().value

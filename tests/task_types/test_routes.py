@@ -10,7 +10,7 @@ import pytest
 from figeval import plugins
 from figeval.errors import CapabilityError, TaskError
 from figeval.hooks import hookimpl
-from figeval.metrics.classes import accuracy, confusion
+from figeval.metrics.classification import confusion, pair_accuracy
 from figeval.models.converse import Conversation
 from figeval.task_types import choice, pairs
 from figeval.task_types.routes import Briefing, Route, choose, decide, load_routes
@@ -136,7 +136,7 @@ def test_every_route_takes_the_most_probable_of_three_classes_and_then_its_label
         assert (prediction.value, prediction.labels) == (value, LABELS), name
         assert prediction.scores == pytest.approx((probabilities[0], max(probabilities[1:]))), name
         assert prediction.tied == (2 if 0 < expected[0] < 1 else 1), name
-        found = [accuracy(replace(PAIR, label=label), prediction) for label in LABELS]
+        found = [pair_accuracy(replace(PAIR, label=label), prediction) for label in LABELS]
         assert found == pytest.approx(expected), name
         sums = [confusion(LABELS, replace(PAIR, label=label), prediction) for label in LABELS]
         assert [row[2:4] for row in sums] == [pytest.approx(expected)] * 2, name
