@@ -81,7 +81,7 @@ def _row_by_row(apart: Floats, groups: NDArray[np.object_]) -> Iterator[Neighbou
         if not len(own):
             yield None
             continue
-        standing = Standing((row < own).sum(axis=1), (row == own).sum(axis=1))
+        standing = Standing((row < own).sum(axis=1), (row == own).sum(axis=1), np.ones(len(own)))
         yield Neighbours(int(np.count_nonzero(row == np.fmin.reduce(row))), standing)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import TypeAlias
 from unicodedata import normalize
 
@@ -86,6 +87,8 @@ class ChoiceExample(Example):
 class RankingExample(Example):
     """Order many candidates; `relevant` holds the indexes of the right ones.
 
+    `grades` says how relevant they are, index → grade greater than 0; those that it leaves out have grade 1, so without
+    it all are equally right. Only nDCG looks at it.
     `background` are further candidates against which only the `*_all` metrics rank (the unseen split of ePiC is
     scored among its 100 proverbs and, beside that, among all 250). `near` are candidates that say the same as a
     relevant one: only `acc_near` counts them as right.
@@ -97,6 +100,15 @@ class RankingExample(Example):
     relevant: frozenset[int]
     background: tuple[str, ...] = ()
     near: frozenset[int] = field(default=frozenset(), metadata=LATER)
+    grades: Mapping[int, float] = field(default_factory=dict, metadata=LATER)
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for a grade of a candidate that is not relevant, or one that is not positive."""
+        for index, grade in self.grades.items():
+            if index not in self.relevant:
+                raise ValueError(f"example {self.id!r} grades candidate {index}, which is not among the relevant ones")
+            if not 0 < grade < inf:
+                raise ValueError(f"example {self.id!r} gives candidate {index} the grade {grade}; it has to be above 0")
 
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102

@@ -18,7 +18,11 @@ from figeval.types import ChoiceExample, Example, PairExample, Prediction, Ranki
 from tests.aggregated import count_in
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "metrics"
-RANKING = ("accuracy", "acc_all", "mrr", "mrr_all", "recall_at_1", "recall_at_5", "recall_at_10")
+RANKING = (
+    *("accuracy", "acc_all", "acc_norm", "acc_pmi", "mrr", "mrr_all", "mrr_norm", "mrr_pmi"),
+    *("recall_at_1", "recall_at_5", "recall_at_10", "precision_at_1", "precision_at_5", "precision_at_10"),
+    *("r_precision", "average_precision", "ndcg", "ndcg_at_5", "ndcg_at_10"),
+)
 ANY = Prediction(example_id="e", value=0)
 
 
@@ -36,13 +40,28 @@ def strict(rows: list[tuple[str, float | None]]) -> dict[str, Any]:
     return asdict(total.score())
 
 
-def rank(scores: list[float], relevant: list[int], background: int = 0) -> dict[str, float | None]:
-    names = tuple(map(str, range(len(scores))))
+def rank(
+    scores: list[float],
+    relevant: list[int],
+    background: int = 0,
+    grades: tuple[float, ...] = (),
+    lengths: tuple[int, ...] = (),
+    priors: tuple[float, ...] = (),
+) -> dict[str, float | None]:
+    """Every metric of one ranking; `grades` are those of `relevant`, `lengths` of the candidates in characters."""
+    names = tuple("x" * length for length in lengths) or tuple(map(str, range(len(scores))))
     closed = len(scores) - background
     example = RankingExample(
-        id="e", query="q", candidates=names[:closed], relevant=frozenset(relevant), background=names[closed:]
+        id="e",
+        query="q",
+        candidates=names[:closed],
+        relevant=frozenset(relevant),
+        background=names[closed:],
+        grades=dict(zip(relevant, grades, strict=False)),
     )
-    prediction = Prediction(example_id="e", value=int(np.argmax(scores[:closed])), scores=tuple(scores))
+    prediction = Prediction(
+        example_id="e", value=int(np.argmax(scores[:closed])), scores=tuple(scores), priors=tuple(priors)
+    )
     metrics = [getattr(ranking, name) for name in RANKING]
     return {metric.__name__: metric(example, prediction) for metric in metrics}
 

@@ -8,7 +8,7 @@ from figeval.errors import DataError
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
-from figeval.types import NO_SPAN, GenerationExample, JointExample, SimilarityExample, Span, SpanExample
+from figeval.types import NO_SPAN, GenerationExample, JointExample, RankingExample, SimilarityExample, Span, SpanExample
 
 FIELDS = {
     "spans": {"id": "row.id", "text": "row.text", "given": "row.part", "known": "row.saying", "gold": "row.words"},
@@ -181,6 +181,14 @@ def test_a_field_that_came_later_leaves_fingerprints_as_they_were():
         return survey("t", lambda: build_examples(TaskSpec.model_validate(spec), [row])).sha256
 
     assert digest() == digest(near="row.alike") != digest(near="[1]")
+
+
+def test_grades_change_the_fingerprint_only_where_there_are_some():
+    def digest(**more):
+        example = RankingExample(id="1", query="q", candidates=("x", "y"), relevant=frozenset({0, 1}), **more)
+        return survey("t", lambda: [example]).sha256
+
+    assert digest() == digest(grades={}) != digest(grades={0: 2.0}) != digest(grades={0: 3.0})
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,16 @@ def apart(examples: list[Example]) -> list[Example]:
     def among(numbers: frozenset[int]) -> frozenset[int]:
         return frozenset(places[number] for number in numbers if number in places)
 
-    return [replace(row, candidates=candidates, relevant=among(row.relevant), near=among(row.near)) for row in rows]
+    return [
+        replace(
+            row,
+            candidates=candidates,
+            relevant=among(row.relevant),
+            near=among(row.near),
+            grades={places[number]: grade for number, grade in row.grades.items()},
+        )
+        for row in rows
+    ]
 
 
 def check_labels(task: TaskSpec, train: Sequence[Example]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,6 +111,12 @@ def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
         (("b", "d"), frozenset({0})),
         (("b", "d"), frozenset({1})),
     ]
+
+
+def test_grades_move_with_the_candidates_that_stay() -> None:
+    graded = replace(ranked("y", "Q3", 3), grades={3: 2.0})
+    found = apart([ranked("x", "Q1", 1), graded])
+    assert [one.grades for one in found] == [{}, {1: 2.0}]  # type: ignore[attr-defined]
 
 
 def test_unseen_proverbs_are_held_out_whole() -> None:
