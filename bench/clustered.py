@@ -12,8 +12,7 @@ import numpy as np
 from scipy.special import stdtrit
 from scipy.stats import norm
 
-from figeval.metrics.intervals import interval_of_mean, wilson
-from figeval.metrics.spread import spread_of
+from figeval.metrics.intervals import interval_of_mean, spread_of, wilson
 
 SIZES = Path(__file__).resolve().parent / "cluster_sizes.json"
 REPLICATES = 4000

@@ -27,9 +27,9 @@ from figeval.answers.extract import Extracted, extract_choice, extract_label
 from figeval.answers.places import locate
 from figeval.answers.quotes import quotation
 from figeval.answers.reading import read_quote
-from figeval.task_types.briefing import Briefing
-from figeval.task_types.shown import LETTERS
-from figeval.types import Reply, Span, SpanExample
+from figeval.prompts import LETTERS, PromptContext
+from figeval.task_types.spans import SpanExample
+from figeval.types import Reply, Span
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "task_types"
 STATUSES = ("ok", "ambiguous", "unparseable", "refusal", "empty", "truncated")
@@ -122,7 +122,7 @@ def read_again(row: Case) -> Case:
     reply = Reply(text=row["reply"], finish=row["finish"])
     if row["route"] == "by_json":
         example = SpanExample(id=row["id"], text=row["text"], given=row["given"], known=row["known"], gold=None)
-        found = read_quote(example, Briefing(lambda *_: ""), reply)
+        found = read_quote(example, PromptContext(lambda *_: ""), reply)
         span = found.value if isinstance(found.value, Span) and found.status == "ok" else None
         return {"status": found.status} | ({"span": [span.start, span.end]} if span else {})
     extracted = extract({**row, "letters": LETTERS[: len(row["options"])]} if "options" in row else row)

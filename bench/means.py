@@ -25,8 +25,7 @@ from clustered import (
 from scipy.special import ndtr, stdtrit
 from scipy.stats import beta
 
-from figeval.metrics.intervals import interval_by_t
-from figeval.metrics.spread import spread_of
+from figeval.metrics.intervals import interval_by_t, spread_of
 
 PROPORTIONS = (0.004, 0.05, 0.2, 0.5, 0.8, 0.95)
 CORRELATIONS = (0.0, 0.1, 0.3)

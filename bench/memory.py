@@ -18,7 +18,7 @@ TIMES = (1, 10)
 BAR = 1.15
 TASK = """
 name: impli_repeated
-protocol: pairs
+type: pairs
 labels: [entailment, non-entailment]
 data: {test: "jsonl:pairs.jsonl"}
 fields: {id: row.id, left: row.premise, right: row.hypothesis, label: row.label, meta: {premise: row.premise}}

@@ -6,7 +6,7 @@
 and the proverbs, at temperature 1 (almost flat) and sharpened until the mean top probability is .96 (a fine-tuned
 model's; most cells underflow to nothing). Without that data, or with `--random`, normal logits from a seed.
 
-Beside `figeval.metrics.distances` stands the plain loop, `for i: for j > i: distance(p[i], p[j])`, with scipy's four
+Beside `figeval.metrics.neighbours` stands the plain loop, `for i: for j > i: distance(p[i], p[j])`, with scipy's four
 functions: over all 499,500 pairs with `--full`, else over those of R random rows, and its time extrapolated. Both are
 timed in CPU seconds (`time.process_time`) in this process on one thread; figeval's is the median of several passes.
 The bar: a fiftieth of the loop's time, and every row has the nearest neighbour that the loop finds, or one that scipy's
@@ -62,7 +62,7 @@ def sharpened(scores: Any) -> float:
     """The temperature at which the mean top probability is `SHARP`, by bisection of its logarithm."""
     import numpy as np
 
-    from figeval.metrics.distances import profiles
+    from figeval.metrics.neighbours import profiles
 
     cold, warm = math.log(1e-5), 0.0
     for _ in range(50):
@@ -107,7 +107,7 @@ def loop(points: Any, rows: list[int], function: Callable[[Any, Any], float]) ->
 
 def one_pass(points: Any) -> dict[str, Any]:
     """All four distances of all pairs, ours."""
-    from figeval.metrics.distances import DISTANCES
+    from figeval.metrics.neighbours import DISTANCES
 
     return {name: distance(points) for name, distance in DISTANCES.items()}
 
@@ -132,7 +132,7 @@ def held_against(ours: Any, theirs: Any, rows: list[int]) -> tuple[int, float, i
 
 def compare(points: Any, rows: list[int]) -> bool:
     """Print the figures of one set of distributions; whether the bar is met."""
-    from figeval.metrics.distances import DISTANCES
+    from figeval.metrics.neighbours import DISTANCES
 
     # A row that was drawn is compared with all others, a row of all rows with those behind it.
     share = 1.0 if len(rows) == len(points) else len(points) / 2 / len(rows)
@@ -174,7 +174,7 @@ def main() -> int:
     import numpy as np
     import scipy
 
-    from figeval.metrics.distances import profiles
+    from figeval.metrics.neighbours import profiles
 
     source, scores = scores_of(options.random)
     n = len(scores)

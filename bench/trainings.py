@@ -23,11 +23,10 @@ from clustered import (
 )
 from scipy.special import bdtr, ndtri, stdtr, stdtrit
 
-from figeval.metrics.bootstrap import percentiles
-from figeval.metrics.classes import macro_f1
+from figeval.metrics.classification import macro_f1
 from figeval.metrics.compare import paired as paired_runs
-from figeval.metrics.seeds import FEWEST, interval_over_seeds
-from figeval.metrics.spread import spread_of
+from figeval.metrics.intervals import percentiles, spread_of
+from figeval.metrics.seeds import FEWEST_SEEDS, interval_over_seeds
 
 
 def bootstrapped() -> Iterator[Row]:
@@ -104,7 +103,7 @@ def over_seeds(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
     with np.errstate(invalid="ignore"):  # no training is ever right: there is no interval
         freedom = variance**2 / (examples**2 / max(1.0, effective(sizes) - 1) + own**2 / (count - 1))
         low, high = score_interval(mean, mean * (1 - mean) / variance, stdtrit(freedom, 0.975))
-    if count >= FEWEST:
+    if count >= FEWEST_SEEDS:
         one = interval_over_seeds(values[0], [str(place) for place in np.repeat(np.arange(len(sizes)), sizes)], UNIT)
         assert np.allclose((one.low, one.high), (low[0], high[0]))
     return low, high

@@ -18,8 +18,9 @@ from figeval.errors import ModelError
 from figeval.hooks import hookimpl
 from figeval.metrics.statistic import Statistic, ratio
 from figeval.metrics.texts import written
+from figeval.task_types.generation import GenerationExample
 from figeval.textfile import is_folder
-from figeval.types import GenerationExample, Prediction
+from figeval.types import Prediction
 
 from ._files import fingerprint
 from ._loading import quiet

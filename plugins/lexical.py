@@ -16,19 +16,10 @@ from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
 from figeval.hooks import hookimpl
-from figeval.types import (
-    JSON,
-    ChoiceExample,
-    Example,
-    Inputs,
-    PairExample,
-    PairLabel,
-    RankingExample,
-    ScoredSpan,
-    Span,
-    SpanQuery,
-    TextPair,
-)
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.types import JSON, Example, Inputs, PairLabel, ScoredSpan, Span, SpanQuery, TextPair
 
 from ._words import bare, words
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
 from figeval.hooks import hookimpl
-from figeval.types import JSON, Example, ScoredSpan, Span, SpanExample, SpanQuery
+from figeval.task_types.spans import SpanExample
+from figeval.types import JSON, Example, ScoredSpan, Span, SpanQuery
 
 from ._words import bare
 

@@ -43,7 +43,7 @@ def score(metric: str = "acc", value: float | None = 0.25, **changes: Any) -> Sc
 def task(name: str = "proverbs", **changes: Any) -> TaskRecord:
     fields: dict[str, Any] = {
         "version": 1,
-        "protocol": "choice",
+        "task_type": "choice",
         "route": "by_cosine",
         "status": "done",
         "n": 40,

@@ -82,7 +82,7 @@ def test_its_own_tests_pass(acme: str) -> None:
 
 HEAD = "from figeval import ChoiceExample, hookimpl, task\n"
 TASK = """
-@task(name="{name}", protocol="choice")
+@task(name="{name}", type="choice")
 def made():
     yield ChoiceExample(id="1", query="good morning", options=("good", "bad"), gold=0)
 """
@@ -130,7 +130,7 @@ BROKEN = {
 GOOD = HEAD + TASK.format(name="good_task") + hook("register_tasks", "register(made)")
 YAML = """
 name: {name}
-protocol: choice
+type: choice
 {key}: [acc]
 data: {{test: "jsonl:rows.jsonl"}}
 fields: {{id: row.n, query: row.q, options: row.o, gold: 0}}

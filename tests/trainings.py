@@ -9,7 +9,7 @@ from figeval.training.config import TrainConfig
 
 TASK = """
 name: tiny_retrieval
-protocol: ranking
+type: ranking
 data: {train: "mini:retrieval", test: "mini:retrieval"}
 fields:
   id: row.id

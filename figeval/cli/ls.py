@@ -12,6 +12,7 @@ import click
 from figeval.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
+    from figeval.evaluation.harness import Harness
     from figeval.plugins import Host
     from figeval.types import JSON
 
@@ -20,10 +21,8 @@ BUILT_IN = "figeval.builtin."
 
 def tasks(host: Host) -> Iterator[JSON]:
     """One row per task."""
-    from figeval.spec.loader import load_catalogue
-
-    for task in _loaded(load_catalogue(host).tasks):
-        keys = ("name", "protocol", "metrics", "description", "owner", "version", "language", "labels", "cluster")
+    for task in _loaded(_harness(host).catalogue.tasks):
+        keys = ("name", "type", "metrics", "description", "owner", "version", "language", "labels", "cluster")
         more = {
             "data": dict(task.data),
             "splits": list(task.data) or ["test"],
@@ -35,9 +34,7 @@ def tasks(host: Host) -> Iterator[JSON]:
 
 def suites(host: Host) -> Iterator[JSON]:
     """One row per suite."""
-    from figeval.spec.loader import load_catalogue
-
-    for suite in _loaded(load_catalogue(host).suites):
+    for suite in _loaded(_harness(host).catalogue.suites):
         yield {key: getattr(suite, key) for key in ("name", "tasks", "description", "owner")}
 
 
@@ -50,33 +47,45 @@ def models(host: Host) -> Iterator[JSON]:
         yield {"name": entry.name, "summary": backends.summaries[entry.name], "owner": entry.owner}
 
 
+def types(host: Host) -> Iterator[JSON]:
+    """One row per task type."""
+    for entry in _harness(host).task_types:
+        kind = entry.load()
+        about = (kind.__doc__ or "").strip().split("\n")[0]
+        fields = kind.json_schema()["properties"]
+        yield {
+            "name": kind.name,
+            "fields": [name for name in fields if name not in ("id", "meta")],
+            "owner": entry.owner,
+            "description": about,
+            "schema": kind.json_schema(),
+            "metrics": [metric.name for metric in kind.metrics],
+            "default_metrics": kind.default_metrics,
+        }
+
+
 def metrics(host: Host) -> Iterator[JSON]:
     """One row per metric."""
-    from figeval.metrics.catalogue import load_metrics
-
-    registry = load_metrics(host)
-    for metric in _loaded(registry):
-        limits = {"protocols": sorted(metric.protocols), "routes": sorted(metric.routes)}
-        better = {"higher_is_better": metric.higher_is_better, "owner": registry.entry(metric.name).owner}
+    for metric in _harness(host).metrics:
+        limits = {"types": sorted(metric.task_types), "routes": sorted(metric.routes)}
+        better = {"higher_is_better": metric.higher_is_better, "owner": metric.owner}
         yield {"name": metric.name, **limits, **better}
 
 
 def routes(host: Host) -> Iterator[JSON]:
-    """One row per route, best first within a protocol."""
-    from figeval.task_types.routes import load_routes
-
-    for route in load_routes(host):
+    """One row per route, best first within a task type."""
+    for route in _harness(host).routes:
         needs = list(route.wants)
-        yield {"name": route.name, "protocol": route.protocol, "needs": needs, "owner": route.owner}
+        yield {"name": route.name, "type": route.task_type, "needs": needs, "owner": route.owner}
 
 
 def heads(host: Host) -> Iterator[JSON]:
-    """One row per head, the default of a protocol first."""
+    """One row per head, the default of a task type first."""
     from figeval.training.learners import load_learners
 
     learners = load_learners(host)
-    for entry, ((protocol, head), summary) in zip(learners.registry, learners.summaries.items(), strict=True):
-        yield {"name": head, "protocol": protocol, "summary": summary, "owner": entry.owner}
+    for entry, ((task_type, head), summary) in zip(learners.registry, learners.summaries.items(), strict=True):
+        yield {"name": head, "type": task_type, "summary": summary, "owner": entry.owner}
 
 
 def presets(host: Host) -> Iterator[JSON]:
@@ -97,7 +106,7 @@ def plugins(host: Host) -> Iterator[JSON]:
     from figeval.data.sources import load_catalogue as load_sources
 
     cli.extend()
-    for offered in (tasks, models, metrics, routes, heads, presets):
+    for offered in (tasks, types, models, metrics, routes, heads, presets):
         list(offered(host))
     load_readers(host)
     load_sources(host)
@@ -106,6 +115,12 @@ def plugins(host: Host) -> Iterator[JSON]:
         hooks = [caller.name for caller in host.manager.get_hookcallers(loaded) or ()] if loaded else []
         offers = [hook.removeprefix("register_") for hook in hooks]
         yield {"name": name, "origin": plugin.origin, "offers": offers, "problems": plugin.problems}
+
+
+def _harness(host: Host) -> Harness:
+    from figeval.evaluation.harness import Harness
+
+    return Harness(host)
 
 
 def _loaded(registry: Iterable[Any]) -> Iterator[Any]:
@@ -122,12 +137,13 @@ class Listing:
 
 
 LISTINGS = {
-    "tasks": Listing(tasks, ("name", "protocol", "splits", "metrics", "owner", "description"), "for run --tasks"),
+    "tasks": Listing(tasks, ("name", "type", "splits", "metrics", "owner", "description"), "for run --tasks"),
+    "types": Listing(types, ("name", "fields", "owner", "description"), "kinds of tasks, for `type:` of a task file"),
     "suites": Listing(suites, ("name", "owner", "description", "tasks"), "several tasks under one name"),
     "models": Listing(models, ("name", "owner", "summary"), "for run --model, beside folders and hub ids"),
-    "metrics": Listing(metrics, ("name", "protocols", "routes", "higher_is_better", "owner"), "for task files"),
-    "routes": Listing(routes, ("name", "protocol", "needs", "owner"), "for run --route, preferred ones first"),
-    "heads": Listing(heads, ("name", "protocol", "owner", "summary"), "for train --head, a protocol's default first"),
+    "metrics": Listing(metrics, ("name", "types", "routes", "higher_is_better", "owner"), "for task files"),
+    "routes": Listing(routes, ("name", "type", "needs", "owner"), "for run --route, preferred ones first"),
+    "heads": Listing(heads, ("name", "type", "owner", "summary"), "for train --head, a task type's default first"),
     "presets": Listing(
         presets, ("name", "model", "hyper-parameters", "tasks", "owner"), "for train --preset, a row of a paper's table"
     ),
@@ -136,11 +152,11 @@ LISTINGS = {
 
 
 @click.command()
-@click.argument("kind", required=False, metavar="[tasks|suites|models|metrics|routes|heads|presets|plugins]")
+@click.argument("kind", required=False, metavar="[tasks|types|suites|models|metrics|routes|heads|presets|plugins]")
 @click.argument("pattern", required=False)
 @click.option("--json", "as_json", is_flag=True, help="A JSON list with more fields than the table.")
 def ls(kind: str | None, pattern: str | None, as_json: bool) -> None:
-    """List tasks, suites, models, metrics, routes, heads, presets or plugins.
+    """List tasks, task types, suites, models, metrics, routes, heads, presets or plugins.
 
     PATTERN is a part of the name or a glob.
 

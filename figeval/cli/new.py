@@ -15,7 +15,6 @@ from figeval.errors import TaskError
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 SCAFFOLD = files("figeval.cli") / "scaffold"
-PROTOCOLS = ["choice", "ranking", "pairs", "spans", "joint", "generation", "similarity"]
 directory = click.option(
     "--directory", "-d", type=click.Path(path_type=Path), help="Where the files go, exactly; by default ./NAME."
 )
@@ -28,14 +27,14 @@ def new() -> None:
 
 @new.command()
 @click.argument("name")
-@click.option("--protocol", type=click.Choice(PROTOCOLS), default="choice", show_default=True)
+@click.option("--type", "kind", default="choice", show_default=True, help="Task type, see `figeval ls types`.")
 @directory
-def task(name: str, protocol: str, directory: Path | None) -> None:
+def task(name: str, kind: str, directory: Path | None) -> None:
     """A folder with a task file, three rows, a prompt, a README and a test."""
     root = directory or Path(name)
     refuse_bad_name(name)
     refuse_taken_task(name)
-    write(drafts(SCAFFOLD / "task" / protocol, root, name) | drafts(SCAFFOLD / "task" / "common", root, name))
+    write(drafts(scaffold_of(kind), root, name) | drafts(SCAFFOLD / "common", root, name))
     click.echo(f"next: figeval validate {root / f'{name}.task.yaml'}")
 
 
@@ -49,9 +48,20 @@ def plugin(name: str, directory: Path | None) -> None:
     refuse_taken_module(name)
     task_name = f"{name}_pairs"
     refuse_taken_task(task_name)
-    tasks = drafts(SCAFFOLD / "task" / "pairs", root / name / "tasks", task_name)
+    tasks = drafts(scaffold_of("pairs"), root / name / "tasks", task_name)
     write(drafts(SCAFFOLD / "plugin", root, name) | tasks)
     click.echo(f"next: pip install -e {root} && figeval ls plugins {name}")
+
+
+def scaffold_of(kind: str) -> Traversable:
+    """The files with which a task of a type begins. Raises `TaskError` if its plugin brings none."""
+    from figeval import plugins
+    from figeval.evaluation.harness import Harness
+
+    folder: Traversable = Harness(plugins.host()).task_types.get(kind).scaffold
+    if not folder.is_dir():
+        raise TaskError(f"the task type {kind!r} brings no scaffold; copy a task of this type")
+    return folder
 
 
 def refuse_bad_name(name: str) -> None:
@@ -63,9 +73,9 @@ def refuse_bad_name(name: str) -> None:
 def refuse_taken_task(name: str) -> None:
     """A second task of the same name would be refused when it is loaded."""
     from figeval import plugins
-    from figeval.spec.loader import load_catalogue
+    from figeval.evaluation.harness import Harness
 
-    catalogue = load_catalogue(plugins.host())
+    catalogue = Harness(plugins.host()).catalogue
     for registry in (catalogue.tasks, catalogue.suites):
         if name in registry:
             raise TaskError(f"{name!r} is a {registry.kind} of {registry.entry(name).owner}; choose another name")

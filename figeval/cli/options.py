@@ -86,10 +86,10 @@ def routes(_context: click.Context, parameter: click.Parameter, value: Any) -> d
     """`choice=by_cosine,pairs=by_head` → {"choice": "by_cosine", "pairs": "by_head"}."""
     found = {}
     for part in listed(_context, parameter, value):
-        protocol, equals, name = part.partition("=")
+        task_type, equals, name = part.partition("=")
         if not equals:
-            raise click.BadParameter(f"{part!r} is not protocol=route", param=parameter)
-        found[protocol] = name
+            raise click.BadParameter(f"{part!r} is not TYPE=ROUTE", param=parameter)
+        found[task_type] = name
     return found
 
 
@@ -115,7 +115,7 @@ PROMPTING = (  # in the order of --help; the names are lm-eval's where it has th
     ),
     click.option("--prompts", multiple=True, callback=listed, help="Also use further prompts of the task: all or a,b."),
     click.option(
-        "--route", "routes", multiple=True, callback=routes, help="Route for a protocol, e.g. choice=by_letter."
+        "--route", "routes", multiple=True, callback=routes, help="Route for a task type, e.g. choice=by_letter."
     ),
     click.option("--probes", is_flag=True, help="Also ask without the query, and with the query of another example."),
 )

@@ -42,36 +42,20 @@ def preview(n: int, **flags: Any) -> None:
 
     config = RunConfig(**flags)
     echo(LEGEND)
-    for task, example, asked in preview_of(config, Harness(include=config.include_path), n):
-        echo(f"\n{task}  {example.id}")
-        echo("\n".join(boxed(about(example))))
+    for variant, example, asked in preview_of(config, Harness(include=config.include_path), n):
+        echo(f"\n{variant.full_name}  {example.id}")
+        echo("\n".join(boxed([("gold", variant.task.task_type.shown_gold(example)), *about(example)])))
         for one in asked:
             echo("\n".join(dialogue(one)))
 
 
 def about(example: Example) -> Iterator[tuple[str, str]]:
-    """What is known of an example beside what the model sees: its answer, its cluster, its meta columns."""
-    yield "gold", gold(example)
+    """What is known of an example beside what the model sees and the answer: its cluster, its meta columns."""
     for key in ("cluster", "group"):
         if getattr(example, key) is not None:
             yield key, getattr(example, key)
     for key, value in example.meta.items():
         yield f"meta.{key}", value
-
-
-def gold(example: Any) -> str:
-    """The right answer in words; what people wrote where there is no right one."""
-    names = ("answer", "references", "motif", "gold", "relevant", "label")  # of which a protocol's example has one
-    answer = next((getattr(example, name) for name in names if hasattr(example, name)), None)
-    if answer is None:
-        return "(hidden)"
-    if isinstance(answer, tuple):
-        return listing(answer)
-    if isinstance(answer, str):
-        return answer
-    texts = getattr(example, "options", None) or example.candidates
-    indexes = [answer] if isinstance(answer, int) else sorted(answer)
-    return "; ".join(f"{index}: {texts[index]}" for index in indexes)
 
 
 def dialogue(asked: Asked) -> Iterator[str]:

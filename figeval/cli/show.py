@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from figeval.training.presets import Preset
     from figeval.types import JSON
 
-ABOUT = ("description", "protocol", "language", "version", "labels", "metrics", "baselines", "cluster", "group")
+ABOUT = ("description", "type", "language", "version", "labels", "metrics", "baselines", "cluster", "group")
 
 
 @click.command()
@@ -81,10 +81,10 @@ def run_record(path: Path, by: str | None) -> RunRecord:
     if by is None:
         return read_run(path)[0]
     from figeval import plugins
+    from figeval.evaluation.harness import Harness
     from figeval.evaluation.stored import with_breakdown
-    from figeval.metrics.catalogue import load_metrics
 
-    return with_breakdown(path, by, load_metrics(plugins.host()))
+    return with_breakdown(path, by, Harness(plugins.host()).metrics)
 
 
 def progress(path: Path, record: RunRecord) -> Iterator[str]:
@@ -108,12 +108,12 @@ def show_named(name: str, as_json: bool) -> None:
     from figeval import plugins
     from figeval.errors import UnknownName
     from figeval.evaluation.facts import task_facts
+    from figeval.evaluation.harness import Harness
     from figeval.records.folder import find_record, read_record
-    from figeval.spec.loader import load_catalogue
     from figeval.training.presets import load_presets
 
     host = plugins.host()
-    catalogue, presets = load_catalogue(host), load_presets(host)
+    catalogue, presets = Harness(host).catalogue, load_presets(host)
     if name in presets.registry:
         show_preset(presets.registry.get(name), as_json)
     elif name in catalogue.suites:

@@ -8,8 +8,8 @@ from statistics import fmean
 
 from figeval.errors import TaskError
 from figeval.evaluation.harness import Harness
+from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import mean_of
-from figeval.metrics.tally import Tally
 from figeval.spec import TaskSpec
 from figeval.spec.blind import Rule, blind_rules
 from figeval.task_types.choice import ChoiceExample
@@ -68,7 +68,7 @@ def _labelled(task: TaskSpec, harness: Harness) -> Iterator[ChoiceExample]:
 
 
 def _finding(rule: Rule, examples: list[ChoiceExample], chance: float) -> Finding:
-    tally = Tally(rule.name, mean_of(lambda _example, _prediction: None))
+    aggregator = MetricAggregator(rule.name, mean_of(lambda _example, _prediction: None))
     for example, hit in zip(examples, rule.hits.tolist(), strict=True):
-        tally.add(example.cluster, (hit, 1.0))
-    return Finding(rule, tally.score(), chance)
+        aggregator.add(example.cluster, (hit, 1.0))
+    return Finding(rule, aggregator.score(), chance)

@@ -9,16 +9,16 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, ModelError, TaskError, near
-from figeval.evaluation.prompting import context_of, pool_of, prompting, shots_of, template_of
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.prompting import context_of, pool_of, prompting, shots_of, template_of
 from figeval.evaluation.variants import Variant, check_prompts, chosen, variants
 from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.models.model import Model, open_model
 from figeval.prompts import PromptContext, PromptTemplate, Shots
 from figeval.spec import TaskSpec
 from figeval.spec.survey import Survey, first, survey
-from figeval.task_types.orders import in_orders
 from figeval.task_types.base import Metric
+from figeval.task_types.orders import in_orders
 from figeval.task_types.routes import Route, choose
 from figeval.types import Example
 
@@ -225,9 +225,9 @@ class Planner:
         task = variant.task
         metrics = metrics_of(task, route, self.config, self.harness.metrics)
         template = template_of(task, route)
-        asked_for = [metric.name for metric in metrics]
         context = replace(
-            context_of(task, route, template, shots, self.config, self.model, asked_for),
+            context_of(task, route, template, shots, self.config, self.model),
+            metrics=frozenset(metric.name for metric in metrics),
             pool=pool_of(task, self.harness),
         )
         next(route.begin(next(variant.examples()), context))  # a wrong template fails here, not after loading

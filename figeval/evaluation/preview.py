@@ -8,13 +8,13 @@ from itertools import islice
 
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, TaskError
-from figeval.evaluation.prompting import context_of, pool_of, shots_of, template_of
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import flagged, opened, route_of
+from figeval.evaluation.prompting import context_of, pool_of, shots_of, template_of
 from figeval.evaluation.variants import Variant, check_prompts, variants
 from figeval.models.model import Model
-from figeval.spec import TaskSpec
 from figeval.prompts import PromptContext
+from figeval.spec import TaskSpec
 from figeval.task_types.routes import Route
 from figeval.types import Example, Request
 
@@ -46,8 +46,8 @@ class Way:
             return Asked(self.route, refusal=str(error))
 
 
-def preview(config: RunConfig, harness: Harness, n: int) -> Iterator[tuple[str, Example, list[Asked]]]:
-    """(name, example, what would be asked) for the first n examples of each task and of its further prompts and probes:
+def preview(config: RunConfig, harness: Harness, n: int) -> Iterator[tuple[Variant, Example, list[Asked]]]:
+    """(variant, example, what would be asked) for the first n examples of each task, of its further prompts and probes:
     along the route that the model takes, along every route of the task type where `config.model` is empty.
 
     Raises:
@@ -60,7 +60,7 @@ def preview(config: RunConfig, harness: Harness, n: int) -> Iterator[tuple[str, 
         for variant in variants(task, config, harness):
             ways = ways_of(variant, model, config, harness)
             for example in islice(variant.examples(), n):
-                yield variant.full_name, example, [way.ask(example) for way in ways]
+                yield variant, example, [way.ask(example) for way in ways]
 
 
 def ways_of(variant: Variant, model: Model | None, config: RunConfig, harness: Harness) -> list[Way]:
@@ -73,8 +73,8 @@ def ways_of(variant: Variant, model: Model | None, config: RunConfig, harness: H
 
 def _way(task: TaskSpec, route: Route, model: Model | None, config: RunConfig, harness: Harness) -> Way:
     template, shots = template_of(task, route), shots_of(task, harness, config)
-    context = context_of(task, route, template, shots, config, model, task.metrics)
-    return Way(route, replace(context, pool=pool_of(task, harness)))
+    context = context_of(task, route, template, shots, config, model)
+    return Way(route, replace(context, metrics=frozenset(task.metrics), pool=pool_of(task, harness)))
 
 
 def _tried(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> Way:

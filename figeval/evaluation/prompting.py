@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -76,7 +76,6 @@ def context_of(
     shots: Shots,
     config: RunConfig,
     model: Model | None = None,
-    metrics: Iterable[str] = (),
 ) -> PromptContext:
     """What a route may know of the task, with the prompt put together; without a model as one that knows no chat."""
     converses = model is not None and model.converses
@@ -85,7 +84,6 @@ def context_of(
         labels=task.labels,
         settings=settings_of(task, route, config) if route is not None else {},
         verbalizer=dict(task.verbalizer),
-        metrics=frozenset(metrics),
         shots=shots.before,
         few_shot_answer=task.task_type.few_shot_answer,
         system=config.system_instruction,
@@ -118,8 +116,8 @@ def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., 
     def block(name: str, example: Example, **extra: Any) -> str:
         if template is None:
             raise TaskError(
-                f"{task.name}: the route renders the prompt block {name!r} and does not say so; declare it as `question` "
-                "or among its `blocks`"
+                f"{task.name}: the route renders the prompt block {name!r} and does not say so; declare it as "
+                "`question` or among its `blocks`"
             )
         return template.render(name, {"letters": LETTERS, "words": words, **variables(example), **extra})
 

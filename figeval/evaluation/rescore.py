@@ -11,9 +11,9 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import RecordError
-from figeval.evaluation.prompting import context_of
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import metrics_of
+from figeval.evaluation.prompting import context_of
 from figeval.evaluation.scoring import Measures, sum_up
 from figeval.evaluation.summary import summed_up
 from figeval.evaluation.trained import own_up
@@ -72,14 +72,15 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     variant = _variant(task, seed, harness)
     orders = str(task.settings.get("orders", ""))
     config = RunConfig(tasks=(task.task,), model="", seed=seed, orders=orders)
-    route = route_of(task, harness)
-    assert route is not None and route.reader is not None
+    route, reader = route_of(task, harness), reader_of(task, harness)
+    assert route is not None
+    assert reader is not None
     if orders:
         route = in_orders(route, orders, seed)
     measures = Measures(metrics_of(variant.task, route, config, harness.metrics), variant.task.labels)
-    reader = _Reader(variant.task.task_type, route.reader.read, _context(task, variant, config), measures)
+    reading = _Reader(variant.task.task_type, reader.read, _context(task, variant, config), measures)
     stored = list(folder.rows(task.task))
-    read = measures.related(list(reader.rows(stored, variant.examples())), task.settings)
+    read = measures.related(list(reading.rows(stored, variant.examples())), task.settings)
     before, acc_before = _statuses(stored), _accuracy(task)
     sealed, task.predictions_sha256 = task.predictions_sha256, None
     if sealed is not None:
@@ -87,7 +88,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     folder.replace(task.task, read)
     by = [one.by for one in task.breakdowns]
     sum_up(task, lambda: folder.rows(task.task), measures, strict=variant.task.group is not None, by=by, seed=seed)
-    task.extractor = route.reader.version
+    task.extractor = reader.version
     if task.status == "done":
         folder.seal(task)
     return Reread(

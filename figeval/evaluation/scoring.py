@@ -14,12 +14,13 @@ from figeval.evaluation.harness import Harness
 from figeval.evaluation.overlap import Rest, overlap, strongest, withheld
 from figeval.evaluation.plan import Plan
 from figeval.evaluation.prompting import settings_of
+from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.catalogue import statistic_of
 from figeval.metrics.statistic import Collective, Family, Statistic
-from figeval.metrics.tally import StrictTally, Tally
 from figeval.models.converse import Conversation
 from figeval.models.memo import Memo
 from figeval.models.model import Model, open_model
+from figeval.prompts import PromptContext
 from figeval.records.rows import prediction_row
 from figeval.records.schema import (
     BaselineRecord,
@@ -27,7 +28,6 @@ from figeval.records.schema import (
     ScoreRecord,
     TaskRecord,
 )
-from figeval.prompts import PromptContext
 from figeval.task_types.base import Metric
 from figeval.task_types.routes import Route, choose
 from figeval.types import JSON, Example, Prediction, Score
@@ -94,11 +94,11 @@ class Scorecard:
 
     def __init__(self, measures: Measures, strict: bool) -> None:
         self.tallies = {
-            metric.name: Tally(metric.name, measures.statistics[metric.name], metric.higher_is_better)
+            metric.name: MetricAggregator(metric.name, measures.statistics[metric.name], metric.higher_is_better)
             for metric in measures.metrics
         }
         wanted = strict and "acc" in self.tallies
-        self.strict = StrictTally("acc", measures.statistics["acc"]) if wanted else None
+        self.strict = GroupAggregator("acc", measures.statistics["acc"]) if wanted else None
         self.counts: Counter[str] = Counter()
         self.answers = 0
         self.seen: dict[str, Counter[Role]] = defaultdict(Counter)  # metric → its examples that the model has seen

@@ -11,10 +11,9 @@ from figeval.errors import RecordError, near
 from figeval.evaluation.breakdown import breakdown
 from figeval.evaluation.scoring import Measures
 from figeval.evaluation.trained import without_intervals
-from figeval.metrics.catalogue import Metric
+from figeval.metrics.catalogue import Metrics
 from figeval.records.folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
-from figeval.registry import Registry
 
 Values: TypeAlias = Mapping[str, tuple[float | None, str | None]]  # example id → (value, cluster)
 
@@ -50,7 +49,7 @@ def seen_ids(folder: RunFolder, task: str) -> set[str]:
     return {row["id"] for row in folder.rows(task) if row.get("seen")}
 
 
-def with_breakdown(path: Path, key: str, metrics: Registry[Metric]) -> RunRecord:
+def with_breakdown(path: Path, key: str, metrics: Metrics) -> RunRecord:
     """The record of a run with scores per value of a meta column, computed from the stored predictions.
 
     Raises:
@@ -72,7 +71,7 @@ def with_breakdown(path: Path, key: str, metrics: Registry[Metric]) -> RunRecord
     return record
 
 
-def _measures(folder: RunFolder, task: TaskRecord, metrics: Registry[Metric]) -> Measures:
+def _measures(folder: RunFolder, task: TaskRecord, metrics: Metrics) -> Measures:
     scored = [score.metric for score in task.scores if score.metric in metrics]
     names = dict.fromkeys((*scored, *stored_metrics(folder, task.task)))
-    return Measures([metrics.get(name) for name in names], tuple(task.settings.get("labels", ())))
+    return Measures([metrics.get(name, task.task_type) for name in names], tuple(task.settings.get("labels", ())))

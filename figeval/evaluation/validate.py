@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, FigevalError, TaskError
-from figeval.evaluation.prompting import context_of, template_file, template_of
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.prompting import context_of, template_file, template_of
 from figeval.models.model import open_model
-from figeval.prompts import Shots
+from figeval.prompts import PromptContext, Shots
 from figeval.spec import TaskSpec
 from figeval.spec.examples import row_builder
 from figeval.task_types.base import HIDDEN, TaskType
-from figeval.prompts import PromptContext
 from figeval.task_types.routes import Route, choose
 from figeval.types import Example
 
@@ -123,10 +123,11 @@ def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> I
         except TaskError as error:
             verdict.warn(f"{error}: {route.name} is closed to models with {' and '.join(sorted(route.needs))}")
             continue
-        for block in sorted(route.blocks - own.blocks):
+        for block in sorted(route.renders - own.blocks):
             standing_in = template.name if template is not None else ""
             verdict.facts.append(f"template {own.name} has no block {block!r}: {route.name} asks with {standing_in}")
-        yield Way(route, context_of(task, route, template, Shots((), 0, 0), config, metrics=task.metrics), prompt)
+        context = context_of(task, route, template, Shots((), 0, 0), config)
+        yield Way(route, replace(context, metrics=frozenset(task.metrics)), prompt)
 
 
 @dataclass(slots=True)
@@ -201,7 +202,7 @@ def one_sided(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
     if declared is not None and split == "test" and (others := total - known.get(declared, 0)):
         what = f"{others:,} of {total:,} gold labels differ from only_label: {declared}"
         yield Finding("error", f"{task.name}, {split}: {what}; correct the rows, or remove the key")
-    if declared is None and len(known) == 1 and total >= FEWEST_EQUAL and PLACED not in known:
+    if declared is None and len(known) == 1 and total >= FEWEST_EQUAL and all(map(task.task_type.is_constant, known)):
         cure = "; if that is intended, declare `only_label`" if task.labels else ""
         equal = f"all {total:,} gold answers are {next(iter(known))!r}, so a constant answer is always right{cure}"
         yield Finding("warning", f"{task.name}, {split}: {equal}")
@@ -217,7 +218,7 @@ def built(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Ite
         if task.examples is not None:
             yield from enumerate(task.examples(), start=1)
             return
-        build = row_builder(task, split)
+        build = row_builder(task, split, partial(harness.documents, task))
         for number, row in enumerate(harness.rows(task, split), start=1):
             try:
                 yield number, build(number, row)

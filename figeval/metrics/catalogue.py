@@ -61,6 +61,9 @@ class Metrics:
             routes = frozenset().union(*(metric.routes for metric in metrics))
             yield replace(metrics[0], task_types=types, routes=routes)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._named
+
     def get(self, name: str, task_type: str) -> Metric:
         """Return the metric as it is for a task type.
 

@@ -15,15 +15,22 @@ from math import isclose
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.metrics.bootstrap import blocks
-from figeval.metrics.intervals import Bounds, Interval, interval_by_t
-from figeval.metrics.spread import NOTHING, Spread, by_cluster, spread_of
+from figeval.metrics.intervals import (
+    FEW,
+    NOTHING,
+    Bounds,
+    Interval,
+    Spread,
+    blocks,
+    by_cluster,
+    interval_by_t,
+    spread_of,
+)
 
 Floats = NDArray[np.float64]
 DRAWS = 10_000
 EXACT = 14  # up to this many clusters all 2^G sign patterns are tried
 ALPHA = 0.05
-FEW = 10  # effective clusters below which no test that keeps its level has power (docs/statistics.md)
 TINIEST = sys.float_info.min  # a p-value that underflows is tiny, not 0
 
 

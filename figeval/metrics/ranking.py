@@ -1,50 +1,111 @@
 """Ranking metrics, exact over ties: the expectation over all orders of equally scored candidates.
 
 Ranks come from the scores themselves in float64. Softmax outputs saturate, underflow ties them at 0, and the order
-of ties is then whatever the sort returns (McSherry and Najork 2008 give the closed forms for tied scores).
-The plain metrics rank among `candidates`; the `*_all` ones among candidates + background.
+of ties is then whatever the sort returns. A candidate of a block of t equal scores behind a better ones is at each of
+the places a + 1 to a + t with probability 1/t, from which the closed forms below follow (McSherry and Najork 2008).
+
+The plain metrics rank among `candidates`; the `*_all` ones among candidates + background. `*_norm` and `*_pmi` rank by
+other functions of the log-likelihoods of a language model. Every metric is None without an answer, without relevant
+candidates or without scores, and raises `ValueError` for scores that are NaN or not parallel to the candidates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.metrics.answers import answered
 from figeval.metrics.statistic import PerExample
-from figeval.types import Prediction, RankingExample
+from figeval.metrics.ties import answered
+from figeval.task_types.ranking import RankingExample
+from figeval.types import Prediction
+
+Floats: TypeAlias = NDArray[np.float64]
+RankedBy: TypeAlias = Callable[[RankingExample, Prediction], "Floats | None"]
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the relevant candidates stand: for each, how many score higher and how many the same (itself included)."""
+    """Where the r relevant candidates stand.
 
-    above: NDArray[np.int64]  # (r,)
-    tied: NDArray[np.int64]  # (r,)
+    Attributes:
+        above: for each, how many candidates score higher, shape (r,).
+        tied: for each, how many candidates have the same score, itself included, shape (r,).
+        grades: how relevant each is, greater than 0, shape (r,). Only nDCG looks at them.
+    """
+
+    above: NDArray[np.int64]
+    tied: NDArray[np.int64]
+    grades: Floats
 
 
-def standing(example: RankingExample, prediction: Prediction, *, background: bool = False) -> Standing | None:
-    """None without an answer, without relevant candidates or without scores.
+def standing(scores: Floats, relevant: NDArray[np.int64], grades: Floats) -> Standing:
+    """The standing of the candidates with the indexes `relevant`, shape (r,), among `scores`, shape (n,)."""
+    own = scores[relevant, None]  # (r, 1)
+    return Standing((scores > own).sum(axis=1), (scores == own).sum(axis=1), grades)
+
+
+# ---- what candidates are ranked by ----------------------------------------------------------------------------------
+
+
+def all_scores(example: RankingExample, prediction: Prediction) -> Floats | None:
+    """The scores of candidates and background, shape (n,); None without an answer, relevant candidates or scores.
 
     Raises:
-        ValueError: the scores are not parallel to candidates + background, or NaN.
+        ValueError: the scores are not parallel to candidates + background.
     """
     if not (answered(prediction) and example.relevant and prediction.scores):
         return None
-    closed = len(example.candidates)
-    if len(prediction.scores) != closed + len(example.background):
+    closed, more = len(example.candidates), len(example.background)
+    if len(prediction.scores) != closed + more:
         raise ValueError(
             f"prediction {prediction.example_id!r} has {len(prediction.scores)} scores for {closed} candidates "
-            f"and {len(example.background)} background ones"
+            f"and {more} background ones"
         )
-    scores = np.asarray(prediction.scores if background else prediction.scores[:closed], dtype=np.float64)  # (n,)
-    if np.isnan(scores).any():
-        raise ValueError(f"prediction {prediction.example_id!r} has NaN among its scores")
-    relevant = scores[sorted(example.relevant), None]  # (r, 1)
-    return Standing((scores > relevant).sum(axis=1), (scores == relevant).sum(axis=1))
+    return np.asarray(prediction.scores, dtype=np.float64)
+
+
+def candidate_scores(example: RankingExample, prediction: Prediction) -> Floats | None:
+    """The scores of the candidates alone, as `all_scores`."""
+    scores = all_scores(example, prediction)
+    return None if scores is None else scores[: len(example.candidates)]
+
+
+def per_character(example: RankingExample, prediction: Prediction) -> Floats | None:
+    """Log-likelihood per character of the candidate: what `acc_norm` of lm-eval divides by (`process_results` of its
+    multiple-choice tasks), so that a short candidate is not likelier for its length.
+    """
+    scores = candidate_scores(example, prediction)
+    return None if scores is None else scores / [max(1, len(candidate)) for candidate in example.candidates]
+
+
+def above_prior(example: RankingExample, prediction: Prediction) -> Floats | None:
+    """Log P(candidate | query) − log P(candidate), so that a likely sentence is not taken for a likely answer (PMI_DC,
+    Holtzman et al. 2021, section 3); None without `priors`, or where a candidate is impossible with and without query.
+
+    Raises:
+        ValueError: the priors are not parallel to the scores, or a score or a prior is NaN.
+    """
+    scores = candidate_scores(example, prediction)
+    if scores is None or not prediction.priors:
+        return None
+    if len(prediction.priors) != len(prediction.scores):
+        raise ValueError(
+            f"prediction {prediction.example_id!r} has {len(prediction.priors)} priors for "
+            f"{len(prediction.scores)} scores"
+        )
+    priors = np.asarray(prediction.priors[: len(scores)], dtype=np.float64)
+    if np.isnan(scores).any() or np.isnan(priors).any():
+        raise ValueError(f"prediction {prediction.example_id!r} has NaN among its scores or priors")
+    with np.errstate(invalid="ignore"):  # -inf minus -inf
+        gains = scores - priors
+    return None if np.isnan(gains).any() else gains
+
+
+# ---- measures of a standing -----------------------------------------------------------------------------------------
 
 
 def top_share(where: Standing) -> float:
@@ -68,18 +129,105 @@ def reciprocal_rank(where: Standing) -> float:
 
 
 def share_within(where: Standing, k: int) -> float:
-    """Expected share of the relevant candidates among the first k."""
+    """Expected share of the relevant candidates among the first k (recall@k)."""
     return float(np.mean(np.clip((k - where.above) / where.tied, 0.0, 1.0)))
 
 
-def _metric(name: str, measure: Callable[[Standing], float], *, background: bool = False) -> PerExample:
+def precision_within(where: Standing, k: int) -> float:
+    """Expected share of relevant ones among the first k; of fewer than k candidates also divided by k (`P_k` of
+    trec_eval).
+    """
+    return float(np.sum(np.clip((k - where.above) / where.tied, 0.0, 1.0)) / k)
+
+
+def precision_at_relevant(where: Standing) -> float:
+    """Expected R-precision: the share of relevant ones among the first R, R the number of relevant candidates."""
+    return share_within(where, len(where.above))
+
+
+def expected_average_precision(where: Standing) -> float:
+    """Expected average precision: the precision at each relevant candidate's place, averaged over all of them.
+
+    In a block of t tied candidates with r relevant ones, behind a better candidates with q relevant ones among them, a
+    relevant one is at place j of the block with probability 1/t. Then (j − 1)(r − 1) / (t − 1) other relevant ones
+    stand before it in the block in expectation, so the block contributes
+    r/t · Σ_j (q + 1 + (j − 1)(r − 1) / (t − 1)) / (a + j) (McSherry and Najork 2008). Grades do not matter, and the sum
+    is divided by the number of relevant candidates, as `map` of trec_eval.
+    """
+    total, before = 0.0, 0
+    for a in np.unique(where.above):
+        block = where.above == a
+        r, t = int(block.sum()), int(where.tied[block][0])
+        places = np.arange(1, t + 1)
+        found = before + 1 + (places - 1) * ((r - 1) / max(1, t - 1))
+        total += r / t * float(np.sum(found / (a + places)))
+        before += r
+    return total / len(where.above)
+
+
+def expected_ndcg(where: Standing, k: int | None = None) -> float:
+    """Expected nDCG among the first k places, all of them without k.
+
+    The gain of a candidate is its grade (linear, not 2^grade − 1), the discount of place p is 1 / log2(1 + p), and the
+    sum is divided by that of the best order (Järvelin and Kekäläinen 2002, in the form of trec_eval's `ndcg` and
+    `ndcg_cut`, which ir_measures' `nDCG` computes). A candidate of a block of t tied ones behind a better ones has the
+    mean discount of the places a + 1 to a + t, those after k counting 0 (McSherry and Najork 2008).
+    """
+    last = int((where.above + where.tied).max())
+    depth = max(last, len(where.grades))
+    discounts = 1.0 / np.log2(np.arange(2, depth + 2))  # (depth,), of place 1 at index 0
+    if k is not None:
+        discounts[k:] = 0.0
+    up_to = np.concatenate(([0.0], np.cumsum(discounts)))  # sums of the first 0, 1, … discounts
+    means = (up_to[where.above + where.tied] - up_to[where.above]) / where.tied
+    best = np.sort(where.grades)[::-1] @ discounts[: len(where.grades)]
+    return float(where.grades @ means / best)
+
+
+# ---- the metrics ----------------------------------------------------------------------------------------------------
+
+
+def _metric(name: str, measure: Callable[[Standing], float], by: RankedBy = candidate_scores) -> PerExample:
+    """The metric that measures the standing of the relevant candidates when ranked by `by(example, prediction)`."""
+
     def metric(example: RankingExample, prediction: Prediction) -> float | None:
-        where = standing(example, prediction, background=background)
-        return None if where is None else measure(where)
+        scores = by(example, prediction)
+        if scores is None:
+            return None
+        if np.isnan(scores).any():
+            raise ValueError(f"prediction {prediction.example_id!r} has NaN among its scores")
+        relevant = sorted(example.relevant)
+        grades = np.array([example.grades.get(index, 1.0) for index in relevant], dtype=np.float64)
+        return measure(standing(scores, np.array(relevant, dtype=np.int64), grades))
 
     metric.__name__ = name
     metric.__doc__ = measure.__doc__
     return metric
+
+
+def _cut(name: str, measure: Callable[[Standing, int], float], k: int) -> PerExample:
+    """The metric `name@k`, which looks at the first k places."""
+
+    def measure_at_k(where: Standing) -> float:
+        return measure(where, k)
+
+    measure_at_k.__doc__ = f"{measure.__doc__}\n\n    Here k = {k}."
+    return _metric(f"{name}@{k}", measure_at_k)
+
+
+def recall_at(k: int) -> PerExample:
+    """The metric recall@k: expected share of the relevant candidates among the first k."""
+    return _cut("recall", share_within, k)
+
+
+def precision_at(k: int) -> PerExample:
+    """The metric precision@k: expected share of relevant candidates among the first k."""
+    return _cut("precision", precision_within, k)
+
+
+def ndcg_at(k: int) -> PerExample:
+    """The metric ndcg@k: expected nDCG of the first k places, by `RankingExample.grades`."""
+    return _cut("ndcg", expected_ndcg, k)
 
 
 def acc_near(example: RankingExample, prediction: Prediction) -> float | None:
@@ -87,18 +235,17 @@ def acc_near(example: RankingExample, prediction: Prediction) -> float | None:
     return accuracy(replace(example, relevant=example.relevant | example.near), prediction)
 
 
-def recall_at(k: int) -> PerExample:
-    """The metric recall@k: expected share of the relevant candidates among the first k."""
-
-    def share_within_k(where: Standing) -> float:
-        return share_within(where, k)
-
-    share_within_k.__doc__ = f"Expected share of the relevant candidates among the first {k}."
-    return _metric(f"recall@{k}", share_within_k)
-
-
 accuracy = _metric("accuracy", top_share)
-acc_all = _metric("acc_all", top_share, background=True)
+acc_all = _metric("acc_all", top_share, all_scores)
+acc_norm = _metric("acc_norm", top_share, per_character)
+acc_pmi = _metric("acc_pmi", top_share, above_prior)
 mrr = _metric("mrr", reciprocal_rank)
-mrr_all = _metric("mrr_all", reciprocal_rank, background=True)
+mrr_all = _metric("mrr_all", reciprocal_rank, all_scores)
+mrr_norm = _metric("mrr_norm", reciprocal_rank, per_character)
+mrr_pmi = _metric("mrr_pmi", reciprocal_rank, above_prior)
 recall_at_1, recall_at_5, recall_at_10 = map(recall_at, (1, 5, 10))
+precision_at_1, precision_at_5, precision_at_10 = map(precision_at, (1, 5, 10))
+r_precision = _metric("r_precision", precision_at_relevant)
+average_precision = _metric("map", expected_average_precision)
+ndcg = _metric("ndcg", expected_ndcg)
+ndcg_at_5, ndcg_at_10 = map(ndcg_at, (5, 10))

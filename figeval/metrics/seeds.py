@@ -16,15 +16,16 @@ from numpy.typing import ArrayLike
 from figeval.metrics.intervals import (
     Bounds,
     Interval,
+    by_cluster,
     clip,
     effective_wilson,
     reliability,
+    spread_of,
     t_interval,
     variance_of_mean,
 )
-from figeval.metrics.spread import by_cluster, spread_of
 
-FEWEST = 3  # with two seeds their variance has one degree of freedom (docs/statistics.md)
+FEWEST_SEEDS = 3  # with two seeds their variance has one degree of freedom (docs/statistics.md)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bound
         bounds: of the metric.
     """
     table = np.asarray(values, dtype=np.float64)
-    if len(table) < FEWEST:
+    if len(table) < FEWEST_SEEDS:
         return Interval("none: fewer than three seeds")
     spread = spread_of(*by_cluster(table.mean(axis=0), clusters))
     if spread.clusters < 2:

@@ -3,6 +3,9 @@
 A prediction without an answer gets None, never 0; one that is there but has no words scores 0. Where spans tie for the
 best (`Prediction.alike`) the score is the expectation of a fair draw. That no span is right is an answer (`NO_SPAN`): 1
 where it is the gold answer, 0 where it is not; any span is 0 where it is.
+
+Spans of a joint example count where its candidate is right, else nothing (Ghosh and Srivastava 2022, section 5.3); the
+`*_ungated` metrics are without that condition, as in appendix E of the paper.
 """
 
 from __future__ import annotations
@@ -10,16 +13,19 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from statistics import fmean
 from typing import TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.metrics.answers import answered
-from figeval.metrics.statistic import Statistic, ratio
-from figeval.types import NO_SPAN, Prediction, Span, SpanExample
+from figeval.metrics import ranking
+from figeval.metrics.statistic import Statistic, mean_of, ratio
+from figeval.metrics.ties import answered
+from figeval.task_types.joint import JointExample
+from figeval.task_types.spans import SpanExample
+from figeval.types import NO_SPAN, Prediction, Span
 
 Floats = NDArray[np.float64]
 Tokens: TypeAlias = tuple[str, ...]
@@ -162,3 +168,53 @@ def verbatim(_example: SpanExample, prediction: Prediction) -> float | None:
     """Share of the quotations that stand in the text word for word; None where nothing was quoted."""
     quoted = prediction.status in ("ok", "absent") and prediction.value != NO_SPAN
     return float(prediction.scores == (1.0,)) if quoted else None
+
+
+# ---- spans of joint examples ----------------------------------------------------------------------------------------
+
+
+def joint_features(example: JointExample, prediction: Prediction, *, of: Statistic) -> Sequence[float] | None:
+    """Features of a span statistic summed over the parts, times the probability that the candidate is right (1/t of t
+    that tie for the best one). The last feature is a weight, which the candidate does not change.
+
+    Where the candidate is wrong every part counts as if nothing had been found, whether it was asked for or not. None
+    without an answer to the first question, or to any part that counts.
+    """
+    right = ranking.accuracy(example, prediction)
+    if right is None:
+        return None
+    nothing = [Prediction(example_id=part.id, value=NO_SPAN) for part in example.parts]
+    summed = summed_parts(example, prediction.parts if right else nothing, of)
+    return summed and (*(right * value for value in summed[:-1]), summed[-1])
+
+
+def ungated_features(example: JointExample, prediction: Prediction, *, of: Statistic) -> Sequence[float] | None:
+    """Sums over the parts, whatever the candidate; None where the spans were not asked for."""
+    return summed_parts(example, prediction.parts, of) if prediction.parts else None
+
+
+def summed_parts(example: JointExample, parts: Sequence[Prediction], of: Statistic) -> Sequence[float] | None:
+    """Features summed over the parts that have an answer, so of k parts each has 1/k of the weight of the example."""
+    found = [of.features(part, prediction) for part, prediction in zip(example.parts, parts, strict=True)]
+    columns = list(zip(*(values for values in found if values is not None), strict=True))
+    return [sum(column) for column in columns] or None
+
+
+def gated(of: Statistic) -> Statistic:
+    """A span statistic over the parts of joint examples whose candidate is right."""
+    return Statistic(partial(joint_features, of=of), of.combine)
+
+
+def ungated(of: Statistic) -> Statistic:
+    """A span statistic over all parts of joint examples."""
+    return Statistic(partial(ungated_features, of=of), of.combine)
+
+
+joint_precision, joint_recall, joint_f1 = map(gated, (span_precision, span_recall, span_f1))
+joint_precision_ungated, joint_recall_ungated, joint_f1_ungated = map(ungated, (span_precision, span_recall, span_f1))
+
+
+def joint_squad_f1(example: JointExample, prediction: Prediction) -> float | None:
+    """Mean over the parts of SQuAD's F1, which is 0 where the candidate is wrong."""
+    found = joint_features(example, prediction, of=mean_of(squad_f1))
+    return None if found is None else found[0] / found[1]

@@ -33,9 +33,17 @@ def _answer(form: RowForm, answer: Prediction) -> JSON:
 
 
 def prediction_row(
-    form: RowForm, example: Example, prediction: Prediction, metrics: Mapping[str, float | list[float]], *, samples: bool
+    form: RowForm,
+    example: Example,
+    prediction: Prediction,
+    metrics: Mapping[str, float | list[float]],
+    *,
+    samples: bool,
 ) -> JSON:
-    """The row of one example, in the form of its task type. `metrics` holds per metric what scores are summed up from later."""
+    """The row of one example, in the form of its task type.
+
+    `metrics` holds per metric what scores are summed up from later.
+    """
     row: JSON = {
         "id": example.id,
         "status": prediction.status,

@@ -119,7 +119,9 @@ class TaskRecord(Stored):
     of: str | None = Field(default=None, description="the task that this is a prompt or a probe of")
     variant: str | None = Field(default=None, description="the name of that prompt or probe")
     version: int
-    task_type: str = Field(validation_alias=AliasChoices("task_type", "protocol"), description="choice, ranking, pairs …")
+    task_type: str = Field(
+        validation_alias=AliasChoices("task_type", "protocol"), description="choice, ranking, pairs …"
+    )
     route: str = Field(description="how the question was put: by_cosine, by_loglikelihood, by_head …")
     status: Literal["running", "done", "failed"]
     n: int = Field(description="examples, after --limit")

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.types import ChoiceExample
+from figeval.task_types.choice import ChoiceExample
 
 Floats: TypeAlias = NDArray[np.float64]
 Scores: TypeAlias = list[Floats]  # per item the scores of its options

@@ -33,9 +33,7 @@ def build_examples(
         yield build(number, row)
 
 
-def row_builder(
-    task: TaskSpec, split: str, documents: Documents | None = None
-) -> Callable[[int, Values], Example]:
+def row_builder(task: TaskSpec, split: str, documents: Documents | None = None) -> Callable[[int, Values], Example]:
     """A function of row number and row that makes the example; it raises as `build_examples` does."""
     fields = {name: _compile(source, f"{task.origin}, field {name!r}") for name, source in task.fields.items()}
     shown = {
@@ -52,9 +50,11 @@ def row_builder(
         if group is not None:
             pair = _evaluate(group, row, f"{where}, group")
             common["group"] = None if pair is None else str(pair)
-        example = task.task_type.example(Row(task, where, values, common, corpus))
+        example: Example = task.task_type.example(Row(task, where, values, common, corpus))
         changed = {name: _evaluate(field, row, f"{where}, prompt field {name!r}") for name, field in shown.items()}
-        return task.task_type.prompted(example, changed, where) if changed else example
+        if changed:
+            example = task.task_type.prompted(example, changed, where)
+        return example
 
     return build
 

@@ -10,8 +10,8 @@ from figeval.errors import TaskError, UnknownName
 from figeval.plugins import Host
 from figeval.registry import Registry, fill
 from figeval.resources import inside
-from figeval.task_types.base import TaskTypes
 from figeval.spec.tasks import Named, SuiteSpec, TaskSpec
+from figeval.task_types.base import TaskTypes
 from figeval.yamlfile import read_mapping, validated
 
 KINDS: dict[str, type[TaskSpec] | type[SuiteSpec]] = {".task.yaml": TaskSpec, ".suite.yaml": SuiteSpec}

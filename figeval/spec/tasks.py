@@ -29,6 +29,7 @@ RENAMED = {  # keys of figeval 0.1 → what to write
 }
 RESERVED = ("all", "default", "no_query", "shuffled_query")  # what else stands behind the @ of a record, or means it
 
+
 def _words(value: Any) -> Any:
     words = value if isinstance(value, list | tuple) else (value,)
     for word in words:
@@ -40,6 +41,7 @@ def _words(value: Any) -> Any:
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+
 
 class Wording(BaseModel):
     """One of a task's further prompts. A plain string in a task file is its template."""
@@ -121,7 +123,9 @@ class TaskSpec(Named):
     def _of_this_edition(cls, values: Any) -> Any:
         """Keys of figeval 0.1 are refused with what to write in their place (docs/migration.md)."""
         if isinstance(values, dict) and (old := next((key for key in RENAMED if key in values), None)):
-            raise ValueError(f"the key {old!r} of figeval 0.1 is called otherwise now: {RENAMED[old].format(values[old])}")
+            raise ValueError(
+                f"the key {old!r} of figeval 0.1 is called otherwise now: {RENAMED[old].format(values[old])}"
+            )
         return values
 
     @model_validator(mode="after")

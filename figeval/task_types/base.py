@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -64,7 +65,8 @@ class TaskType(Generic[E]):
 
     Attributes:
         name: as in `type:` of a task file.
-        Example: the dataclass of its examples; its annotated fields are those of a task file (`figeval.task_types.fields`).
+        Example: the dataclass of its examples, whose annotated fields are those of a task file
+            (`figeval.task_types.fields`).
         routes: ways to put such a task to a model, best first.
         metrics: what can be computed; `default_metrics` name those that are, where a task lists none.
         default_baselines: trivial models beside which scores stand, where a task lists none.
@@ -74,7 +76,7 @@ class TaskType(Generic[E]):
     """
 
     name: ClassVar[str]
-    Example: ClassVar[type[Example]]
+    Example: ClassVar[Any]
     routes: ClassVar[tuple[Route, ...]] = ()
     metrics: ClassVar[tuple[Metric, ...]] = ()
     default_metrics: ClassVar[tuple[str, ...]] = ("acc",)
@@ -87,6 +89,11 @@ class TaskType(Generic[E]):
     def template(self) -> str:
         """The name of the template that stands in where a task's own has not the blocks of a route."""
         return f"_default/{self.name}.jinja"
+
+    @property
+    def scaffold(self) -> Traversable:
+        """The folder with the files of which `figeval new task` makes a task; their names end in `.in`."""
+        return (self.folder or files("figeval.task_types")) / "scaffold" / self.name
 
     # ---- from a row to an example ------------------------------------------------------------------------------------
 
@@ -145,7 +152,7 @@ class TaskType(Generic[E]):
 
     def from_json(self, stored: Any) -> Value | None:
         """Return the answer that `to_json` has stored."""
-        return stored  # type: ignore[no-any-return]
+        return stored
 
     # ---- what is said of it ------------------------------------------------------------------------------------------
 
@@ -160,13 +167,13 @@ class TaskType(Generic[E]):
         """
         return None
 
+    def is_constant(self, gold_class: str) -> bool:
+        """Return whether all examples of this gold class have the same answer."""
+        return True
+
     def oddities(self, example: E) -> Iterator[tuple[str, str]]:
         """Yield (what is odd, with which text) of an example that can be scored all the same."""
         yield from ()
-
-    def chance_of(self, example: E) -> float | None:
-        """Return the accuracy of a random answer, None where there is none."""
-        return None
 
     # ---- how it is learned -------------------------------------------------------------------------------------------
 
@@ -174,7 +181,7 @@ class TaskType(Generic[E]):
         """Raise `ValueError` for examples from which nothing could be learned that the task asks about."""
 
     def held_apart(self, examples: Sequence[E]) -> Sequence[E]:
-        """Return the examples of a split that shares no cluster with the other one, without what belongs to that one."""
+        """Return the examples of a split that shares no cluster with the other one, without what belongs to that."""
         return examples
 
     # ---- what a task file may write ----------------------------------------------------------------------------------

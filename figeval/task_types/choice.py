@@ -18,7 +18,7 @@ from figeval.task_types.routes import Dialogue, Reader, Route, by_reply, decide
 from figeval.task_types.scoring import cosine_scores, dot_scores, log_likelihoods, pair_scores
 from figeval.types import LATER, Continuation, Example, Prediction, Reply
 
-CLASSES, CONTROLS = "figeval.metrics.classes", "figeval.metrics.controls"
+CLASSES = "figeval.metrics.classification"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +29,7 @@ class ChoiceExample(Example):
     """
 
     query: Annotated[str, Text("The text that is asked about.")]
-    options: Annotated[
-        tuple[str, ...], Texts("The options.", empty="there are no options", blank="an option is empty")
-    ]
+    options: Annotated[tuple[str, ...], Texts("The options.", empty="there are no options", blank="an option is empty")]
     gold: Annotated[int | None, Index("The right option, from 0; null where it is hidden.", of="options")]
     option_meta: Annotated[
         tuple[Mapping[str, str], ...], Columns("What is known of each option, as the kind of distractor.", of="options")
@@ -148,10 +146,10 @@ class Choice(TaskType[ChoiceExample]):
         metric("acc", f"{CLASSES}:choice_accuracy"),
         metric("acc_norm", f"{CLASSES}:acc_norm", routes=["by_loglikelihood"]),
         metric("acc_pmi", f"{CLASSES}:acc_pmi", routes=["by_loglikelihood"]),
-        metric("acc_of_all", f"{CONTROLS}:choice_acc_of_all"),
-        metric("parse_rate", f"{CONTROLS}:parse_rate"),
-        metric("consistency", f"{CONTROLS}:consistency"),
-        metric("position_bias", f"{CONTROLS}:position_bias", lower_is_better=True),
+        metric("acc_of_all", f"{CLASSES}:choice_accuracy_of_all"),
+        metric("parse_rate", f"{CLASSES}:parse_rate"),
+        metric("consistency", f"{CLASSES}:consistency"),
+        metric("position_bias", f"{CLASSES}:position_bias", lower_is_better=True),
     )
 
     def few_shot_answer(self, block: str, example: ChoiceExample, context: PromptContext) -> str | None:
@@ -159,7 +157,9 @@ class Choice(TaskType[ChoiceExample]):
         assert example.gold is not None
         if block == "letter":
             return f" {LETTERS[example.gold]}"
-        return context.block("continuation", example, option=example.options[example.gold]) if block == "context" else None
+        return (
+            context.block("continuation", example, option=example.options[example.gold]) if block == "context" else None
+        )
 
     def shown_gold(self, example: ChoiceExample) -> str:  # noqa: D102
         return "(hidden)" if example.gold is None else f"{example.gold}: {example.options[example.gold]}"

@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from figeval.errors import DataError
-from figeval.types import JSON, NO_SPAN, Example, Span
+from figeval.types import JSON, NO_SPAN, Span
 
 if TYPE_CHECKING:
     from figeval.spec import TaskSpec
@@ -235,7 +235,8 @@ class Label(Field):
     def read(self, value: Any, row: Row) -> str | None:  # noqa: D102
         if value is not None and value not in row.task.labels:
             raise row.error(f"{value!r:.200} is not among the labels {', '.join(row.task.labels)}")
-        return value
+        label: str | None = value
+        return label
 
     def schema(self) -> JSON:  # noqa: D102
         return {"type": ["string", "null"]}
@@ -318,7 +319,7 @@ def index(value: Any, options: int, row: Row) -> int:
 
 
 @cache
-def fields_of(example: type[Example]) -> dict[str, Field]:
+def fields_of(example: Any) -> dict[str, Field]:
     """Return name → field of every field that an example class declares, in order."""
     hints = get_type_hints(example, include_extras=True)
     declared = ((one.name, getattr(hints[one.name], "__metadata__", ())) for one in dataclasses.fields(example))
@@ -326,7 +327,7 @@ def fields_of(example: type[Example]) -> dict[str, Field]:
 
 
 @cache
-def required_fields(example: type[Example]) -> frozenset[str]:
+def required_fields(example: Any) -> frozenset[str]:
     """Return the names of the declared fields that have no default."""
     missing = dataclasses.MISSING
     return frozenset(
@@ -336,7 +337,7 @@ def required_fields(example: type[Example]) -> frozenset[str]:
     )
 
 
-def read_fields(example: type[Example], row: Row) -> dict[str, Any]:
+def read_fields(example: Any, row: Row) -> dict[str, Any]:
     """Return name → checked value of the fields that the row has.
 
     Raises:

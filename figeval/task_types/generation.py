@@ -23,7 +23,7 @@ from figeval.task_types.scoring import cosine_scores, pair_scores
 from figeval.types import Example, Input, Inputs, Prediction, Reply, Status
 
 BEGINNING = 80  # characters of a written text; further on it is somebody in the story who declines
-TEXTS, BLEU, CONTROLS = "figeval.metrics.texts", "figeval.metrics.bleu", "figeval.metrics.controls"
+TEXTS = "figeval.metrics.texts"
 WRITTEN = ("by_writing", "by_decoding")  # routes on which the model itself writes
 
 
@@ -129,9 +129,9 @@ class Generation(TaskType[GenerationExample]):
         Route(name="by_retrieval_score", start=by_retrieval_score, needs=frozenset({"score_pairs"})),
     )
     metrics = (
-        metric("parse_rate", f"{CONTROLS}:parse_rate"),
-        metric("bleu4", f"{BLEU}:bleu4"),
-        metric("corpus_bleu", f"{BLEU}:corpus_bleu"),
+        metric("parse_rate", "figeval.metrics.classification:parse_rate"),
+        metric("bleu4", f"{TEXTS}:bleu4"),
+        metric("corpus_bleu", f"{TEXTS}:corpus_bleu"),
         metric("rouge_l", f"{TEXTS}:rouge_l"),
         metric("keyword_recall", f"{TEXTS}:keyword_recall"),
         metric("keyword_recall_lemma", f"{TEXTS}:keyword_recall_lemma"),

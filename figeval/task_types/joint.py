@@ -18,7 +18,7 @@ from figeval.task_types.spans import SpanExample, Spans
 from figeval.types import JSON, Prediction, written
 
 SPANS = Spans()
-RANKING, JOINT = "figeval.metrics.ranking", "figeval.metrics.joint"
+RANKING, FOUND = "figeval.metrics.ranking", "figeval.metrics.spans"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +125,13 @@ class Joint(Ranking):
         metric("acc", f"{RANKING}:accuracy"),
         metric("mrr", f"{RANKING}:mrr"),
         metric("acc_near", f"{RANKING}:acc_near"),
-        metric("span_precision", f"{JOINT}:span_precision"),
-        metric("span_recall", f"{JOINT}:span_recall"),
-        metric("span_f1", f"{JOINT}:span_f1"),
-        metric("squad_f1", f"{JOINT}:squad_f1"),
-        metric("span_precision_ungated", f"{JOINT}:span_precision_ungated", routes=["at_once"]),
-        metric("span_recall_ungated", f"{JOINT}:span_recall_ungated", routes=["at_once"]),
-        metric("span_f1_ungated", f"{JOINT}:span_f1_ungated", routes=["at_once"]),
+        metric("span_precision", f"{FOUND}:joint_precision"),
+        metric("span_recall", f"{FOUND}:joint_recall"),
+        metric("span_f1", f"{FOUND}:joint_f1"),
+        metric("squad_f1", f"{FOUND}:joint_squad_f1"),
+        metric("span_precision_ungated", f"{FOUND}:joint_precision_ungated", routes=["at_once"]),
+        metric("span_recall_ungated", f"{FOUND}:joint_recall_ungated", routes=["at_once"]),
+        metric("span_f1_ungated", f"{FOUND}:joint_f1_ungated", routes=["at_once"]),
     )
 
     def prompted(self, example: JointExample, values: Mapping[str, Any], where: str) -> JointExample:  # type: ignore[override]
@@ -139,8 +139,8 @@ class Joint(Ranking):
         own = {name: value for name, value in values.items() if name != "parts"}
         changes = self.prompted_fields(example, own, where)
         parts = faces(example, changes.get("query", example.query), values.get("parts"), where)
-        shown = replace(example, **changes, parts=tuple(part.prompted for part in parts))
-        return replace(example, parts=parts, prompted=shown)
+        shown: dict[str, Any] = {**changes, "parts": tuple(part.prompted for part in parts)}
+        return replace(example, parts=parts, prompted=replace(example, **shown))
 
     def row(self, example: RankingExample, prediction: Prediction) -> JSON:
         """A ranking, and the span that was found for each part."""

@@ -82,7 +82,7 @@ def in_orders(route: Route, wanted: str, seed: int) -> Route:
 
 
 def from_orders(
-    example: ChoiceExample, orders: Sequence[Order], readings: Sequence[Callable[[ChoiceExample], Prediction]]
+    example: Any, orders: Sequence[Order], readings: Sequence[Callable[[ChoiceExample], Prediction]]
 ) -> Prediction:
     """Return one prediction of the answers to several orders; `readings[i]` makes a prediction of what was shown in
     `orders[i]`.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 GAP = "\ue000"  # a private-use character: stands for the label word while the cloze block is rendered
 THRESHOLD = {"threshold": 0.5}  # at or above is the first label
-CLASSES, CONTROLS = "figeval.metrics.classes", "figeval.metrics.controls"
+CLASSES = "figeval.metrics.classification"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +87,7 @@ def by_head(example: PairExample, context: PromptContext) -> Dialogue:
     """Class probabilities of a trained head (NLI)."""
     (answer,) = yield [PairLabel(example.left, example.right, context.labels)]
     found = {label: answer[label] for label in context.labels}
-    return _decided(
-        example, context, {label: p if isinstance(p, tuple) else (float(p),) for label, p in found.items()}
-    )
+    return _decided(example, context, {label: p if isinstance(p, tuple) else (float(p),) for label, p in found.items()})
 
 
 def by_cloze(example: PairExample, context: PromptContext) -> Dialogue:
@@ -171,9 +169,7 @@ class Pairs(TaskType[PairExample]):
         Route(name="by_head", start=by_head, needs=frozenset({"label_pairs"})),
         Route(name="by_cloze", start=by_cloze, needs=frozenset({"fill"}), blocks=frozenset({"cloze"})),
         Route(name="by_verbalizer", start=by_verbalizer, needs=frozenset({"loglikelihood"}), question="context"),
-        Route(
-            name="by_threshold", start=by_threshold, needs=frozenset({"score_pairs"}), settings=THRESHOLD, labels=2
-        ),
+        Route(name="by_threshold", start=by_threshold, needs=frozenset({"score_pairs"}), settings=THRESHOLD, labels=2),
         Route(
             name="by_cosine_threshold",
             start=by_cosine_threshold,
@@ -181,14 +177,12 @@ class Pairs(TaskType[PairExample]):
             settings=THRESHOLD,
             labels=2,
         ),
-        by_reply(
-            "by_label_word", "word", Reader(read_word, str(VERSION)), metrics=("acc_of_all", "parse_rate")
-        ),
+        by_reply("by_label_word", "word", Reader(read_word, str(VERSION)), metrics=("acc_of_all", "parse_rate")),
     )
     metrics = (
         metric("acc", f"{CLASSES}:pair_accuracy"),
-        metric("acc_of_all", f"{CONTROLS}:pair_acc_of_all"),
-        metric("parse_rate", f"{CONTROLS}:parse_rate"),
+        metric("acc_of_all", f"{CLASSES}:pair_accuracy_of_all"),
+        metric("parse_rate", f"{CLASSES}:parse_rate"),
         metric("macro_f1", f"{CLASSES}:macro_f1"),
         metric("balanced_acc", f"{CLASSES}:balanced_accuracy"),
     )

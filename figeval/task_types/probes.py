@@ -60,7 +60,9 @@ class Exchange:
 
     def __call__(self) -> Iterator[Example]:
         """The examples in their own order."""
-        return (asked_with(self.field, example, query) for example, query in zip(self.examples(), self.queries, strict=True))
+        return (
+            asked_with(self.field, example, query) for example, query in zip(self.examples(), self.queries, strict=True)
+        )
 
     @cached_property
     def queries(self) -> list[Query]:

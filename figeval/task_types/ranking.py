@@ -7,13 +7,14 @@ that `background` candidates count for the `*_all` metrics only.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from figeval.jsonfile import json_scores
 from figeval.prompts.context import PromptContext
-from figeval.task_types.base import TaskType, blank_texts, metric, repeated_texts
+from figeval.task_types.base import Metric, TaskType, blank_texts, metric, repeated_texts
 from figeval.task_types.fields import Indexes, Row, Text, Texts, read_fields
 from figeval.task_types.routes import Dialogue, Route, decide
 from figeval.task_types.scoring import cosine_scores, dot_scores, log_likelihoods, pair_scores
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from figeval.spec import TaskSpec
 
 RANKING = "figeval.metrics.ranking"
+LIKELIHOOD = ("by_loglikelihood",)
 TOP = 10  # candidates that a row keeps
 
 
@@ -53,7 +55,8 @@ class Relevant(Indexes):
 class RankingExample(Example):
     """Order many candidates; `relevant` holds the indexes of the right ones.
 
-    `grades` say how relevant each of these is, where they differ; without them all have the grade 1.
+    `grades` says how relevant they are, index → grade greater than 0; those that it leaves out have grade 1, so without
+    it all are equally right. Only nDCG looks at it.
     `background` are further candidates against which only the `*_all` metrics rank (the unseen split of ePiC is
     scored among its 100 proverbs and, beside that, among all 250). `near` are candidates that say the same as a
     relevant one: only `acc_near` counts them as right.
@@ -68,6 +71,14 @@ class RankingExample(Example):
         frozenset[int], Indexes("Candidates that say the same as a right one, for `acc_near`.", of="candidates")
     ] = field(default=frozenset(), metadata=LATER)
     grades: Mapping[int, float] = field(default_factory=dict, metadata=LATER)
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for a grade of a candidate that is not relevant, or one that is not positive."""
+        for index, grade in self.grades.items():
+            if index not in self.relevant:
+                raise ValueError(f"example {self.id!r} grades candidate {index}, which is not among the relevant ones")
+            if not 0 < grade < math.inf:
+                raise ValueError(f"example {self.id!r} gives candidate {index} the grade {grade}; it has to be above 0")
 
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102
@@ -119,10 +130,10 @@ class Ranking(TaskType[RankingExample]):
     """Order many candidates."""
 
     name = "ranking"
-    Example = RankingExample
+    Example: ClassVar[Any] = RankingExample
     query = "query"
     gold_fields = ("relevant",)
-    routes = (
+    routes: ClassVar[tuple[Route, ...]] = (
         Route(name="by_dot", start=by_dot, needs=frozenset({"embed", "dot"})),
         Route(name="by_cosine", start=by_cosine, needs=frozenset({"embed"})),
         Route(name="by_pair_score", start=by_pair_score, needs=frozenset({"score_pairs"})),
@@ -134,15 +145,27 @@ class Ranking(TaskType[RankingExample]):
             blocks=frozenset({"continuation"}),
         ),
     )
-    metrics = (
+    metrics: ClassVar[tuple[Metric, ...]] = (
         metric("acc", f"{RANKING}:accuracy"),
+        metric("acc_norm", f"{RANKING}:acc_norm", routes=LIKELIHOOD),
+        metric("acc_pmi", f"{RANKING}:acc_pmi", routes=LIKELIHOOD),
         metric("mrr", f"{RANKING}:mrr"),
+        metric("mrr_norm", f"{RANKING}:mrr_norm", routes=LIKELIHOOD),
+        metric("mrr_pmi", f"{RANKING}:mrr_pmi", routes=LIKELIHOOD),
         metric("recall@1", f"{RANKING}:recall_at_1"),
         metric("recall@5", f"{RANKING}:recall_at_5"),
         metric("recall@10", f"{RANKING}:recall_at_10"),
         metric("acc_near", f"{RANKING}:acc_near"),
         metric("acc_all", f"{RANKING}:acc_all"),
         metric("mrr_all", f"{RANKING}:mrr_all"),
+        metric("precision@1", f"{RANKING}:precision_at_1"),
+        metric("precision@5", f"{RANKING}:precision_at_5"),
+        metric("precision@10", f"{RANKING}:precision_at_10"),
+        metric("r_precision", f"{RANKING}:r_precision"),
+        metric("map", f"{RANKING}:average_precision"),
+        metric("ndcg", f"{RANKING}:ndcg"),
+        metric("ndcg@5", f"{RANKING}:ndcg_at_5"),
+        metric("ndcg@10", f"{RANKING}:ndcg_at_10"),
     )
 
     def field_problem(self, task: TaskSpec) -> str | None:
@@ -155,7 +178,8 @@ class Ranking(TaskType[RankingExample]):
 
     def example(self, row: Row) -> RankingExample:  # noqa: D102
         row = from_corpus(row)
-        return self.Example(**read_fields(self.Example, row), grades=grades_of(row), **row.common)
+        made: RankingExample = self.Example(**read_fields(self.Example, row), grades=grades_of(row), **row.common)
+        return made
 
     def row(self, example: RankingExample, prediction: Prediction) -> JSON:
         """The best candidates, and the scores of the right ones: a score for every candidate would fill disks."""

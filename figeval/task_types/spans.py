@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -21,7 +21,8 @@ from figeval.task_types.windows import windows
 from figeval.types import NO_SPAN, Example, Prediction, Reply, ScoredSpan, Span, SpanQuery, TextPair, Value
 from figeval.types import Text as TextRequest
 
-SPANS, CONTROLS = "figeval.metrics.spans", "figeval.metrics.controls"
+PLACED = "a span"  # in the distribution of gold answers
+SPANS = "figeval.metrics.spans"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +169,7 @@ class Spans(TaskType[SpanExample]):
         ),
     )
     metrics = (
-        metric("parse_rate", f"{CONTROLS}:parse_rate"),
+        metric("parse_rate", "figeval.metrics.classification:parse_rate"),
         metric("span_precision", f"{SPANS}:span_precision"),
         metric("span_recall", f"{SPANS}:span_recall"),
         metric("span_f1", f"{SPANS}:span_f1"),
@@ -205,4 +206,8 @@ class Spans(TaskType[SpanExample]):
     def gold_class(self, example: SpanExample) -> str | None:  # noqa: D102
         if example.gold is None:
             return HIDDEN
-        return "no span" if example.gold == NO_SPAN else "a span"
+        return "no span" if example.gold == NO_SPAN else PLACED
+
+    def is_constant(self, gold_class: str) -> bool:
+        """Spans at different places are different answers."""
+        return gold_class != PLACED

@@ -28,7 +28,7 @@ class TrainConfig(BaseModel):
     task: str = Field(description="A task with a train split; see `figeval ls tasks`.")
     model: str = Field(description="What to begin with: a folder, a hub id, minilm or smollm2.")
     output: Path = Field(description="The folder of the trained model; the same command goes on there.")
-    head: str | None = Field(None, description="What is trained on it, where a protocol has several: see `ls heads`.")
+    head: str | None = Field(None, description="What is trained on it, where a task type has several: see `ls heads`.")
     head_args: dict[str, Any] = Field({}, description="Options of the head: pooling=mean,similarity=cosine …")
     preset: str | None = Field(None, description="Hyper-parameters by name: paper, or paper:ROW.")
     seed: int = Field(0, ge=0, description="Random seed.")

@@ -61,7 +61,7 @@ class Features(Protocol):
 
 
 class Learner(Protocol):
-    """A head on a model, and how it learns. Made by a factory that was registered for a protocol.
+    """A head on a model, and how it learns. Made by a factory that was registered for a task type.
 
     `select_by` is "loss" where a score on dev is dear or there is none, else None: the task's metrics. A learner whose
     features do not come from the examples has `held_out(examples)`, the features of dev. One that reads plain texts has

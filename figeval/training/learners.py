@@ -1,4 +1,4 @@
-"""The table of learners, by protocol and head, as plugins fill it."""
+"""The table of learners, by task type and head, as plugins fill it."""
 
 from __future__ import annotations
 
@@ -16,36 +16,38 @@ Factory = Callable[[Setup], Learner]
 
 @dataclass(slots=True)
 class Learners:
-    """Factories by protocol and head, in order of registration."""
+    """Factories by task type and head, in order of registration."""
 
     registry: Registry[Factory] = field(default_factory=lambda: Registry("head", "figeval ls heads"))
     summaries: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def add(self, protocol: str, head: str, factory: Factory | str, summary: str = "", *, owner: str) -> None:
-        """Register a head of a protocol."""
-        self.registry.add(f"{protocol}:{head}", factory, owner)
-        self.summaries[protocol, head] = summary
+    def add(self, task_type: str, head: str, factory: Factory | str, summary: str = "", *, owner: str) -> None:
+        """Register a head of a task type."""
+        self.registry.add(f"{task_type}:{head}", factory, owner)
+        self.summaries[task_type, head] = summary
 
-    def heads(self, protocol: str) -> list[str]:
-        """The heads for a protocol, its default first, those for any protocol last."""
-        return [head for wanted in (protocol, ANY) for known, head in self.summaries if known == wanted]
+    def heads(self, task_type: str) -> list[str]:
+        """The heads for a task type, its default first, those for any task type last."""
+        return [head for wanted in (task_type, ANY) for known, head in self.summaries if known == wanted]
 
-    def choose(self, protocol: str, head: str | None) -> tuple[str, Factory]:
-        """The head of this name, or the default of the protocol, and its factory.
+    def choose(self, task_type: str, head: str | None) -> tuple[str, Factory]:
+        """The head of this name, or the default of the task type, and its factory.
 
         Raises:
-            TrainError: the protocol has no head of its own, or none of this name.
+            TrainError: the task type has no head of its own, or none of this name.
         """
-        heads = self.heads(protocol)
-        own = [one for one in heads if (protocol, one) in self.summaries]
+        heads = self.heads(task_type)
+        own = [one for one in heads if (task_type, one) in self.summaries]
         wanted = head or next(iter(own), None)
         if wanted is None:
-            raise TrainError(f"nothing is trained for {protocol} tasks by default; there are --head {', '.join(heads)}")
+            raise TrainError(
+                f"nothing is trained for {task_type} tasks by default; there are --head {', '.join(heads)}"
+            )
         if wanted not in heads:
             raise TrainError(
-                f"--head {wanted}: no such head for {protocol}{near(wanted, heads)}; there are {', '.join(heads)}"
+                f"--head {wanted}: no such head for {task_type}{near(wanted, heads)}; there are {', '.join(heads)}"
             )
-        return wanted, self.registry.get(f"{protocol if wanted in own else ANY}:{wanted}")
+        return wanted, self.registry.get(f"{task_type if wanted in own else ANY}:{wanted}")
 
 
 def load_learners(host: Host) -> Learners:

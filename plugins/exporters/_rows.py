@@ -12,7 +12,7 @@ OF_SCORE = (
     *("interval", "higher_is_better", "seen"),
 )
 COLUMNS = (
-    *("run", "started", "kind", "model", "backend", "task", "version", "protocol", "route", "status"),
+    *("run", "started", "kind", "model", "backend", "task", "version", "task_type", "route", "status"),
     *OF_SCORE,
     "examples_sha256",
 )
@@ -35,7 +35,7 @@ def rows(runs: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
 
 
 def _of_task(about: dict[str, Any], task: TaskRecord) -> Iterator[dict[str, Any]]:
-    shared = {key: getattr(task, key) for key in ("task", "version", "protocol", "status", "examples_sha256")}
+    shared = {key: getattr(task, key) for key in ("task", "version", "task_type", "status", "examples_sha256")}
     kind = "model" if task.kind == "task" else task.kind
     scored = [("", task.scores, task.baselines)]
     if task.overlap is not None:

@@ -66,7 +66,7 @@ def headings(runs: Sequence[RunRecord]) -> list[str]:
 def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
     """What a reader of the numbers has to know: routes, tasks without scores, warnings."""
     for name, run in zip(headings(runs), runs, strict=True):
-        routes = dict.fromkeys(f"{task.protocol} {task.route}" for task in run.tasks)
+        routes = dict.fromkeys(f"{task.task_type} {task.route}" for task in run.tasks)
         yield f"{name}: {', '.join(routes)}"
         for task in run.tasks:
             if not task.scores:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -21,14 +22,15 @@ from lm_eval.api.task import Task, TaskConfig
 from figeval.config import RunConfig
 from figeval.errors import TaskError, UnknownName
 from figeval.evaluation import Harness
-from figeval.evaluation.briefing import briefing_of, shots_of, template_of, variables
 from figeval.evaluation.plan import metrics_of
+from figeval.evaluation.prompting import context_of, shots_of, template_of, variables
 from figeval.evaluation.scoring import Measures
 from figeval.metrics import Statistic
-from figeval.metrics.tally import StrictTally
+from figeval.metrics.aggregation import GroupAggregator
 from figeval.models.model import Model
+from figeval.prompts import PromptContext
 from figeval.spec.survey import survey
-from figeval.task_types.routes import Briefing, Route
+from figeval.task_types.routes import Route
 from figeval.types import Continuation, Example, Prediction, Prompt, Reply, Request
 
 from .._encode import split
@@ -37,7 +39,6 @@ from ._setting import Reader, Setting, asking_model
 
 model_registry()  # whoever runs our tasks finds our models
 
-GOLD = ("gold", "label", "relevant", "references")  # fields that hold the right answer, one per protocol
 STRICT = "acc_strict"
 
 
@@ -54,7 +55,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         given = config["metadata"]["figeval"]
         self.harness = harness(tuple(given.get("include", ())))
         self.spec = self.harness.catalogue.tasks.get(given["task"])
-        self.route = _route(self.harness, self.spec.protocol, given["route"])
+        self.route = _route(self.harness, self.spec.type, given["route"])
         self.seed = 0
         self.setting: Setting | None = None
         self.lm: Any = None
@@ -126,19 +127,19 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
 
     def doc_to_text(self, doc: Mapping[str, Any]) -> str:
         """The question as it stands, without what is shown before it."""
-        first = self._asked(doc, self._briefing(Setting()))[0]
+        first = self._asked(doc, self._context(Setting()))[0]
         return first.plain if isinstance(first, Prompt) else str(getattr(first, "context", ""))
 
     def doc_to_target(self, doc: Mapping[str, Any]) -> str:
         """The right answer, for lm-eval's samples; scores do not come from it."""
-        return str(next((doc[key] for key in GOLD if key in doc), ""))
+        return str(next((doc[key] for key in self.spec.task_type.gold_fields if key in doc), ""))
 
     # ---- questions ---------------------------------------------------------------------------------------------------
 
     def set_fewshot_seed(self, seed: int | None = None) -> None:
         """lm-eval's fewshot seed is figeval's --seed: with the same one, the same examples are shown."""
         self.seed = seed or 0
-        self._briefings.cache_clear()
+        self._contexts.cache_clear()
 
     def build_all_requests(self, **options: Any) -> None:
         """As lm-eval does; the model is noted on the way, whose tokenizer knows whether an answer was cut off."""
@@ -154,7 +155,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
             template,
             bool(flags.get("fewshot_as_multiturn")) or template is None,
         )
-        return self._asked(doc, self._briefing(self.setting))
+        return self._asked(doc, self._context(self.setting))
 
     def construct_requests(self, doc: Mapping[str, Any], ctx: Sequence[Request], **options: Any) -> list[Instance]:
         """The requests as lm-eval's methods want them."""
@@ -173,19 +174,19 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         """Greedy, as in figeval, except for what --gen_kwargs says."""
         return {**decoding(request), **(self.config.generation_kwargs or {})}
 
-    def _asked(self, doc: Mapping[str, Any], briefing: Briefing) -> Sequence[Request]:
-        return next(self.route.start(self.examples[doc["id"]], briefing))
+    def _asked(self, doc: Mapping[str, Any], context: PromptContext) -> Sequence[Request]:
+        return next(self.route.begin(self.examples[doc["id"]], context))
 
     @cached_property
-    def _briefings(self) -> Any:
-        """A briefing per setting: the pool of solved examples is read once."""
-        return lru_cache(maxsize=4)(self._brief)
+    def _contexts(self) -> Any:
+        """A context per setting: the pool of solved examples is read once."""
+        return lru_cache(maxsize=4)(self._make_context)
 
-    def _briefing(self, setting: Setting) -> Briefing:
-        briefing: Briefing = self._briefings(setting)
-        return briefing
+    def _context(self, setting: Setting) -> PromptContext:
+        context: PromptContext = self._contexts(setting)
+        return context
 
-    def _brief(self, setting: Setting) -> Briefing:
+    def _make_context(self, setting: Setting) -> PromptContext:
         config = RunConfig(
             tasks=(self.spec.name,),
             model="lm-eval",
@@ -196,9 +197,9 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         chat = None if setting.template is None else setting.chat
         reader = Model("lm-eval", "lm-eval", Reader(chat is not None, chat))
         shots = shots_of(self.spec, self.harness, config)
-        return briefing_of(
-            self.spec, template_of(self.spec, self.route), shots, config, reader, self.measures.statistics
-        )
+        template = template_of(self.spec, self.route)
+        context = context_of(self.spec, self.route, template, shots, config, reader)
+        return replace(context, metrics=frozenset(self.measures.statistics))
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
@@ -224,7 +225,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
     def _predicted(self, example: Example, results: Sequence[Any]) -> Prediction:
         """Begin the dialogue anew and hand it the answers: lm-eval may keep requests on disk, but no generator."""
         setting = self.setting or Setting(num_fewshot=self.config.num_fewshot or 0)
-        dialogue = self.route.start(example, self._briefing(setting))
+        dialogue = self.route.begin(example, self._context(setting))
         asked = next(dialogue)
         try:
             dialogue.send([self._output(*pair) for pair in zip(asked, results, strict=True)])
@@ -257,8 +258,8 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         return {**found, STRICT: True} if self.is_strict else found
 
 
-def _route(harness: Harness, protocol: str, name: str) -> Route:
-    mine = {route.name: route for route in harness.routes if route.protocol == protocol}
+def _route(harness: Harness, task_type: str, name: str) -> Route:
+    mine = {route.name: route for route in harness.routes if route.task_type == task_type}
     if name not in mine:
         raise UnknownName("route", name, mine, see="figeval ls routes")
     return mine[name]
@@ -282,7 +283,7 @@ def _combined(statistic: Statistic, rows: Sequence[Sequence[float]]) -> float:
 
 def _strict(statistic: Statistic, rows: Sequence[tuple[str, str | None, float | None]]) -> float:
     """The share of minimal pairs with all members right."""
-    tally = StrictTally("acc", statistic)
+    tally = GroupAggregator("acc", statistic)
     for group, cluster, value in rows:
         tally.add(group, cluster, None if value is None else (value, 1.0))
     score = tally.score().value

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_learners(register: LearnerRegister) -> None:
-    """Protocol, head, factory; the first head of a protocol is its default."""
+    """Task type, head, factory; the first head of a task type is its default."""
     register("ranking", "biencoder", f"{__name__}.biencoder:biencoder", "query and candidates apart, all in every step")
     register("generation", "seq2seq", f"{__name__}.writing:seq2seq", "an encoder-decoder that writes from the inputs")
     register("generation", "causal", f"{__name__}.writing:causal", "a causal model that writes after the inputs")

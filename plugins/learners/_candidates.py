@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from figeval.errors import TrainError
-from figeval.types import RankingExample
+from figeval.task_types.ranking import RankingExample
 
 Golds = Sequence[Sequence[int]]  # per row the numbers of its right candidates
 

@@ -9,7 +9,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import TrainError
-from figeval.types import ChoiceExample, RankingExample
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.ranking import RankingExample
 
 from .._tokens import Tokens, tokenize
 from ._inputs import Alone, rectangle

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from figeval.errors import TrainError
-from figeval.types import NO_SPAN, Span, SpanExample
+from figeval.task_types.spans import SpanExample
+from figeval.types import NO_SPAN, Span
 
 from .._passages import Passages, Window
 from .._span_search import solid_tokens

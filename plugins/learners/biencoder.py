@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from figeval.errors import TrainError
-from figeval.types import JSON, Example, RankingExample, Text
+from figeval.task_types.ranking import RankingExample
+from figeval.types import JSON, Example, Text
 
 from .._networks import COSINE, POOLINGS, EncoderNetwork, EncoderSettings
 from .._neural import Setup as Loading

@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from figeval.errors import TrainError
-from figeval.types import JSON, ChoiceExample, Example, PairExample, RankingExample
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.types import JSON, Example
 
 from .._checkpoint import ends
 from .._labels import NAMELESS, classes_of, meaning, parse_labels, prescribed

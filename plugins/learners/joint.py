@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from figeval.errors import TrainError
-from figeval.types import JSON, Example, JointExample
+from figeval.task_types.joint import JointExample
+from figeval.types import JSON, Example
 
 from .._networks import EncoderSettings
 from .._neural import Setup as Loading

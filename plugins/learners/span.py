@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from figeval.types import JSON, NO_SPAN, Example, SpanExample, SpanQuery
+from figeval.task_types.spans import SpanExample
+from figeval.types import JSON, NO_SPAN, Example, SpanQuery
 
 from .._checkpoint import ends
 from .._declared import with_declared

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from figeval.errors import TrainError
-from figeval.types import JSON, Example, GenerationExample
+from figeval.task_types.generation import GenerationExample
+from figeval.types import JSON, Example
 
 from .._checkpoint import Checkpoint, by_class
 from .._encdec import IGNORED

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import click
 
 from figeval.errors import CapabilityError, FigevalError
-from figeval.types import JSON, RankingExample, Text, TextPair
+from figeval.task_types.ranking import RankingExample
+from figeval.types import JSON, Text, TextPair
 
 from .duplicates import listed
 
@@ -142,7 +143,7 @@ def score_all(model: Model, material: Material) -> Scores:
     import numpy as np
 
     from figeval.models.capabilities import ask
-    from figeval.task_types.similarity import cosines
+    from figeval.task_types.scoring import cosines
 
     model.fit(material.examples())
     if "embed" in model.offers:

@@ -11,11 +11,11 @@ import pytest
 from figeval.evaluation import Harness
 from figeval.evaluation.audit import audit
 from figeval.spec.blind import ALL, HALF, ITEM, LABELS, OTHERS, blind_rules
-from figeval.types import ChoiceExample
+from figeval.task_types.choice import ChoiceExample
 
 TASK = """
 name: items
-protocol: choice
+type: choice
 data: {test: "jsonl:items.jsonl"}
 fields: {id: row.id, query: row.q, options: row.o, gold: row.g, meta: {word: row.w}}
 cluster: word

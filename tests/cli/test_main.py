@@ -49,7 +49,7 @@ def test_without_a_command_the_help_goes_to_stderr_as_it_is(cli: Cli) -> None:
         (("run", "--tasks", "mini", "--model", "tfidf", "--batch_size", "many"), "--batch_size"),
         (("run", "--tasks", "mini", "--model", "tfidf", "--model_args", "seed"), "'seed' is not key=value"),
         (("run", "--tasks", "mini", "--model", "tfidf", "--model_args", "{"), "not a JSON object"),
-        (("run", "--tasks", "mini", "--model", "tfidf", "--route", "choice"), "not protocol=route"),
+        (("run", "--tasks", "mini", "--model", "tfidf", "--route", "choice"), "not TYPE=ROUTE"),
         (("ls", "tasks", "x", "y"), "unexpected extra argument"),
         (("preview",), "TASK"),
         (("run", "--tasks", "", "--model", "tfidf"), "no name is given; see `figeval ls tasks`"),

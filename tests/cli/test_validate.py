@@ -17,7 +17,7 @@ from tests.evaluation.conftest import write_task
 
 PAIRS = """
 name: pairs
-protocol: pairs
+type: pairs
 labels: [yes_it_does, no_it_does_not]
 data: {test: "jsonl:pairs.jsonl"}
 fields: {id: row.id, left: row.a, right: row.b, label: row.label}
@@ -116,7 +116,7 @@ DEFINITIONS = {
     "an unknown baseline": ("[chance]", "[chanse]", "baseline 'chanse': unknown model 'chanse'; did you mean 'chance'"),
     "a cluster that is no meta column": ("cluster: kind", "cluster: knd", "cluster 'knd' is not among meta (kind)"),
     "an unknown key": ("metrics:", "metrcs:", "t.task.yaml: unknown key 'metrcs'; did you mean 'metrics'"),
-    "an unknown protocol": ("protocol: choice", "protocol: choose", "t.task.yaml: protocol:"),
+    "an unknown protocol": ("type: choice", "protocol: choose", "t.task.yaml: protocol:"),
     "a scheme that nobody reads": ("jsonl:t.jsonl", "jsnl:t.jsonl", "unknown data scheme 'jsnl'; did you mean 'json"),
     "a file that is not there": ("jsonl:t.jsonl", "jsonl:u.jsonl", "there is no data file 'u.jsonl'"),
     "no YAML": ("name: t", "name: [t", "not valid YAML"),
@@ -301,7 +301,7 @@ def test_data_that_cannot_be_had_is_an_error_of_its_task(
 
 
 def test_a_task_written_in_python() -> None:
-    @make_task(name="mine", protocol="pairs", labels=("a", "b"), baselines=("chance",))
+    @make_task(name="mine", type="pairs", labels=("a", "b"), baselines=("chance",))
     def mine():
         yield PairExample(id="1", left="x", right="y", label="a")
         yield PairExample(id="1", left="x", right=" ", label="b")

@@ -15,7 +15,7 @@ from tests.fakes import Closeness
 
 TASK = """
 name: {name}
-protocol: choice
+type: choice
 data: {{test: "jsonl:{name}.jsonl", train: "jsonl:{name}.jsonl"}}
 fields: {{id: row.id, query: row.q, options: row.o, gold: row.g, meta: {{kind: row.k}}}}
 cluster: kind

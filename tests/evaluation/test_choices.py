@@ -16,7 +16,7 @@ from tests.fakes import Closeness, Vectors
 
 PAIRS = """
 name: labelled
-protocol: pairs
+type: pairs
 labels: [yes_, no_]
 data: {test: "jsonl:t.jsonl"}
 fields: {id: row.id, left: row.q, right: row.q, label: "'yes_'"}

@@ -39,7 +39,7 @@ def test_counts_of_the_real_data(real_data: str) -> None:
 
 
 def test_a_task_in_python() -> None:
-    @task(name="made", protocol="choice")
+    @task(name="made", type="choice")
     def made():  # type: ignore[no-untyped-def]
         yield ChoiceExample(id="1", query="q", options=("a", "b"), gold=0)
 

@@ -18,7 +18,7 @@ from tests.fakes import Closeness, Writer
 
 TASK = """
 name: tell
-protocol: generation
+type: generation
 data: {test: "jsonl:tell.jsonl", train: "jsonl:tell.train.jsonl"}
 fields:
   id: row.id

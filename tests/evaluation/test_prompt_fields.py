@@ -15,7 +15,8 @@ from figeval.evaluation.rescore import rescore
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
-from figeval.types import Continuation, SpanExample
+from figeval.task_types.spans import SpanExample
+from figeval.types import Continuation
 from tests.evaluation.conftest import write_task
 from tests.fakes import Closeness, Likelihood, Writer
 
@@ -25,7 +26,7 @@ prompts: {plain: {prompt_fields: false}}
 """
 SPANS = """
 name: where
-protocol: spans
+type: spans
 data: {test: "jsonl:where.jsonl"}
 fields: {id: row.id, text: row.text | lower, given: row.given, known: row.known, gold: row.gold | lower}
 prompt_fields: {text: row.text}

@@ -10,15 +10,16 @@ from figeval.errors import RecordError
 from figeval.evaluation import rescore as module
 from figeval.evaluation.rescore import rescore
 from figeval.task_types import reading
+from figeval.task_types.choice import ChoiceExample
 from figeval.training.seen import Digests, Lineage, questions, write
-from figeval.types import ChoiceExample, Reply
+from figeval.types import Reply
 from tests.evaluation.conftest import write_task
 from tests.evaluation.test_variants import letter_of_the_word, write_prompted
 from tests.fakes import Writer
 
 PAIRS = """
 name: p
-protocol: pairs
+type: pairs
 labels: [follows, "does not"]
 verbalizer: {follows: "Yes", "does not": ["No", "Maybe"]}
 data: {test: "jsonl:p.jsonl"}

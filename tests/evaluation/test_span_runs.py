@@ -16,7 +16,7 @@ from tests.fakes import Writer
 
 TASK = """
 name: where
-protocol: spans
+type: spans
 data: {test: "jsonl:where.jsonl", train: "jsonl:shown.jsonl"}
 fields: {id: row.id, text: row.text, given: row.given, known: row.known, gold: row.gold, weight: row.weight}
 metrics: [span_precision, span_recall, span_f1, squad_f1, exact_match]

@@ -125,7 +125,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 OTHER = """
 name: elsewhere
-protocol: ranking
+type: ranking
 data: {train: "jsonl:elsewhere.jsonl", test: "mini:retrieval"}
 fields: {id: row.id, query: row.narrative, candidates: row.candidates, relevant: row.relevant}
 metrics: [acc, mrr]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figeval.metrics import bootstrap
-from figeval.metrics.bootstrap import interval_of_statistic, percentiles, resample
+from figeval.metrics import intervals
+from figeval.metrics.intervals import interval_of_statistic, percentiles, resample
 from figeval.metrics.statistic import ratio
 
 SUMS = np.array([[3.0, 4.0], [1.0, 4.0], [4.0, 4.0], [0.0, 2.0]])
@@ -55,7 +55,7 @@ def test_order_of_clusters_does_not_matter(order: list[int]) -> None:
 
 def test_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """No block of weights is larger than asked for, and together the blocks are all resamples."""
-    monkeypatch.setattr(bootstrap, "CELLS", 1000)
+    monkeypatch.setattr(intervals, "CELLS", 1000)
     shapes = []
 
     def combine(sums: np.ndarray) -> np.ndarray:
@@ -65,7 +65,7 @@ def test_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     distinct = np.column_stack((np.arange(90.0), np.full(90, 90.0)))
     assert resample(distinct, combine, seed=0, resamples=101).shape == (101,)
     assert max(rows for rows, _ in shapes) * 90 <= 1000
-    assert sum(bootstrap.blocks(101, 10**9)) == 101
+    assert sum(intervals.blocks(101, 10**9)) == 101
 
 
 def test_no_interval_where_there_is_nothing_to_see() -> None:

@@ -11,10 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, recall_score
 
-from figeval.metrics.classes import acc_norm, accuracy, balanced_accuracy, macro_f1
+from figeval.metrics.aggregation import MetricAggregator
+from figeval.metrics.classification import acc_norm, balanced_accuracy, macro_f1
+from figeval.metrics.dispatch import accuracy
 from figeval.metrics.statistic import PerLabel, as_statistic
-from figeval.metrics.tally import Tally
-from figeval.types import ChoiceExample, Example, PairExample, Prediction, RankingExample
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.types import Example, Prediction
+from tests.aggregated import count_in
 
 LABELS = ("entailment", "neutral", "contradiction")
 ROWS = st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1, max_size=30)
@@ -30,9 +35,9 @@ def choice(gold: int | None, *options: str) -> ChoiceExample:
 
 
 def value_of(target: PerLabel, rows: list[tuple[str, str]]) -> float | None:
-    tally = Tally("metric", as_statistic(target, LABELS))
+    tally = MetricAggregator("metric", as_statistic(target, LABELS))
     for gold, answer in rows:
-        tally.update(PairExample(id="e", left="l", right="r", label=gold), Prediction(example_id="e", value=answer))
+        count_in(tally, PairExample(id="e", left="l", right="r", label=gold), Prediction(example_id="e", value=answer))
     return tally.score().value
 
 
@@ -69,7 +74,7 @@ def test_label_statistics_are_scikit_learns(rows: list[tuple[str, str]]) -> None
 @given(st.lists(st.sampled_from(["entailment", "neutral", "entailment|neutral"]), min_size=1, max_size=4))
 def test_balanced_accuracy_of_ties_is_its_mean_over_all_ways_to_break_them(answers: list[str]) -> None:
     golds = [LABELS[index % 2] for index in range(len(answers))]
-    tally = Tally("metric", as_statistic(balanced_accuracy, LABELS))
+    tally = MetricAggregator("metric", as_statistic(balanced_accuracy, LABELS))
     for gold, answer in zip(golds, answers, strict=True):
         tied = answer.split("|")
         prediction = Prediction(
@@ -79,7 +84,7 @@ def test_balanced_accuracy_of_ties_is_its_mean_over_all_ways_to_break_them(answe
             labels=LABELS,
             tied=len(tied),
         )
-        tally.update(PairExample(id="e", left="l", right="r", label=gold), prediction)
+        count_in(tally, PairExample(id="e", left="l", right="r", label=gold), prediction)
     broken = []
     for outcome in product(*(answer.split("|") for answer in answers)):
         recalls = [

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from figeval.metrics.classes import acc_pmi, accuracy
-from figeval.metrics.controls import acc_of_all, agreement, parse_rate, position_bias
-from figeval.metrics.tally import Tally
-from figeval.types import ChoiceExample, PairExample, Prediction
+from figeval.metrics.aggregation import MetricAggregator
+from figeval.metrics.classification import acc_pmi, agreement, parse_rate, position_bias
+from figeval.metrics.dispatch import acc_of_all, accuracy
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.types import Prediction
+from tests.aggregated import count_in
 
 EXAMPLE = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=1)
 HIDDEN = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=None)
@@ -85,9 +88,9 @@ def test_two_ties_agree_as_two_fair_draws_would():
 
 
 def bias(*predictions):
-    tally = Tally("position_bias", position_bias)
+    tally = MetricAggregator("position_bias", position_bias)
     for prediction in predictions:
-        tally.update(EXAMPLE, prediction)
+        count_in(tally, EXAMPLE, prediction)
     return tally.score().value
 
 
@@ -99,9 +102,9 @@ def test_position_bias_of_extremes():
 
 
 def test_one_order_shows_no_position_bias():
-    tally = Tally("position_bias", position_bias)
+    tally = MetricAggregator("position_bias", position_bias)
     for value in (0, 0, 1):
-        tally.update(EXAMPLE, said(value))
+        count_in(tally, EXAMPLE, said(value))
     score = tally.score()
     assert (score.value, score.n) == (None, 0)
     assert score.interval == "none: the options were shown in one order only (--orders)"

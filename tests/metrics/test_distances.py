@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 from scipy.spatial import distance
 
 from figeval.errors import UnknownName
-from figeval.metrics.distances import BLOCK, DISTANCES, distance_named, profiles
+from figeval.metrics.neighbours import BLOCK, DISTANCES, distance_named, profiles
 
 SCIPY: dict[str, Callable[..., float]] = {
     "cosine": distance.cosine,

@@ -11,37 +11,60 @@ from typing import Any
 import numpy as np
 import pytest
 
-from figeval.metrics import classes, compare, distances, intervals, neighbours, ranking
+from figeval.metrics import classification, compare, intervals, neighbours, ranking
+from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.statistic import as_statistic, mean_of
-from figeval.metrics.tally import StrictTally, Tally
-from figeval.types import ChoiceExample, Example, PairExample, Prediction, RankingExample
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.types import Example, Prediction
+from tests.aggregated import count_in
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "metrics"
-RANKING = ("accuracy", "acc_all", "mrr", "mrr_all", "recall_at_1", "recall_at_5", "recall_at_10")
+RANKING = (
+    *("accuracy", "acc_all", "acc_norm", "acc_pmi", "mrr", "mrr_all", "mrr_norm", "mrr_pmi"),
+    *("recall_at_1", "recall_at_5", "recall_at_10", "precision_at_1", "precision_at_5", "precision_at_10"),
+    *("r_precision", "average_precision", "ndcg", "ndcg_at_5", "ndcg_at_10"),
+)
 ANY = Prediction(example_id="e", value=0)
 
 
 def tally(rows: list[tuple[str | None, float]]) -> dict[str, Any]:
-    total = Tally("accuracy", mean_of(lambda _example, _prediction: None))
+    total = MetricAggregator("accuracy", mean_of(lambda _example, _prediction: None))
     for cluster, value in rows:
         total.add(cluster, (value, 1.0))
     return asdict(total.score())
 
 
 def strict(rows: list[tuple[str, float | None]]) -> dict[str, Any]:
-    total = StrictTally("accuracy", mean_of(lambda example, _prediction: example.meta["value"]))
+    total = GroupAggregator("accuracy", mean_of(lambda example, _prediction: example.meta["value"]))
     for group, value in rows:
-        total.update(Example(id="e", group=group, meta={"value": value}), ANY)
+        count_in(total, Example(id="e", group=group, meta={"value": value}), ANY)
     return asdict(total.score())
 
 
-def rank(scores: list[float], relevant: list[int], background: int = 0) -> dict[str, float | None]:
-    names = tuple(map(str, range(len(scores))))
+def rank(
+    scores: list[float],
+    relevant: list[int],
+    background: int = 0,
+    grades: tuple[float, ...] = (),
+    lengths: tuple[int, ...] = (),
+    priors: tuple[float, ...] = (),
+) -> dict[str, float | None]:
+    """Every metric of one ranking; `grades` are those of `relevant`, `lengths` of the candidates in characters."""
+    names = tuple("x" * length for length in lengths) or tuple(map(str, range(len(scores))))
     closed = len(scores) - background
     example = RankingExample(
-        id="e", query="q", candidates=names[:closed], relevant=frozenset(relevant), background=names[closed:]
+        id="e",
+        query="q",
+        candidates=names[:closed],
+        relevant=frozenset(relevant),
+        background=names[closed:],
+        grades=dict(zip(relevant, grades, strict=False)),
     )
-    prediction = Prediction(example_id="e", value=int(np.argmax(scores[:closed])), scores=tuple(scores))
+    prediction = Prediction(
+        example_id="e", value=int(np.argmax(scores[:closed])), scores=tuple(scores), priors=tuple(priors)
+    )
     metrics = [getattr(ranking, name) for name in RANKING]
     return {metric.__name__: metric(example, prediction) for metric in metrics}
 
@@ -54,24 +77,31 @@ def choice(options: list[str], gold: int | None, scores: list[float]) -> dict[st
     example = ChoiceExample(id="e", query="q", options=tuple(options), gold=gold)
     value, tied = int(np.argmax(scores)), scores.count(max(scores))
     prediction = Prediction(example_id="e", value=value, scores=tuple(scores), tied=tied)
-    return {metric.__name__: metric(example, prediction) for metric in (classes.accuracy, classes.acc_norm)}
+    return {
+        "accuracy": classification.choice_accuracy(example, prediction),
+        "acc_norm": classification.acc_norm(example, prediction),
+    }
 
 
 def pairs(labels: list[str], rows: list[tuple[str, str]]) -> dict[str, float | None]:
-    targets = {name: getattr(classes, name) for name in ("accuracy", "macro_f1", "balanced_accuracy")}
-    tallies = [Tally(name, as_statistic(target, tuple(labels))) for name, target in targets.items()]
+    targets = {
+        "accuracy": classification.pair_accuracy,
+        "macro_f1": classification.macro_f1,
+        "balanced_accuracy": classification.balanced_accuracy,
+    }
+    tallies = [MetricAggregator(name, as_statistic(target, tuple(labels))) for name, target in targets.items()]
     for gold, answer in rows:
         example = PairExample(id="e", left="l", right="r", label=gold)
         names = answer.split("|")
         scores = tuple(float(label in names) for label in labels)
         prediction = Prediction(example_id="e", value=names[0], scores=scores, labels=tuple(labels), tied=len(names))
         for total in tallies:
-            total.update(example, prediction)
+            count_in(total, example, prediction)
     return {total.name: total.score().value for total in tallies}
 
 
 def all_distances(points: list[list[float]]) -> dict[str, Any]:
-    return {name: distance(points).ravel().tolist() for name, distance in distances.DISTANCES.items()}
+    return {name: distance(points).ravel().tolist() for name, distance in neighbours.DISTANCES.items()}
 
 
 def look_around(distances: list[list[float]], groups: list[str]) -> dict[str, Any]:
@@ -85,7 +115,7 @@ def look_around(distances: list[list[float]], groups: list[str]) -> dict[str, An
 CALLS: dict[str, Callable[..., Any]] = {
     "distances": all_distances,
     "neighbours": look_around,
-    "profiles": lambda **given: distances.profiles(**given).ravel().tolist(),
+    "profiles": lambda **given: neighbours.profiles(**given).ravel().tolist(),
     "wilson": lambda **given: list(intervals.wilson(**given)),
     "tally": tally,
     "strict": strict,

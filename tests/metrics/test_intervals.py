@@ -12,14 +12,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from figeval.metrics.intervals import (
+    Moments,
+    Spread,
+    by_cluster,
     effective_wilson,
     interval_by_t,
     interval_of_mean,
+    spread_of,
     t_interval,
     variance_of_mean,
     wilson,
 )
-from figeval.metrics.spread import Moments, Spread, by_cluster, spread_of
 from figeval.types import UNRELIABLE
 
 UNIT = (0.0, 1.0)

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.metrics import joint, spans
-from figeval.metrics.classes import accuracy
+from figeval.metrics import dispatch, spans
+from figeval.metrics.ranking import accuracy
 from figeval.metrics.statistic import Statistic
-from figeval.types import JointExample, Prediction, Span, SpanExample
+from figeval.task_types.joint import JointExample
+from figeval.task_types.spans import SpanExample
+from figeval.types import Prediction, Span
 
 TEXT = "the old cat sat on the mat"
 PLACES = [Span(0, 3), Span(4, 11), Span(8, 15), Span(0, 26), Span(19, 26)]
@@ -50,12 +52,12 @@ def test_a_narrative_by_hand() -> None:
     precision, recall = (1 / 2 + 2 / 6) / 2, (1 / 2 + 1) / 2
     for scores, gate in ((RIGHT, 1.0), (TIED, 0.5), (WRONG, 0.0)):
         row = asked, predicted(scores, *found)
-        assert value(joint.span_precision, row) == pytest.approx(gate * precision)
-        assert value(joint.span_recall, row) == pytest.approx(gate * recall)
+        assert value(spans.joint_precision, row) == pytest.approx(gate * precision)
+        assert value(spans.joint_recall, row) == pytest.approx(gate * recall)
         f1 = 2 * precision * recall / (precision + recall)
-        assert value(joint.span_f1, row) == pytest.approx(gate * f1)
-        assert value(joint.span_f1_ungated, row) == pytest.approx(f1)
-        assert joint.squad_f1(*row) == pytest.approx(gate * (1 / 2 + 2 * 2 / (7 + 2)) / 2)
+        assert value(spans.joint_f1, row) == pytest.approx(gate * f1)
+        assert value(spans.joint_f1_ungated, row) == pytest.approx(f1)
+        assert spans.joint_squad_f1(*row) == pytest.approx(gate * (1 / 2 + 2 * 2 / (7 + 2)) / 2)
 
 
 def test_f1_is_the_harmonic_mean_of_means_over_narratives() -> None:
@@ -65,26 +67,26 @@ def test_f1_is_the_harmonic_mean_of_means_over_narratives() -> None:
         (example(Span(4, 11)), predicted(WRONG, Span(4, 11))),
     ]
     precision, recall = (1 + (2 / 6 + 1 / 6) / 2 + 0) / 3, (1 + 1 + 0) / 3
-    assert value(joint.span_f1, *rows) == pytest.approx(2 * precision * recall / (precision + recall))
+    assert value(spans.joint_f1, *rows) == pytest.approx(2 * precision * recall / (precision + recall))
 
 
 def test_what_was_not_asked_for_after_a_wrong_candidate_counts_nothing() -> None:
     asked = example(Span(4, 11), Span(19, 26))
     for answered in (predicted(WRONG), predicted(WRONG, Span(4, 11), Span(19, 26)), predicted(WRONG, None, Span(0, 3))):
-        assert joint.span_precision.features(asked, answered) == (0.0, 1.0)
-        assert joint.span_f1.features(asked, answered) == (0.0, 0.0, 1.0)
-        assert joint.squad_f1(asked, answered) == 0.0
-    assert joint.span_f1_ungated.features(asked, predicted(WRONG)) is None
+        assert spans.joint_precision.features(asked, answered) == (0.0, 1.0)
+        assert spans.joint_f1.features(asked, answered) == (0.0, 0.0, 1.0)
+        assert spans.joint_squad_f1(asked, answered) == 0.0
+    assert spans.joint_f1_ungated.features(asked, predicted(WRONG)) is None
 
 
 def test_a_part_without_an_answer_is_unknown_and_not_wrong() -> None:
     asked = example(Span(4, 11), Span(19, 26))
-    assert joint.span_recall.features(asked, predicted(RIGHT, Span(4, 11), None)) == (0.5, 0.5)
-    assert joint.span_recall.features(asked, predicted(RIGHT, None, None)) is None
-    assert joint.squad_f1(asked, predicted(RIGHT, Span(4, 11), None)) == 1.0
-    assert joint.squad_f1(asked, predicted(RIGHT, None, None)) is None
+    assert spans.joint_recall.features(asked, predicted(RIGHT, Span(4, 11), None)) == (0.5, 0.5)
+    assert spans.joint_recall.features(asked, predicted(RIGHT, None, None)) is None
+    assert spans.joint_squad_f1(asked, predicted(RIGHT, Span(4, 11), None)) == 1.0
+    assert spans.joint_squad_f1(asked, predicted(RIGHT, None, None)) is None
     hidden = example(Span(4, 11), None)
-    assert joint.span_recall.features(hidden, predicted(WRONG, Span(4, 11), Span(0, 3))) == (0.0, 0.5)
+    assert spans.joint_recall.features(hidden, predicted(WRONG, Span(4, 11), Span(0, 3))) == (0.0, 0.5)
 
 
 def test_without_a_candidate_nothing_is_known_but_the_spans() -> None:
@@ -97,9 +99,9 @@ def test_without_a_candidate_nothing_is_known_but_the_spans() -> None:
         parts=(Prediction(example_id="S0", value=Span(4, 11)),),
     )
     assert accuracy(asked, broken) is None
-    assert joint.span_f1.features(asked, broken) is None
-    assert joint.squad_f1(asked, broken) is None
-    assert value(joint.span_f1_ungated, (asked, broken)) == 1.0
+    assert spans.joint_f1.features(asked, broken) is None
+    assert spans.joint_squad_f1(asked, broken) is None
+    assert value(spans.joint_f1_ungated, (asked, broken)) == 1.0
 
 
 ROWS = st.lists(
@@ -120,9 +122,9 @@ def test_against_the_metrics_of_single_spans(rows: list[Any]) -> None:
     ]
     singles = [pair for one, answer in asked for pair in zip(one.parts, answer.parts, strict=True)]
     for mine, theirs in (
-        (joint.span_precision_ungated, spans.span_precision),
-        (joint.span_recall_ungated, spans.span_recall),
-        (joint.span_f1_ungated, spans.span_f1),
+        (spans.joint_precision_ungated, spans.span_precision),
+        (spans.joint_recall_ungated, spans.span_recall),
+        (spans.joint_f1_ungated, spans.span_f1),
     ):
         if any(answer.status == "ok" for _, answer in singles):
             assert value(mine, *asked) == pytest.approx(value(theirs, *singles))  # type: ignore[arg-type]
@@ -138,10 +140,10 @@ def test_against_the_metrics_of_single_spans(rows: list[Any]) -> None:
             elif features is not None:
                 gated, weight = gated + right * features[0], weight + features[1]
     if weight:
-        assert value(joint.span_precision, *asked) == pytest.approx(gated / weight)
+        assert value(spans.joint_precision, *asked) == pytest.approx(gated / weight)
 
 
 def test_single_spans_are_scored_as_before() -> None:
     single, found = part(0, Span(4, 11), 2), Prediction(example_id="S0", value=Span(8, 15))
-    assert joint.span_f1.features(single, found) == spans.span_f1.features(single, found) == (0.25, 0.25, 0.5)
-    assert joint.squad_f1(single, found) == spans.squad_f1(single, found) == 0.5
+    assert dispatch.span_f1.features(single, found) == spans.span_f1.features(single, found) == (0.25, 0.25, 0.5)
+    assert dispatch.squad_f1(single, found) == spans.squad_f1(single, found) == 0.5

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from figeval.errors import UnknownName
-from figeval.metrics.distances import DISTANCES, profiles
-from figeval.metrics.neighbours import MEASURES, measured, neighbours
+from figeval.metrics.neighbours import DISTANCES, MEASURES, measured, neighbours, profiles
 from figeval.types import JSON
 
 

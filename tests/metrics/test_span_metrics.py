@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.metrics import spans as m
+from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import as_statistic
-from figeval.metrics.tally import Tally
-from figeval.types import NO_SPAN, Prediction, Span, SpanExample
+from figeval.task_types.spans import SpanExample
+from figeval.types import NO_SPAN, Prediction, Span
+from tests.aggregated import count_in
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "spans" / "found.json").read_text("utf-8"))
 STATISTICS = ("span_precision", "span_recall", "span_f1", "published_precision", "published_recall", "published_f1")
@@ -41,9 +43,9 @@ def test_golden(case):
 
 
 def score(name, rows):
-    tally = Tally(name, as_statistic(getattr(m, name)))
+    tally = MetricAggregator(name, as_statistic(getattr(m, name)))
     for example, prediction in rows:
-        tally.update(example, prediction)
+        count_in(tally, example, prediction)
     return tally.score().value
 
 
@@ -116,9 +118,9 @@ def test_verbatim_is_a_share_of_what_was_quoted():
 def test_clusters_make_the_interval():
     text = "a b c d"
     rows = [(example_of(text, Span(0, 3), cluster=f"Q{n % 60}"), found(text, 0, 1 + 2 * (n % 4))) for n in range(240)]
-    tally = Tally("span_f1", m.span_f1)
+    tally = MetricAggregator("span_f1", m.span_f1)
     for example, prediction in rows:
-        tally.update(example, prediction)
+        count_in(tally, example, prediction)
     result = tally.score()
     assert (result.n, result.clusters, result.interval) == (240, 60, "cluster bootstrap")
     assert result.low < result.value < result.high

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import mean_of
-from figeval.metrics.tally import Tally
-from figeval.types import ChoiceExample, Prediction
+from figeval.task_types.choice import ChoiceExample
+from figeval.types import Prediction
+from tests.aggregated import count_in
 from tests.measured import table
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
@@ -26,12 +28,15 @@ def test_the_metrics_of_the_page_work() -> None:
         exec(block, names)
     generator = np.random.default_rng(0)
     scores, gold = generator.random((60, 3)), generator.integers(0, 3, 60)
-    bold, confidence = Tally("bold", mean_of(names["bold"])), Tally("confidence", names["confidence"])
+    bold, confidence = (
+        MetricAggregator("bold", mean_of(names["bold"])),
+        MetricAggregator("confidence", names["confidence"]),
+    )
     for row, answer in zip(scores, gold, strict=True):
         example = ChoiceExample(id="e", query="q", options=("a", "b", "c"), gold=int(answer))
         prediction = Prediction(example_id="e", value=int(row.argmax()), scores=tuple(map(float, row)))
-        bold.update(example, prediction)
-        confidence.update(example, prediction)
+        count_in(bold, example, prediction)
+        count_in(confidence, example, prediction)
     right = scores.argmax(axis=1) == gold
     ordered = np.sort(scores, axis=1)
     assert bold.score().value == pytest.approx(np.mean(ordered[:, 2] - ordered[:, 1] > 0.1))

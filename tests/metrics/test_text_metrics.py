@@ -12,14 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.metrics import bleu, texts
+from figeval.metrics import texts
+from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import as_statistic
-from figeval.metrics.tally import Tally
-from figeval.metrics.words import FUNCTION_WORDS, ngrams, parts, words
-from figeval.types import GenerationExample, Prediction
+from figeval.metrics.texts import FUNCTION_WORDS, ngrams, parts, words
+from figeval.task_types.generation import GenerationExample
+from figeval.types import Prediction
+from tests.aggregated import count_in
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "texts" / "metrics.json").read_text("utf-8"))
-FUNCTIONS = {"bleu4": bleu.bleu4} | {
+FUNCTIONS = {"bleu4": texts.bleu4} | {
     name: getattr(texts, name)
     for name in ("rouge_l", "keyword_recall", "keyword_recall_lemma", "leakage", "repetition_4", "length", "cut_off")
 }
@@ -52,7 +54,7 @@ def test_golden(case: dict[str, Any]) -> None:
 def test_what_was_not_answered_counts_nowhere(name: str, status: str) -> None:
     given_ = example(keywords=["a"], proverb="a stitch in time")
     assert FUNCTIONS[name](given_, answer(None, status, finish="length")) is None
-    assert bleu.corpus_bleu.features(given_, answer(None, status)) is None
+    assert texts.corpus_bleu.features(given_, answer(None, status)) is None
 
 
 def test_a_text_that_ran_into_the_limit_is_known() -> None:
@@ -64,9 +66,9 @@ def test_a_text_that_ran_into_the_limit_is_known() -> None:
 
 
 def score(pairs: list[tuple[str, list[str]]]) -> float | None:
-    tally = Tally("corpus_bleu", as_statistic(bleu.corpus_bleu))
+    tally = MetricAggregator("corpus_bleu", as_statistic(texts.corpus_bleu))
     for number, (text, references) in enumerate(pairs):
-        tally.update(example(references, name=str(number)), answer(text))
+        count_in(tally, example(references, name=str(number)), answer(text))
     return tally.score().value
 
 
@@ -92,15 +94,15 @@ def test_corpus_bleu_with_two_references_is_sacrebleus() -> None:
 def test_corpus_bleu_of_many_sums_at_once_is_that_of_each() -> None:
     sums = np.random.default_rng(0).integers(0, 5, size=(3, 50, 10)).astype(float)
     sums[..., 4:8] += sums[..., :4]
-    whole = bleu.corpus_bleu.combine(sums)
+    whole = texts.corpus_bleu.combine(sums)
     assert whole.shape == (3, 50)
-    assert np.array_equal(whole[1, 7], bleu.corpus_bleu.combine(sums[1, 7]))
+    assert np.array_equal(whole[1, 7], texts.corpus_bleu.combine(sums[1, 7]))
     assert not np.isnan(whole).any()
 
 
 def test_corpus_bleu_says_how_it_counts() -> None:
-    assert bleu.corpus_bleu.signature is not None
-    signature = bleu.corpus_bleu.signature()
+    assert texts.corpus_bleu.signature is not None
+    signature = texts.corpus_bleu.signature()
     assert signature.startswith("nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:")
 
 

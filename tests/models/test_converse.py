@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from figeval.models.converse import Conversation, Pace
 from figeval.models.memo import Memo
-from figeval.types import ChoiceExample, Message, Prediction, Prompt, Reply, Text, TextPair
+from figeval.task_types.choice import ChoiceExample
+from figeval.types import Message, Prediction, Prompt, Reply, Text, TextPair
 from tests.fakes import Closeness, Counting, Vectors, in_rounds
 
 

@@ -295,7 +295,7 @@ def test_the_key_is_in_nothing_that_is_written_or_printed(
 
 TELL = """
 name: tell
-protocol: generation
+type: generation
 data: {test: "jsonl:tell.jsonl"}
 fields: {id: row.id, inputs: {saying: row.saying, keywords: row.words}, references: [row.told]}
 max_new_tokens: 40

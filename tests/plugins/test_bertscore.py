@@ -10,7 +10,8 @@ import pytest
 
 from figeval.builtin.plugins import bertscore
 from figeval.errors import ModelError
-from figeval.types import GenerationExample, Prediction
+from figeval.task_types.generation import GenerationExample
+from figeval.types import Prediction
 from tests.plugins.tiny import Workshop
 
 EXAMPLE = GenerationExample(id="1", inputs={}, references=("The roof leaked.", "He kicked the bucket."))

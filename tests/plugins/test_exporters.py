@@ -28,7 +28,7 @@ def model(name: str) -> dict[str, Any]:
 
 
 TWO = (
-    run(task("proverbs", n=40), task("pairs", protocol="pairs", route="by_head"), **model("minilm")),
+    run(task("proverbs", n=40), task("pairs", task_type="pairs", route="by_head"), **model("minilm")),
     run(task("proverbs", n=40, scores=[score(value=-0.5, low=None, high=None)]), **model("tf_idf & co")),
 )
 

@@ -15,15 +15,12 @@ from figeval.builtin.plugins.lexical import Chance, Majority, Overlap, Random, w
 from figeval.errors import ModelError
 from figeval.models.capabilities import ask, capabilities
 from figeval.plugins import load
-from figeval.types import (
-    ChoiceExample,
-    GenerationExample,
-    PairExample,
-    PairLabel,
-    RankingExample,
-    SimilarityExample,
-    TextPair,
-)
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.generation import GenerationExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.task_types.similarity import SimilarityExample
+from figeval.types import PairLabel, TextPair
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/plugins/overlap.json").read_text(encoding="utf-8"))
 LABELS = ("entailment", "non-entailment")

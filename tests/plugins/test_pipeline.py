@@ -13,7 +13,8 @@ from figeval.builtin.plugins.spans import spans
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.records.folder import read_record
-from figeval.types import RankingExample, SpanQuery, Text, TextPair
+from figeval.task_types.ranking import RankingExample
+from figeval.types import SpanQuery, Text, TextPair
 from tests.plugins.heads import QA, joint_checkpoint
 from tests.plugins.tiny import LINES, Workshop
 from tests.runs import finished

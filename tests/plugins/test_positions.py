@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from figeval.builtin.plugins.lexical import Random
 from figeval.builtin.plugins.positions import LastSentence, Oracle, WholeText
 from figeval.errors import ModelError
-from figeval.types import ScoredSpan, Span, SpanExample, SpanQuery
+from figeval.task_types.spans import SpanExample
+from figeval.types import ScoredSpan, Span, SpanQuery
 
 TEXT = " It rained. The dog ran home, “fast.” "
 

@@ -15,8 +15,8 @@ from figeval.builtin.plugins.spans import spans
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.task_types.briefing import Briefing
-from figeval.task_types.spans import by_head
-from figeval.types import ScoredSpan, Span, SpanExample, SpanQuery
+from figeval.task_types.spans import SpanExample, by_head
+from figeval.types import ScoredSpan, Span, SpanQuery
 from tests.plugins.heads import QA, declare
 from tests.plugins.tiny import LINES, LONG, Workshop, save
 

@@ -14,7 +14,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from figeval.builtin.plugins import tfidf
 from figeval.builtin.plugins.tfidf import Tfidf
 from figeval.errors import DataError, ModelError
-from figeval.types import PairExample, RankingExample, TextPair
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.types import TextPair
 
 PROVERBS = ("rome was not built in a day", "haste makes waste", "time is money", "money is the root of all evil")
 NARRATIVES = ("He rushed and wasted the money.", "It took years to build the house.", "Zzz qqq", "")

@@ -19,7 +19,8 @@ from figeval.builtin.plugins._span_branch import FILE, branch_logits, span_branc
 from figeval.config import RunConfig
 from figeval.evaluation import Harness
 from figeval.evaluation import run as run_pipeline
-from figeval.types import JointExample, SpanExample
+from figeval.task_types.joint import JointExample
+from figeval.task_types.spans import SpanExample
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces
 from tests.runs import Deaf
 

@@ -10,7 +10,8 @@ import pytest
 from figeval.answers.quotes import quotation
 from figeval.prompts import load_template
 from figeval.task_types.briefing import Briefing
-from figeval.types import Reply, SpanExample
+from figeval.task_types.spans import SpanExample
+from figeval.types import Reply
 
 NAMES = (
     "_default/spans.jinja",

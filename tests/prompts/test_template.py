@@ -6,7 +6,7 @@ import pytest
 
 from figeval.errors import TaskError
 from figeval.prompts import Shots, load_template
-from figeval.types import ChoiceExample
+from figeval.task_types.choice import ChoiceExample
 
 TEMPLATE = """{% block context %}
 {{ query }}

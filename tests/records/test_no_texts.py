@@ -15,7 +15,9 @@ from figeval.builtin.tasks.epic import narratives
 from figeval.builtin.tasks.impli import rows as impli
 from figeval.evaluation import Harness
 from figeval.records.rows import prediction_row
-from figeval.types import Example, GenerationExample, Prediction, RankingExample
+from figeval.task_types.generation import GenerationExample
+from figeval.task_types.ranking import RankingExample
+from figeval.types import Example, Prediction
 from tests.runs import finished
 
 LONG = 20  # characters of an example that a field may not repeat; names of idioms are those of the dictionary

@@ -11,17 +11,14 @@ from hypothesis import strategies as st
 
 from figeval.records.row_schema import PredictionRow
 from figeval.records.rows import TOP, prediction_row
-from figeval.types import (
-    ChoiceExample,
-    GenerationExample,
-    JointExample,
-    PairExample,
-    Prediction,
-    RankingExample,
-    SimilarityExample,
-    Span,
-    SpanExample,
-)
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.generation import GenerationExample
+from figeval.task_types.joint import JointExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.task_types.similarity import SimilarityExample
+from figeval.task_types.spans import SpanExample
+from figeval.types import Prediction, Span
 
 COMMON = {"id": "1", "cluster": "c", "group": "g", "meta": {"idiom": "i"}}
 

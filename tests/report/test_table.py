@@ -210,7 +210,7 @@ def test_the_temperature_of_distributions_is_told() -> None:
 
 def put(name: str, label: str | None, threshold: float = 0.5) -> Any:
     settings = {"labels": ["entailment", "non-entailment"], "threshold": threshold}
-    return task(name, protocol="pairs", route="by_cosine_threshold", only_label=label, settings=settings)
+    return task(name, task_type="pairs", route="by_cosine_threshold", only_label=label, settings=settings)
 
 
 def test_the_legend_says_which_answer_is_right_and_what_the_threshold_was() -> None:

@@ -8,7 +8,9 @@ from figeval.errors import DataError, TaskError
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import first, survey
-from figeval.types import ChoiceExample, PairExample, RankingExample
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
 
 CHOICE = {
     "name": "t",
@@ -63,7 +65,7 @@ def test_a_choice_example():
 def test_a_pair_example_with_a_hidden_label():
     (example,) = build(
         [{"a": "x", "b": "y", "l": None}],
-        protocol="pairs",
+        type="pairs",
         labels=["yes", "no"],
         fields={"id": "'1'", "left": "row.a", "right": "row.b", "label": "row.l"},
         cluster=None,
@@ -76,7 +78,7 @@ def test_candidates_are_stored_once():
     candidates = ("one", "two")
     rows = [{"q": str(n), "c": candidates, "r": n} for n in range(2)]
     fields = {"id": "row.q", "query": "row.q", "candidates": "row.c", "relevant": "row.r"}
-    examples = build(rows, protocol="ranking", fields=fields, cluster=None, group=None)
+    examples = build(rows, type="ranking", fields=fields, cluster=None, group=None)
     assert [e.relevant for e in examples] == [frozenset({0}), frozenset({1})]
     assert all(isinstance(e, RankingExample) and e.candidates is candidates for e in examples)
 
@@ -109,7 +111,7 @@ def test_mistakes_in_the_data(row, changes, message):
 def test_an_unknown_label():
     fields = {"id": "'1'", "left": "'x'", "right": "'y'", "label": "'maybe'"}
     with pytest.raises(DataError, match="'maybe' is not among the labels yes, no"):
-        build([{}], protocol="pairs", labels=["yes", "no"], fields=fields, cluster=None, group=None)
+        build([{}], type="pairs", labels=["yes", "no"], fields=fields, cluster=None, group=None)
 
 
 @pytest.mark.parametrize(

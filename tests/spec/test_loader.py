@@ -11,11 +11,11 @@ from figeval.errors import DuplicateName, TaskError, UnknownName
 from figeval.hooks import hookimpl
 from figeval.spec import SuiteSpec, TaskSpec
 from figeval.spec.loader import Catalogue, load_catalogue, read_item
-from figeval.types import PairExample
+from figeval.task_types.pairs import PairExample
 
 YAML = """
 name: t
-protocol: pairs
+type: pairs
 labels: [yes_, no_]
 data: {test: "jsonl:x.jsonl"}
 fields: {id: row.id, left: row.a, right: row.b, label: row.label}
@@ -95,7 +95,7 @@ def test_suites_expand_in_order_and_once(tmp_path):
 
 def test_tasks_and_suites_share_one_space_of_names():
     catalogue = Catalogue()
-    catalogue.add(TaskSpec(name="x", protocol="pairs", labels=("a", "b"), examples=lambda: iter(())), "first")
+    catalogue.add(TaskSpec(name="x", type="pairs", labels=("a", "b"), examples=lambda: iter(())), "first")
     with pytest.raises(DuplicateName, match="of second is already registered by first"):
         catalogue.add(SuiteSpec(name="x", tasks=("x",)), "second")
 
@@ -107,7 +107,7 @@ def test_included_folders_are_strict(tmp_path):
 
 
 def test_a_task_in_python():
-    @task(name="py", protocol="pairs", labels=("a", "b"))
+    @task(name="py", type="pairs", labels=("a", "b"))
     def made():
         """Pairs made on the spot."""
         yield PairExample(id="1", left="x", right="y", label="a")

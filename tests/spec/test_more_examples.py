@@ -8,7 +8,12 @@ from figeval.errors import DataError
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
-from figeval.types import NO_SPAN, GenerationExample, JointExample, SimilarityExample, Span, SpanExample
+from figeval.task_types.generation import GenerationExample
+from figeval.task_types.joint import JointExample
+from figeval.task_types.ranking import RankingExample
+from figeval.task_types.similarity import SimilarityExample
+from figeval.task_types.spans import SpanExample
+from figeval.types import NO_SPAN, Span
 
 FIELDS = {
     "spans": {"id": "row.id", "text": "row.text", "given": "row.part", "known": "row.saying", "gold": "row.words"},
@@ -183,11 +188,19 @@ def test_a_field_that_came_later_leaves_fingerprints_as_they_were():
     assert digest() == digest(near="row.alike") != digest(near="[1]")
 
 
+def test_grades_change_the_fingerprint_only_where_there_are_some():
+    def digest(**more):
+        example = RankingExample(id="1", query="q", candidates=("x", "y"), relevant=frozenset({0, 1}), **more)
+        return survey("t", lambda: [example]).sha256
+
+    assert digest() == digest(grades={}) != digest(grades={0: 2.0}) != digest(grades={0: 3.0})
+
+
 @pytest.mark.parametrize(
     "source", ["none", "true", "row.q", "self", "row.o | map('upper')", "namespace(x=1)", "row.q.upper"]
 )
 def test_near_candidates_that_are_no_list(source: str) -> None:
     fields = {"id": "1", "query": "row.q", "candidates": "row.o", "relevant": "0", "near": source}
-    task = TaskSpec(name="t", protocol="ranking", data={"test": "jsonl:r.jsonl"}, fields=fields)
+    task = TaskSpec(name="t", type="ranking", data={"test": "jsonl:r.jsonl"}, fields=fields)
     with pytest.raises(DataError, match="field 'near': "):
         list(build_examples(task, [{"q": "a", "o": ["b", "c"]}]))

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from figeval.errors import TaskError
 from figeval.spec.probes import derangement, no_query, shuffled_query
-from figeval.types import ChoiceExample, PairExample, RankingExample
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
 
 
 def choices(clusters):

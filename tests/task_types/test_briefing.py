@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
 from figeval.task_types.routes import Briefing
-from figeval.types import ChoiceExample, Message, PairExample, RankingExample, plain_text
+from figeval.types import Message, plain_text
 from tests.fakes import Chatting
 
 

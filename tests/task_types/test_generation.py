@@ -11,8 +11,9 @@ from figeval import plugins
 from figeval.errors import TaskError
 from figeval.models.converse import Conversation
 from figeval.task_types import generation
+from figeval.task_types.generation import GenerationExample
 from figeval.task_types.routes import Briefing, choose, load_routes
-from figeval.types import GenerationExample, Inputs, Prediction, Reply
+from figeval.types import Inputs, Prediction, Reply
 from tests.fakes import Closeness, Vectors, Writer
 
 EXAMPLE = GenerationExample(

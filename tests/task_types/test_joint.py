@@ -13,8 +13,10 @@ from figeval.errors import CapabilityError
 from figeval.hooks import hookimpl
 from figeval.models.converse import Conversation
 from figeval.task_types.briefing import Briefing
+from figeval.task_types.joint import JointExample
 from figeval.task_types.routes import Route, choose, covered, load_routes
-from figeval.types import Continuation, JointExample, Prediction, Reply, ScoredSpan, Span, SpanExample, SpanQuery
+from figeval.task_types.spans import SpanExample
+from figeval.types import Continuation, Prediction, Reply, ScoredSpan, Span, SpanQuery
 from tests.fakes import Closeness, Vectors, Writer
 
 TEXT = "the cat sat on the mat"

@@ -12,7 +12,8 @@ from figeval.answers.extract import extract_choice, extract_label
 from figeval.answers.extract.traces import BEGINNING, END, answering_part
 from figeval.answers.places import locate
 from figeval.answers.quotes import quotation
-from figeval.types import Reply, Span, SpanExample
+from figeval.task_types.spans import SpanExample
+from figeval.types import Reply, Span
 
 OPTIONS, LETTERS = ["a patched boat floats", "the roof leaked", "no smoke"], "ABC"
 LINE = "He kicked the bucket into the corner and the bucket rolled back. "

@@ -19,7 +19,8 @@ from figeval.models.converse import Conversation
 from figeval.records.schema import RunRecord
 from figeval.task_types import motif
 from figeval.task_types.routes import Briefing, choose, load_routes
-from figeval.types import Prediction, SimilarityExample
+from figeval.task_types.similarity import SimilarityExample
+from figeval.types import Prediction
 from tests.fakes import Closeness, Likelihood, Vectors
 from tests.runs import Deaf
 
@@ -95,7 +96,7 @@ def test_which_route_is_taken(offered: set[str], name: str) -> None:
 
 TASK = """
 name: {name}
-protocol: similarity
+type: similarity
 data: {{test: "jsonl:rows.jsonl"}}
 fields: {{id: row.id, text: row.text, motif: row.motif{anchors}}}
 metrics: [{metrics}]

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from figeval.errors import CapabilityError
 from figeval.models.converse import Conversation
 from figeval.task_types import choice
+from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.orders import as_they_are, cyclic, folded, in_orders, orders_of, seen, together
 from figeval.task_types.routes import Briefing, Route
-from figeval.types import ChoiceExample, Continuation, Prediction, Reply
+from figeval.types import Continuation, Prediction, Reply
 from tests.fakes import Likelihood, Writer, in_rounds
 
 EXAMPLE = ChoiceExample(id="1", query="q", options=("wrong", "right", "silly"), gold=1)

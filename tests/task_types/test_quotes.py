@@ -12,7 +12,8 @@ from figeval.answers.places import CUTOFF, fold, locate
 from figeval.answers.quotes import quotation
 from figeval.answers.reading import read_quote
 from figeval.task_types.briefing import Briefing
-from figeval.types import NO_SPAN, Reply, Span, SpanExample
+from figeval.task_types.spans import SpanExample
+from figeval.types import NO_SPAN, Reply, Span
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "task_types" / "quotations.json").read_text("utf-8"))
 TEXT = GOLDEN["text"]

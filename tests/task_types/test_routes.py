@@ -10,11 +10,14 @@ import pytest
 from figeval import plugins
 from figeval.errors import CapabilityError, TaskError
 from figeval.hooks import hookimpl
-from figeval.metrics.classes import accuracy, confusion
+from figeval.metrics.classification import confusion, pair_accuracy
 from figeval.models.converse import Conversation
 from figeval.task_types import choice, pairs
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
 from figeval.task_types.routes import Briefing, Route, choose, decide, load_routes
-from figeval.types import ChoiceExample, PairExample, Prediction, RankingExample
+from figeval.types import Prediction
 from tests.fakes import Closeness, Gaps, Labels, Likelihood, Vectors
 
 LABELS = ("entailment", "non-entailment")
@@ -136,7 +139,7 @@ def test_every_route_takes_the_most_probable_of_three_classes_and_then_its_label
         assert (prediction.value, prediction.labels) == (value, LABELS), name
         assert prediction.scores == pytest.approx((probabilities[0], max(probabilities[1:]))), name
         assert prediction.tied == (2 if 0 < expected[0] < 1 else 1), name
-        found = [accuracy(replace(PAIR, label=label), prediction) for label in LABELS]
+        found = [pair_accuracy(replace(PAIR, label=label), prediction) for label in LABELS]
         assert found == pytest.approx(expected), name
         sums = [confusion(LABELS, replace(PAIR, label=label), prediction) for label in LABELS]
         assert [row[2:4] for row in sums] == [pytest.approx(expected)] * 2, name

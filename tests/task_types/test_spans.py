@@ -9,7 +9,8 @@ import pytest
 from figeval.models.converse import Conversation
 from figeval.task_types import spans
 from figeval.task_types.routes import Briefing
-from figeval.types import Prediction, Reply, ScoredSpan, Span, SpanExample, SpanQuery
+from figeval.task_types.spans import SpanExample
+from figeval.types import Prediction, Reply, ScoredSpan, Span, SpanQuery
 from tests.fakes import Closeness, Counting, Vectors, Writer
 
 TEXT = "it rained. the dog ran home, the cat slept."

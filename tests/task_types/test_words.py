@@ -7,8 +7,10 @@ import pytest
 from figeval.errors import CapabilityError
 from figeval.models.converse import Conversation
 from figeval.task_types import choice, pairs
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
 from figeval.task_types.routes import Briefing
-from figeval.types import ChoiceExample, PairExample, Reply
+from figeval.types import Reply
 from tests.fakes import Chatting, Likelihood, Writer
 
 EXAMPLE = ChoiceExample(id="1", query="it rained", options=("a dog", "a cat", "a hen"), gold=1)

@@ -17,11 +17,13 @@ from figeval.data import DataContext
 from figeval.errors import DataError
 from figeval.evaluation import Harness, run
 from figeval.metrics import spans as metrics
-from figeval.metrics.tally import Tally
+from figeval.metrics.aggregation import MetricAggregator
 from figeval.models.model import open_model
 from figeval.spec.examples import build_examples
+from figeval.task_types.spans import SpanExample
 from figeval.task_types.windows import sentences
-from figeval.types import Example, Prediction, Span, SpanExample
+from figeval.types import Example, Prediction, Span
+from tests.aggregated import count_in
 from tests.processes import figeval
 from tests.runs import Deaf
 
@@ -140,9 +142,9 @@ def published_scores(found: list[SpanExample], model: str) -> list[float]:
     answers = respondent.backend.find_spans([_query(one) for one in found])
     scores = []
     for name in ("published_precision", "published_recall", "published_f1"):
-        tally = Tally(name, getattr(metrics, name))
+        tally = MetricAggregator(name, getattr(metrics, name))
         for one, answer in zip(found, answers, strict=True):
-            tally.update(one, Prediction(example_id=one.id, value=answer[0].span))
+            count_in(tally, one, Prediction(example_id=one.id, value=answer[0].span))
         scores.append(tally.score().value or 0.0)
     return scores
 

@@ -36,7 +36,7 @@ from figeval.builtin.tasks.epic.analysis.corpus import Corpus
 from figeval.builtin.tasks.epic.analysis.part import Finding, Part
 from figeval.cli.main import main
 from figeval.errors import DataError, FigevalError
-from figeval.metrics.words import ngrams
+from figeval.metrics.texts import ngrams
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = json.loads((ROOT / "golden" / "tasks" / "epic_analysis.json").read_text(encoding="utf-8"))

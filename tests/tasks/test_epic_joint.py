@@ -16,7 +16,7 @@ from figeval.data.cache import fetch
 from figeval.errors import CapabilityError, DataError
 from figeval.evaluation import Harness
 from figeval.records.folder import read_record
-from figeval.types import JointExample
+from figeval.task_types.joint import JointExample
 from tests.runs import finished
 
 PAIRS = {

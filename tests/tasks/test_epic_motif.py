@@ -9,7 +9,7 @@ import pytest
 
 from figeval.evaluation import Harness
 from figeval.records.folder import read_record
-from figeval.types import SimilarityExample
+from figeval.task_types.similarity import SimilarityExample
 from tests.runs import finished
 
 TASKS = ("epic_motif", "epic_motif_direct")

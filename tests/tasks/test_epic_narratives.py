@@ -14,7 +14,8 @@ from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.evaluation import Harness
 from figeval.metrics.texts import keyword_recall, keyword_recall_lemma
-from figeval.types import GenerationExample, Prediction
+from figeval.task_types.generation import GenerationExample
+from figeval.types import Prediction
 
 
 @pytest.fixture

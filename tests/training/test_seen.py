@@ -9,16 +9,14 @@ from pathlib import Path
 import pytest
 
 from figeval.errors import TrainError
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.generation import GenerationExample
+from figeval.task_types.joint import JointExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.task_types.spans import SpanExample
 from figeval.training.seen import FILE, Ancestor, Digests, Lineage, lineage_of, passages, questions, read, write
-from figeval.types import (
-    ChoiceExample,
-    Example,
-    GenerationExample,
-    JointExample,
-    PairExample,
-    RankingExample,
-    SpanExample,
-)
+from figeval.types import Example
 
 
 def choice(query: str, *options: str) -> ChoiceExample:

@@ -34,7 +34,7 @@ class DevScores:
         route = route_of(task, model, self.harness, config)
         plan = next(iter(Planner(config, self.harness, model).plans(task, route)))
         measures = Measures(plan.metrics, task.labels)
-        interview = Interview(plan, Respondent(model), route, measures)
+        interview = Interview(plan, Respondent(model), route, plan.context, measures)
         places = {example.id: place for place, example in enumerate(self.examples)}
         rows = crew.pooled(list(interview.rows(self.examples[crew.process :: crew.processes])))
         rows.sort(key=lambda row: places[row["id"]])  # as one process has them

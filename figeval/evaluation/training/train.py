@@ -14,7 +14,6 @@ from figeval.evaluation.training.dev import DevScores
 from figeval.evaluation.training.published import recorded
 from figeval.evaluation.training.splits import Splits, splits_of
 from figeval.jsonfile import read_json
-from figeval.metrics.catalogue import Metric
 from figeval.records import provenance
 from figeval.resources import expand_user
 from figeval.spec import TaskSpec
@@ -183,8 +182,7 @@ def higher_is_better(name: str, harness: Harness) -> bool:
     """The direction of a metric. Raises `UnknownName` for one that is none."""
     if name == LOSS:
         return False
-    metric: Metric = harness.metrics.get(name)
-    return metric.higher_is_better
+    return harness.metrics.named(name)[0].higher_is_better
 
 
 def about(training: Training, progress: Progress) -> JSON:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from figeval.metrics.words import ngrams
+from figeval.metrics.texts import ngrams
 
 from .. import rows
 from .corpus import Corpus

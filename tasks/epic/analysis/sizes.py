@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from figeval.metrics.words import ngrams
+from figeval.metrics.texts import ngrams
 
 from .corpus import Corpus
 from .language import blank_split, sentences

@@ -34,14 +34,14 @@ def tolerant(answers: Answers, accepted: Relation) -> Tolerant:
     A row that does not say which candidates tie is left out, unless nothing but the gold proverb would be accepted.
     There is no interval where the model has seen some of the narratives.
     """
+    from figeval.metrics.aggregation import MetricAggregator
     from figeval.metrics.statistic import mean_of
-    from figeval.metrics.tally import Tally
 
     def credit(_example: Any, answer: Any) -> float | None:
         return credited(answer, accepted)
 
     statistic = mean_of(credit)
-    tally, unknown = Tally("acc", statistic), 0
+    tally, unknown = MetricAggregator("acc", statistic), 0
     for answer in answers.given.values():
         features = statistic.features(None, cast(Any, answer))
         if features is None:

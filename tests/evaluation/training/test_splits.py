@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,8 +16,11 @@ from figeval.errors import TrainError
 from figeval.evaluation import Harness
 from figeval.evaluation.training.splits import apart, by_cluster, by_row, by_turns, how, splits_of, subject
 from figeval.spec import TaskSpec
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.task_types.spans import SpanExample
 from figeval.training.config import TrainConfig
-from figeval.types import Example, PairExample, RankingExample, SpanExample
+from figeval.types import Example
 
 
 def ranked(name: str, cluster: str | None, gold: int = 0) -> RankingExample:
@@ -30,7 +34,7 @@ def proverbs(each: int, clusters: int) -> list[RankingExample]:
 
 def task(train: list[Example], test: list[Example], **fields: object) -> tuple[TaskSpec, Harness]:
     spec = TaskSpec(
-        name="made_up", protocol="ranking", data={"train": "x:train", "test": "x:test"},
+        name="made_up", type="ranking", data={"train": "x:train", "test": "x:test"},
         fields={"id": "a", "query": "a", "candidates": "a", "relevant": "a"}, **fields,
     )  # fmt: skip
 
@@ -110,6 +114,12 @@ def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
         (("b", "d"), frozenset({0})),
         (("b", "d"), frozenset({1})),
     ]
+
+
+def test_grades_move_with_the_candidates_that_stay() -> None:
+    graded = replace(ranked("y", "Q3", 3), grades={3: 2.0})
+    found = apart([ranked("x", "Q1", 1), graded])
+    assert [one.grades for one in found] == [{}, {1: 2.0}]  # type: ignore[attr-defined]
 
 
 def test_unseen_proverbs_are_held_out_whole() -> None:

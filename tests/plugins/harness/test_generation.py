@@ -14,7 +14,7 @@ from tests.plugins.tiny import Workshop
 
 TASK = """
 name: tell
-protocol: generation
+type: generation
 data: {test: "jsonl:tell.jsonl"}
 fields: {id: row.id, inputs: {saying: row.saying, keywords: row.words}, references: [row.told]}
 max_new_tokens: 12

@@ -13,8 +13,9 @@ from figeval import plugins
 from figeval.builtin.plugins.harness.stubs import stubs as every_stub
 from figeval.evaluation import Harness
 from figeval.metrics import spans
-from figeval.metrics.tally import Tally
+from figeval.metrics.aggregation import MetricAggregator
 from figeval.types import Prediction
+from tests.aggregated import count_in
 from tests.plugins.harness.both import in_figeval, in_lm_eval, stubs
 from tests.plugins.tiny import Workshop
 
@@ -59,9 +60,9 @@ def test_scores_that_are_no_means_over_rows(tmp_path: Path) -> None:
     harness = Harness(plugins.host())
     examples = list(harness.examples(harness.catalogue.tasks.get(TASK)))[:20]
     for name in ("span_precision", "span_recall", "span_f1"):
-        tally = Tally(name, getattr(spans, name))
+        tally = MetricAggregator(name, getattr(spans, name))
         for example, span in zip(examples, there.predictions, strict=True):
-            tally.update(example, Prediction(example_id=example.id, value=span))
+            count_in(tally, example, Prediction(example_id=example.id, value=span))
         assert there.numbers[name] == pytest.approx(tally.score().value)
     assert 0 < there.numbers["span_f1"] < 1
     assert (there.numbers["verbatim"], there.numbers["parse_rate"]) == (1, 1)

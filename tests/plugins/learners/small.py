@@ -17,24 +17,29 @@ from figeval.config import RunConfig
 from figeval.evaluation import Harness
 from figeval.evaluation import run as run_pipeline
 from figeval.evaluation.training.train import train_here
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.joint import JointExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.task_types.spans import SpanExample
 from figeval.training.config import TrainConfig
 from figeval.training.folder import Progress
-from figeval.types import ChoiceExample, Example, JointExample, PairExample, RankingExample, ScoredSpan, SpanExample
+from figeval.types import Example, ScoredSpan
 from tests.plugins.tiny import BERT, make_tokenizer, save, word_pieces
 from tests.runs import Deaf
 from tests.training.linear import Heard
 
 COMMON = "data: {train: 'jsonl:rows.jsonl', test: 'jsonl:rows.jsonl'}\nname: small\n"
 TASKS = {
-    "pairs": "protocol: pairs\nlabels: [entailment, non-entailment]\nmetrics: [acc]\n"
+    "pairs": "type: pairs\nlabels: [entailment, non-entailment]\nmetrics: [acc]\n"
     "fields: {id: row.id, left: row.left, right: row.right, label: row.label}\n",
-    "choice": "protocol: choice\nmetrics: [acc]\n"
+    "choice": "type: choice\nmetrics: [acc]\n"
     "fields: {id: row.id, query: row.query, options: row.options, gold: row.gold}\n",
-    "ranking": "protocol: ranking\nmetrics: [acc, mrr]\n"
+    "ranking": "type: ranking\nmetrics: [acc, mrr]\n"
     "fields: {id: row.id, query: row.query, candidates: row.candidates, relevant: row.relevant}\n",
-    "spans": "protocol: spans\nmetrics: [exact_match, span_f1]\n"
+    "spans": "type: spans\nmetrics: [exact_match, span_f1]\n"
     "fields: {id: row.id, text: row.text, given: row.given, known: row.known, gold: row.gold}\n",
-    "joint": "protocol: joint\nmetrics: [acc, mrr, span_f1]\nfields: {id: row.id, query: row.query, "
+    "joint": "type: joint\nmetrics: [acc, mrr, span_f1]\nfields: {id: row.id, query: row.query, "
     "candidates: row.candidates, relevant: row.relevant, parts: row.parts}\n",
 }
 

@@ -18,9 +18,9 @@ from figeval.errors import FigevalError
 from figeval.evaluation import Harness
 from figeval.evaluation import run as run_pipeline
 from figeval.evaluation.training.train import train_here
+from figeval.task_types.ranking import RankingExample
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Setup
-from figeval.types import RankingExample
 from tests.plugins.tiny import LINES, Workshop
 from tests.runs import Deaf
 from tests.training.linear import Heard

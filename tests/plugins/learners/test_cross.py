@@ -16,8 +16,11 @@ from torch.nn import functional
 from figeval.builtin.plugins.learners.cross import choice, pairs, ranking
 from figeval.builtin.plugins.pairs import pairs as reading
 from figeval.errors import FigevalError
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
 from figeval.training.contract import Setup
-from figeval.types import ChoiceExample, PairExample, PairLabel, RankingExample, TextPair
+from figeval.types import PairLabel, TextPair
 from tests.plugins.heads import declare
 from tests.plugins.learners.small import best_of, examples_of, scores_of, small, written
 from tests.plugins.tiny import LINES, LONG, Workshop

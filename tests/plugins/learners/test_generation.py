@@ -20,9 +20,10 @@ from figeval.errors import FigevalError
 from figeval.evaluation import Harness
 from figeval.evaluation import run as run_pipeline
 from figeval.evaluation.training.train import train_here
+from figeval.task_types.generation import GenerationExample
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Setup
-from figeval.types import GenerationExample, Inputs
+from figeval.types import Inputs
 from tests.plugins.tiny import LINES, Workshop
 from tests.runs import Deaf
 from tests.training.linear import Heard
@@ -145,7 +146,7 @@ def test_beams_are_those_of_transformers(workshop: Workshop) -> None:
 
 TASK = """
 name: tell
-protocol: generation
+type: generation
 data: {test: "jsonl:tell.jsonl", train: "jsonl:tell.jsonl"}
 fields: {id: row.id, inputs: {saying: row.saying, keywords: row.words}, references: [row.told]}
 metrics: [rouge_l, length]

@@ -16,8 +16,10 @@ from figeval.builtin.plugins.joint import joint as reading
 from figeval.builtin.plugins.learners.biencoder import biencoder
 from figeval.builtin.plugins.learners.joint import joint
 from figeval.errors import FigevalError
+from figeval.task_types.joint import JointExample
+from figeval.task_types.spans import SpanExample
 from figeval.training.contract import Setup
-from figeval.types import JointExample, Span, SpanExample, SpanQuery, Text
+from figeval.types import Span, SpanQuery, Text
 from tests.plugins.heads import declare, joint_checkpoint
 from tests.plugins.learners.small import Small, assert_alike, best_of, examples_of, scores_of, small, written
 from tests.plugins.tiny import LINES, Workshop

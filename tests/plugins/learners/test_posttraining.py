@@ -21,9 +21,9 @@ from figeval.builtin.plugins.learners.posttraining import infill, mlm
 from figeval.errors import FigevalError
 from figeval.evaluation import Harness
 from figeval.evaluation.training.train import train_here
+from figeval.task_types.pairs import PairExample
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Setup
-from figeval.types import PairExample
 from tests.plugins.tiny import KINDS, LINES, LONG, Workshop, save
 from tests.training.linear import Heard
 

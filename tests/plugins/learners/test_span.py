@@ -16,8 +16,9 @@ from figeval.builtin.plugins.learners._span_targets import gold_tokens
 from figeval.builtin.plugins.learners.span import span
 from figeval.builtin.plugins.spans import SpanFinder, SpanSettings, spans
 from figeval.errors import FigevalError
+from figeval.task_types.spans import SpanExample
 from figeval.training.contract import Setup
-from figeval.types import NO_SPAN, Span, SpanExample, SpanQuery
+from figeval.types import NO_SPAN, Span, SpanQuery
 from tests.plugins.heads import QA, declare
 from tests.plugins.learners.small import assert_alike, best_of, examples_of, scores_of, small, written
 from tests.plugins.tiny import LINES, LONG, Workshop

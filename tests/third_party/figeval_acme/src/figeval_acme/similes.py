@@ -17,7 +17,7 @@ SIMILES = (
 
 @task(
     name="acme_similes",
-    protocol="pairs",
+    type="pairs",
     labels=("follows", "does not follow"),
     verbalizer={"follows": "Yes", "does not follow": "No"},
     cluster="quality",

@@ -1,9 +1,12 @@
 """Streaming sums of a metric and the score they end in; memory grows with the clusters, not with the rows.
 
-tally = Tally("accuracy", mean_of(accuracy))
+statistic = mean_of(choice_accuracy)
+aggregator = MetricAggregator("acc", statistic)
 for example, prediction in answers:
-    tally.update(example, prediction)
-score = tally.score(seed=0)
+    features = statistic.features(example, prediction)
+    if features is not None:
+        aggregator.add(example.cluster, features)
+score = aggregator.score(seed=0)
 """
 
 from __future__ import annotations
@@ -18,11 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from figeval.errors import DataError
-from figeval.metrics.bootstrap import FEWEST, interval_of_statistic, resample
-from figeval.metrics.intervals import Bounds, Interval, interval_of_mean
-from figeval.metrics.spread import Moments, spread_of
+from figeval.metrics.intervals import (
+    FEWEST_CLUSTERS,
+    Bounds,
+    Interval,
+    Moments,
+    interval_of_mean,
+    interval_of_statistic,
+    resample,
+    spread_of,
+)
 from figeval.metrics.statistic import Statistic
-from figeval.types import Example, Prediction, Score
+from figeval.types import Score
 
 Floats = NDArray[np.float64]
 
@@ -57,7 +67,7 @@ class ClusterSums:
         return np.array(self.sums, dtype=np.float64).reshape(-1, k)
 
 
-class Tally:
+class MetricAggregator:
     """Sums of one metric, per cluster where rows have one.
 
     A row without a cluster is independent of all others. For means such rows leave only their moments; for other
@@ -78,12 +88,6 @@ class Tally:
         self._clusters = ClusterSums()
         self._moments = Moments()
         self._vectors: Counter[tuple[float, ...]] = Counter()
-
-    def update(self, example: Example, prediction: Prediction) -> None:
-        """Add one example, unless the metric does not apply to it."""
-        features = self.statistic.features(example, prediction)
-        if features is not None:
-            self.add(example.cluster, features)
 
     def add(self, cluster: str | None, features: Sequence[float]) -> None:
         """Add the features of one row, shape (k,).
@@ -162,14 +166,14 @@ class Tally:
             return value, Interval("none: undefined")
         if self.statistic.no_interval:
             return value, Interval(f"none: {self.statistic.no_interval}")
-        if self.effective_clusters < FEWEST:
+        if self.effective_clusters < FEWEST_CLUSTERS:
             effective = "" if math.isclose(self.effective_clusters, self.clusters) else "effective "
-            return value, Interval(f"none: fewer than {FEWEST} {effective}{unit}")
+            return value, Interval(f"none: fewer than {FEWEST_CLUSTERS} {effective}{unit}")
         values = resample(sums, self.statistic.combine, seed, repeats)
         return value, interval_of_statistic(values, method)
 
 
-class StrictTally:
+class GroupAggregator:
     """Minimal pairs: the share of groups with all members right, named `<metric>_strict`.
 
     A member that is right with probability 1/t (a tie) counts with that probability, so a group has the product over
@@ -180,11 +184,6 @@ class StrictTally:
         self.name = f"{name}_strict"
         self.statistic = statistic
         self._groups: dict[str, tuple[str | None, float | None]] = {}
-
-    def update(self, example: Example, prediction: Prediction) -> None:
-        """Add one example; those without a group are passed over. Raises as `add` does."""
-        if example.group is not None:
-            self.add(example.group, example.cluster, self.statistic.features(example, prediction))
 
     def add(self, group: str, cluster: str | None, features: Sequence[float] | None) -> None:
         """Add one member of a group; its features are None when it has no answer.
@@ -203,8 +202,8 @@ class StrictTally:
 
     def score(self, seed: int = 0) -> Score:
         """The share of complete groups, with the interval of a mean over groups."""
-        tally = Tally(self.name, self.statistic)
+        aggregator = MetricAggregator(self.name, self.statistic)
         for cluster, product in self._groups.values():
             if product is not None:
-                tally.add(cluster, (product, 1.0))
-        return tally.score(seed)
+                aggregator.add(cluster, (product, 1.0))
+        return aggregator.score(seed)

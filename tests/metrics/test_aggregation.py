@@ -1,4 +1,4 @@
-"""Tallies: streaming is batch, order does not matter, memory is flat, and nothing is silently counted as zero."""
+"""Aggregators: streaming is batch, order does not matter, memory is flat, and nothing is silently counted as zero."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from figeval.errors import DataError
-from figeval.metrics.classes import accuracy, macro_f1
-from figeval.metrics.intervals import interval_of_mean
-from figeval.metrics.spread import by_cluster, spread_of
+from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
+from figeval.metrics.classification import choice_accuracy, macro_f1
+from figeval.metrics.intervals import by_cluster, interval_of_mean, spread_of
 from figeval.metrics.statistic import Statistic, as_statistic, mean_of, ratio
-from figeval.metrics.tally import StrictTally, Tally
-from figeval.types import UNRELIABLE, ChoiceExample, Example, Prediction
+from figeval.task_types.choice import ChoiceExample
+from figeval.types import UNRELIABLE, Example, Prediction
+from tests.aggregated import count_in
 
 MEAN = mean_of(lambda example, _prediction: example.meta.get("value"))
 TOTALS = Statistic(MEAN.features, ratio)  # the same numbers, but not known to be a mean: bootstrapped
@@ -26,8 +27,8 @@ ANY = Prediction(example_id="e", value=0)
 Rows = Iterable[tuple[str | None, float]]
 
 
-def tally(rows: Rows, statistic: Statistic = MEAN) -> Tally:
-    total = Tally("accuracy", statistic)
+def tally(rows: Rows, statistic: Statistic = MEAN) -> MetricAggregator:
+    total = MetricAggregator("accuracy", statistic)
     for cluster, value in rows:
         total.add(cluster, (value, 1.0))
     return total
@@ -105,7 +106,7 @@ def test_unequal_clusters_are_too_few_for_a_bootstrap() -> None:
 
 
 def test_a_perfect_macro_f1_claims_no_certainty() -> None:
-    total = Tally("macro_f1", as_statistic(macro_f1, ("a", "b")))
+    total = MetricAggregator("macro_f1", as_statistic(macro_f1, ("a", "b")))
     for i in range(100):
         total.add(f"c{i}", (1.0, 0.0, 1.0, 0.0, 1.0, 0.0) if i % 2 else (0.0, 1.0, 0.0, 1.0, 0.0, 1.0))
     score = total.score()
@@ -113,16 +114,16 @@ def test_a_perfect_macro_f1_claims_no_certainty() -> None:
 
 
 def test_an_undefined_statistic_has_no_value() -> None:
-    total = Tally("x", TOTALS)
+    total = MetricAggregator("x", TOTALS)
     total.add(None, (0.0, 0.0))
     assert (total.score().value, total.score().interval) == (None, "none: undefined")
 
 
 def test_update_passes_over_what_does_not_apply() -> None:
-    total = Tally("accuracy", mean_of(accuracy))
+    total = MetricAggregator("accuracy", mean_of(choice_accuracy))
     example = ChoiceExample(id="e", query="q", options=("a", "b"), gold=0, cluster="c")
-    total.update(example, Prediction(example_id="e", value=0))
-    total.update(example, Prediction(example_id="e", value=None, status="nan"))
+    count_in(total, example, Prediction(example_id="e", value=0))
+    count_in(total, example, Prediction(example_id="e", value=None, status="nan"))
     assert (total.score().value, total.score().n, total.score().clusters) == (1.0, 1, 1)
 
 
@@ -141,7 +142,7 @@ def test_a_changing_number_of_features_is_a_bug() -> None:
 def test_memory_is_flat_in_rows() -> None:
     def peak(rows: int) -> int:
         tracemalloc.start()
-        total = Tally("accuracy", MEAN)
+        total = MetricAggregator("accuracy", MEAN)
         for i in range(rows):
             total.add(f"c{i % 50}" if i % 2 else None, (i / rows, 1.0))
         total.score()
@@ -161,11 +162,11 @@ def test_mean_is_exact_for_counts() -> None:
 # ---- minimal pairs -------------------------------------------------------------------------------------------------
 
 
-def strict(rows: Iterable[tuple[str | None, str | None, float | None]]) -> StrictTally:
-    total = StrictTally("accuracy", MEAN)
+def strict(rows: Iterable[tuple[str | None, str | None, float | None]]) -> GroupAggregator:
+    total = GroupAggregator("accuracy", MEAN)
     for group, cluster, value in rows:
         meta = {} if value is None else {"value": value}
-        total.update(Example(id="e", group=group, cluster=cluster, meta=meta), ANY)
+        count_in(total, Example(id="e", group=group, cluster=cluster, meta=meta), ANY)
     return total
 
 

@@ -1,0 +1,191 @@
+"""Metrics of choice and classification: accuracy and what qualifies it, macro-F1, balanced accuracy.
+
+Accuracy is 1 or 0, and 1/t where t answers tie for the best one and the gold one is among them. Beside it stand
+accuracies by length and by prior; how often there was an answer at all; and, where the options were shown in several
+orders, whether the answer was the same one in each, and not chosen for its place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import combinations
+from statistics import fmean
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from figeval.metrics.statistic import PerExample, PerLabel, Statistic, mean_of
+from figeval.metrics.ties import answered, answers, best, given
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.types import Example, Prediction
+
+Floats: TypeAlias = NDArray[np.float64]
+PLACES = 26  # as many options as there are letters
+ONE_ORDER = "the options were shown in one order only (--orders)"
+
+
+# ---- accuracy -------------------------------------------------------------------------------------------------------
+
+
+def choice_accuracy(example: ChoiceExample, prediction: Prediction) -> float | None:
+    """Whether the chosen option is the right one; 1/t where t options tie for the best and the right one is among them.
+
+    None without an answer or where gold is hidden. Of options shown in several orders: the mean over the orders.
+    """
+    return share_of_gold(example.gold, prediction)
+
+
+def pair_accuracy(example: PairExample, prediction: Prediction) -> float | None:
+    """Whether the label is the right one, as `choice_accuracy`; a label counts once for each of its tied classes."""
+    return share_of_gold(example.label, prediction)
+
+
+def share_of_gold(gold: int | str | None, prediction: Prediction) -> float | None:
+    """Probability that a fair draw from the given answers is gold; their mean over the orders of the options."""
+    valid = [given(answer) for answer in answers(prediction) if answered(answer)]
+    if gold is None or not valid:
+        return None
+    return fmean(tied.count(gold) / len(tied) for tied in valid)
+
+
+def acc_norm(example: ChoiceExample, prediction: Prediction) -> float | None:
+    """Accuracy of the best log-likelihood per character of the option (lm-eval's `acc_norm`); None without scores."""
+    if not prediction.scores or not answered(prediction):
+        return None
+    return share_of_best(
+        example.gold, [score / len(option) for score, option in zip(prediction.scores, example.options, strict=True)]
+    )
+
+
+def acc_pmi(example: ChoiceExample, prediction: Prediction) -> float | None:
+    """Accuracy of log P(option | query) − log P(option), so that a likely sentence is not taken for a likely answer
+    (PMI_DC, Holtzman et al. 2021, section 3; lm-eval's `acc_mutual_info` with a premise of its own); None without
+    `priors`.
+    """
+    if not prediction.priors or not answered(prediction):
+        return None
+    gains = [score - prior for score, prior in zip(prediction.scores, prediction.priors, strict=True)]
+    return None if any(map(math.isnan, gains)) else share_of_best(example.gold, gains)
+
+
+def share_of_best(gold: int | None, scores: Sequence[float]) -> float | None:
+    """Probability that a fair draw among the options with the best score is gold."""
+    tied = best(scores)
+    return None if gold is None else (gold in tied) / len(tied)
+
+
+# ---- how far an accuracy can be trusted ------------------------------------------------------------------------------
+
+
+def parse_rate(_example: Example, prediction: Prediction) -> float | None:
+    """Share of the answers that could be understood; refusals and empty ones could not. None without an answer."""
+    found = answers(prediction)
+    return fmean(answered(answer) for answer in found) if found else None
+
+
+def acc_of_all(accuracy: PerExample) -> PerExample:
+    """The metric that is `accuracy` where no answer counts as a wrong one: what silence cannot raise.
+
+    It is None where gold is hidden (`example.hidden`) and where an error kept the answer from coming.
+    """
+
+    def accuracy_of_all(example: Example, prediction: Prediction) -> float | None:
+        right, rate = accuracy(example, prediction), parse_rate(example, prediction)
+        return None if example.hidden or rate is None else (right or 0.0) * rate
+
+    accuracy_of_all.__doc__ = f"{accuracy.__name__} where no answer counts as a wrong one; None where gold is hidden."
+    return accuracy_of_all
+
+
+choice_accuracy_of_all = acc_of_all(choice_accuracy)
+pair_accuracy_of_all = acc_of_all(pair_accuracy)
+
+
+def agreement(_example: ChoiceExample, prediction: Prediction) -> float | None:
+    """Share of the pairs of orders with the same answer, whatever its place (observed agreement, Fleiss 1971); None
+    with fewer than two answers. A tie agrees with the probability that two fair draws would.
+    """
+    valid = [frozenset(given(answer)) for answer in answers(prediction) if answered(answer)]
+    if len(valid) < 2:
+        return None
+    return fmean(len(one & other) / (len(one) * len(other)) for one, other in combinations(valid, 2))
+
+
+consistency = mean_of(agreement, absent=ONE_ORDER)
+
+
+def _chosen_places(example: ChoiceExample, prediction: Prediction) -> Sequence[float] | None:
+    """Per place how much more often it was chosen than the options' number would have it; then how many answers. None
+    where the options were shown in one order only: a place cannot be told from the option that stands there.
+    """
+    excess = [0.0] * PLACES
+    valid = [answer for answer in answers(prediction) if answered(answer) and answer.order]
+    for answer in valid:
+        tied = given(answer)
+        for place, option in enumerate(answer.order):
+            excess[place] += (option in tied) / len(tied) - 1 / len(example.options)
+    return (*excess, float(len(valid))) if valid else None
+
+
+def _distance(sums: Floats) -> Floats:
+    excess, n = sums[..., :-1], sums[..., -1:]
+    return np.asarray(np.abs(excess / n).sum(axis=-1) / 2)
+
+
+# Total variation distance between the places that were chosen and a fair share for each, 0 to 1 − 1/options. The cause
+# of what Zheng et al. (2024) measure as the spread of recalls. A distance is never below 0, so few answers raise it.
+position_bias = Statistic(_chosen_places, _distance, absent=ONE_ORDER)
+
+
+# ---- statistics of the confusion counts: no means, so they are bootstrapped -----------------------------------------
+
+
+def confusion(labels: tuple[str, ...], example: PairExample, prediction: Prediction) -> Sequence[float] | None:
+    """Per label: true positives, times predicted, times gold; shape (3 · labels,). Tied labels share one prediction.
+
+    Raises:
+        ValueError: gold or prediction is none of the labels.
+    """
+    if example.label is None or not answered(prediction):
+        return None
+    tied = given(prediction)
+    unknown = {example.label, *tied} - set(labels)
+    if unknown:
+        raise ValueError(f"{sorted(map(str, unknown))} of example {example.id!r} not among the labels {labels}")
+    gold = [float(label == example.label) for label in labels]
+    predicted = [tied.count(label) / len(tied) for label in labels]
+    return (*(g * p for g, p in zip(gold, predicted, strict=True)), *predicted, *gold)
+
+
+def per_label(combine: Callable[[Floats, Floats, Floats], Floats]) -> PerLabel:
+    """A statistic of (true positives, predicted, gold), each of shape (..., labels)."""
+
+    def combine_sums(sums: Floats) -> Floats:
+        true, predicted, gold = np.moveaxis(sums.reshape(*sums.shape[:-1], 3, -1), -2, 0)
+        return combine(true, predicted, gold)
+
+    return PerLabel(lambda labels: Statistic(partial(confusion, labels), combine_sums))
+
+
+def _mean_where(numerator: Floats, denominator: Floats) -> Floats:
+    """Mean over the last axis of numerator / denominator where that is defined; NaN where it nowhere is."""
+    defined = denominator > 0
+    quotients = np.divide(numerator, denominator, out=np.zeros_like(numerator), where=defined)
+    count = defined.sum(axis=-1)
+    return np.asarray(np.divide(quotients.sum(axis=-1), count, out=np.full(count.shape, np.nan), where=count > 0))
+
+
+def _f1(true: Floats, predicted: Floats, gold: Floats) -> Floats:
+    return _mean_where(2 * true, predicted + gold)
+
+
+def _recall(true: Floats, _predicted: Floats, gold: Floats) -> Floats:
+    return _mean_where(true, gold)
+
+
+macro_f1 = per_label(_f1)  # unweighted mean over the labels that occur as gold or as prediction, as in scikit-learn
+balanced_accuracy = per_label(_recall)  # unweighted mean recall over the labels that occur as gold
