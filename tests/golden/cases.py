@@ -32,6 +32,8 @@ VARYING_TEXTS = (
     (re.compile(r"\d+(\.\d+)? (s|min|h)\b"), "{time}"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "{date}"),
     (re.compile(r"^[0-9a-f]{8}(?=,|$)"), "{identity}"),
+    (re.compile(r"@[0-9a-f]{12}\b"), "@{fingerprint}"),
+    (re.compile(r"(?<=:)\d+\.\d+\.\d+\b"), "{version}"),  # of a library, in the signature of a metric
 )
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 
@@ -76,7 +78,7 @@ def outcome(command: list[str], stage: Stage) -> Tree:
     if done.code == 130:
         return found  # how far it came is a matter of luck
     if done.code not in (0, 1):
-        found["complaint"] = lines_of(done.err)[-1:]
+        found |= {"complaint": lines_of(done.err)[-1:], "printed": printed(done.out)}
     elif command[0] == "run":
         found |= run_in(Path(stage.filled(command[command.index("--output_path") + 1])))
     elif command[0] == "train":
@@ -102,7 +104,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def undated(text: str) -> str:
-    """A text without times, dates, and a run's identity at its beginning."""
+    """A text without times, dates, versions, and a run's identity at its beginning."""
     for pattern, name in VARYING_TEXTS:
         text = pattern.sub(name, text)
     return text

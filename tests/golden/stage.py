@@ -22,8 +22,8 @@ from unittest.mock import patch
 
 from tests.golden.replies import SCRIPTS
 from tests.plugins.heads import joint_checkpoint
-from tests.plugins.servers import Handler, desk_open, openai_answer, question, says, talkative
-from tests.plugins.tiny import BERT, SMALL, Workshop, make_tokenizer, save, spread, word_pieces
+from tests.plugins.servers import Handler, anthropic_answer, desk_open, openai_answer, question, says, talkative
+from tests.plugins.tiny import BERT, SMALL, Workshop, make_tokenizer, save, word_pieces
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -31,7 +31,9 @@ TASKS = HERE / "tasks_for_runs"
 MINI = ROOT / "tasks" / "mini"
 INTERRUPT_AT = 30  # the question at which the script `interrupted` presses Ctrl-C
 POSITIONS = 256
+SPREAD = 5  # of fresh weights: inputs matter, and roundings do not
 LABELS: dict[str, Any] = {"id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}, "num_labels": 3}
+ANTHROPIC = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}  # why a reply ended
 WRITE = "ForConditionalGeneration"
 
 
@@ -60,7 +62,7 @@ class Models:
             "causal": partial(self._copied, "llama", "ForCausalLM"),
             "chat": self._chat,
             "gpt2": partial(self._copied, "gpt2", "LMHeadModel"),
-            "seq2seq": partial(self._copied, "t5", WRITE),
+            "seq2seq": partial(self._copied, "t5", WRITE, initializer_factor=0.1),
             "holes": self._holes,
             "vectors": self._vectors,
         }
@@ -86,15 +88,18 @@ class Models:
         torch.manual_seed(20)
         size = {"vocab_size": len(self._tokenizer), "max_position_embeddings": POSITIONS, **SMALL}
         model = getattr(transformers, f"Bert{head}")(transformers.BertConfig(**size, **config))
-        spread(model)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(SPREAD if parameter.ndim > 1 else 1)
         save(model, self._tokenizer, target)
 
     def _joint(self, target: Path) -> None:
         joint_checkpoint(self("encoder"), target)
 
-    def _copied(self, kind: str, head: str, target: Path) -> None:
+    def _copied(self, kind: str, head: str, target: Path, **config: Any) -> None:
         room = {"gpt2": "n_positions", "llama": "max_position_embeddings"}
-        shutil.copytree(self._workshop(kind, head, **({room[kind]: 1024} if kind in room else {})), target)
+        roomy = {room[kind]: 1024} if kind in room else {}
+        shutil.copytree(self._workshop(kind, head, **roomy, **config), target)
         file = target / "tokenizer_config.json"
         file.write_text(json.dumps(json.loads(file.read_text()) | {"model_max_length": 1024}))
 
@@ -105,7 +110,7 @@ class Models:
         """An encoder-decoder whose tokenizer has a mask."""
         from transformers import AutoTokenizer
 
-        shutil.copytree(self._workshop("bart", WRITE, max_position_embeddings=1024, init_std=0.06), target)
+        shutil.copytree(self._workshop("bart", WRITE, max_position_embeddings=1024), target)
         tokenizer = AutoTokenizer.from_pretrained(target, model_max_length=1024)
         tokenizer.add_special_tokens({"mask_token": "<unk>"})
         tokenizer.save_pretrained(target)
@@ -189,6 +194,11 @@ class Stage:
         return Done(code, said.getvalue(), complained.getvalue())
 
 
+def thoughts(text: str) -> list[dict[str, str]]:
+    """What a model thought, as Anthropic's API tells it."""
+    return [{"type": "thinking", "thinking": text}] if text else []
+
+
 @contextmanager
 def serving(script: str) -> Iterator[str]:
     """The address of a chat model that replies by a script of `SCRIPTS`; none for the empty script. `interrupted` is
@@ -210,7 +220,10 @@ def serving(script: str) -> Iterator[str]:
             says(said.status, {"error": {"message": "I have never heard of this"}})(handler, body)
             return
         beside: dict[str, Any] = {"reasoning_content": said.thought} if said.thought else {}
-        handler.send(200, openai_answer(said.text, said.reason, **beside))
+        if handler.path.endswith("/messages"):
+            handler.send(200, anthropic_answer(said.text, ANTHROPIC[said.reason], *thoughts(said.thought)))
+        else:
+            handler.send(200, openai_answer(said.text, said.reason, **beside))
 
     with desk_open() as desk:
         desk.usual = usual
