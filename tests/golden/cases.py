@@ -1,0 +1,232 @@
+"""Golden runs: commands, and what came out of them when the behaviour was frozen.
+
+A file of `runs/` holds a family of cases. A case has a `name`, a sentence `why`, the `commands` in their order, the
+script of a `server` where it needs one, and `outcomes`, one for each command. `python -m tests.golden.freeze` fills in
+the outcomes; `tests/test_golden_runs.py` compares.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tests.golden.stage import HERE, Models, Stage, serving
+
+Tree: TypeAlias = Any  # what JSON can hold
+
+RUNS = HERE / "runs"
+NAMES = RUNS / "names.json"
+DIGITS = 9
+TOLERANCE = 1e-6
+# What differs from time to time and from machine to machine.
+VARYING = {
+    *("seconds", "baseline_seconds", "peak_memory_mb", "provenance", "identity", "started", "finished", "command"),
+    *("config", "schema_version", "predictions", "predictions_sha256", "fingerprint"),
+}
+VARYING_TEXTS = (
+    (re.compile(r"\d+(\.\d+)? (s|min|h)\b"), "{time}"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "{date}"),
+    (re.compile(r"^[0-9a-f]{8}(?=,|$)"), "{identity}"),
+    (re.compile(r"@[0-9a-f]{12}\b"), "@{fingerprint}"),
+    (re.compile(r"(?<=:)\d+\.\d+\.\d+\b"), "{version}"),  # of a library, in the signature of a metric
+)
+NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of a file."""
+
+    file: Path
+    name: str
+    why: str
+    commands: list[list[str]]
+    server: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    outcomes: list[Tree] = field(default_factory=list)
+
+
+def files() -> list[Path]:
+    """The files with cases."""
+    return sorted(file for file in RUNS.glob("*.json") if file != NAMES)
+
+
+def cases() -> list[Case]:
+    """All cases of all files."""
+    return [Case(file=file, **case) for file in files() for case in json.loads(file.read_text("utf-8"))["cases"]]
+
+
+# ---- running ---------------------------------------------------------------------------------------------------------
+
+
+def outcomes(case: Case, folder: Path, models: Models) -> list[Tree]:
+    """Run the commands of a case and return what came out of each."""
+    with serving(case.server) as address:
+        stage = Stage(folder, models, address, case.environment)
+        return [outcome(command, stage) for command in case.commands]
+
+
+def outcome(command: list[str], stage: Stage) -> Tree:
+    """Run a command: its exit code, and the run or the training that it left behind, or else what it printed."""
+    done = stage.figeval(command)
+    found: dict[str, Tree] = {"code": done.code}
+    if done.code == 130:
+        return found  # how far it came is a matter of luck
+    if done.code not in (0, 1):
+        found |= {"complaint": lines_of(done.err)[-1:], "printed": printed(done.out)}
+    elif command[0] == "run":
+        found |= run_in(Path(stage.filled(command[command.index("--output_path") + 1])))
+    elif command[0] == "train":
+        found |= training_in(Path(stage.filled(command[command.index("--output") + 1])))
+    else:
+        found["printed"] = printed(done.out)
+        if command[0] == "rescore":
+            found |= run_in(Path(stage.filled(command[1])))
+    return steady(found, stage)
+
+
+def printed(text: str) -> Tree:
+    """What a command printed: the value where it is JSON, else its lines."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return lines_of(text)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text without the blanks at their ends."""
+    return [line.rstrip() for line in text.rstrip().splitlines()]
+
+
+def undated(text: str) -> str:
+    """A text without times, dates, versions, and a run's identity at its beginning."""
+    for pattern, name in VARYING_TEXTS:
+        text = pattern.sub(name, text)
+    return text
+
+
+def run_in(folder: Path) -> dict[str, Tree]:
+    """The record of a run and its predictions, as they are in its folder."""
+    record = json.loads((folder / "run.json").read_text("utf-8"))
+    for task in record["tasks"]:
+        task["rows"] = list(map(json.loads, (folder / task["predictions"]).read_text("utf-8").splitlines()))
+        task["error"] = task["error"] and task["error"].strip().splitlines()[-1]
+    kept = ("name", "backend", "capabilities", "lineage")
+    record["model"] = {name: record["model"][name] for name in kept}
+    return {"run": record}
+
+
+def training_in(folder: Path) -> dict[str, Tree]:
+    """The record of a training, and the runs that it ended with, without their rows."""
+    file = folder / "training" / "record.json"
+    record = json.loads(file.read_text("utf-8")) if file.is_file() else None  # several seeds have one each, below
+    runs = {}
+    for file in sorted((folder / "runs").glob("*/run.json")):
+        tasks = json.loads(file.read_text("utf-8"))["tasks"]
+        runs[file.parent.name] = [{name: task[name] for name in ("route", "n", "scores", "overlap")} for task in tasks]
+    declared = folder / "figeval.json"
+    says = json.loads(declared.read_text("utf-8")) if declared.is_file() else None
+    return {"training": record, "runs": runs, "declared": says}
+
+
+def steady(tree: Tree, stage: Stage) -> Tree:
+    """What is the same whenever and wherever it is run, with floats of nine digits."""
+    if isinstance(tree, Mapping):
+        return {stage.emptied(key): steady(value, stage) for key, value in tree.items() if key not in VARYING}
+    if isinstance(tree, list):
+        return [steady(value, stage) for value in tree]
+    if isinstance(tree, float) and math.isfinite(tree):
+        return float(f"{tree:.{DIGITS}g}")
+    return undated(stage.emptied(tree)) if isinstance(tree, str) else tree
+
+
+# ---- comparing -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Names:
+    """What has another name since the behaviour was frozen. `names.json` says what each of the three means."""
+
+    keys: Mapping[str, str | None]
+    values: Mapping[str, str]
+    texts: Mapping[str, str]
+
+    def renamed(self, tree: Tree) -> Tree:
+        """A golden outcome in new names."""
+        if isinstance(tree, Mapping):
+            new = {key: self.keys.get(key, key) for key in tree}
+            return {name: self.renamed(tree[key]) for key, name in new.items() if name is not None}
+        if isinstance(tree, list):
+            return [self.renamed(value) for value in tree]
+        return self.values.get(tree, self.reworded(tree)) if isinstance(tree, str) else tree
+
+    def reworded(self, text: str) -> str:
+        """A text, or an argument of a command, with whole words in new names."""
+        for old, new in self.texts.items():
+            text = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", lambda _, new=new: new, text)  # type: ignore[misc]
+        return text
+
+    def asked(self, command: list[str]) -> list[str]:
+        """A command in new names."""
+        return [self.reworded(argument) for argument in command]
+
+
+def names() -> Names:
+    """The committed map from old names to new ones."""
+    told = json.loads(NAMES.read_text("utf-8"))
+    return Names(told["keys"], told["values"], told["texts"])
+
+
+def differences(golden: Tree, now: Tree, place: str = "") -> Iterator[str]:
+    """The places where two outcomes differ, each with what stands there: `run.tasks[0].scores[1].value: 1 → 2`."""
+    if isinstance(golden, Mapping) and isinstance(now, Mapping):
+        yield from (f"{place}.{key}: is gone, it was {golden[key]!r:.80}" for key in golden if key not in now)
+        yield from (f"{place}.{key}: is new, {now[key]!r:.80}" for key in now if key not in golden)
+        for key in golden:
+            if key in now:
+                yield from differences(golden[key], now[key], f"{place}.{key}" if place else key)
+    elif isinstance(golden, list) and isinstance(now, list):
+        if len(golden) != len(now):
+            yield f"{place}: {len(golden)} entries → {len(now)}"
+        for number, (one, other) in enumerate(zip(golden, now, strict=False)):
+            yield from differences(one, other, f"{place}[{number}]")
+    elif not same(golden, now):
+        yield f"{place}: {golden!r:.300} → {now!r:.300}"
+
+
+def same(golden: Tree, now: Tree) -> bool:
+    """Whether two leaves are equal: numbers nearly, in texts as well, and these whatever the width of their columns."""
+    if isinstance(golden, bool) or isinstance(now, bool):
+        return golden is now
+    if isinstance(golden, int | float) and isinstance(now, int | float):
+        both_nan = math.isnan(golden) and math.isnan(now)
+        return both_nan or math.isclose(golden, now, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    if isinstance(golden, str) and isinstance(now, str):
+        return golden == now or nearly(golden, now)
+    return bool(golden == now)
+
+
+def nearly(golden: str, now: str) -> bool:
+    """Whether two texts differ in nothing but blanks and the last digits of fractions."""
+    (one, numbers), (other, others) = ((NUMBER.sub("#", text), NUMBER.findall(text)) for text in (golden, now))
+    return one.split() == other.split() and all(same(float(a), float(b)) for a, b in zip(numbers, others, strict=False))
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+def laid_out(value: Tree, depth: int = 0, width: int = 160) -> str:
+    """JSON in which everything that is short stands on one line, so that a difference is the line of a row."""
+    line = json.dumps(value, ensure_ascii=False)
+    if depth and (len(line) + depth <= width or not isinstance(value, dict | list) or depth > 8):
+        return line
+    inner, outer = "\n" + " " * (depth + 1), "\n" + " " * depth
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key, ensure_ascii=False)}: {laid_out(part, depth + 1)}" for key, part in value.items()]
+        return "{" + inner + f",{inner}".join(parts) + outer + "}"
+    return "[" + inner + f",{inner}".join(laid_out(part, depth + 1) for part in value) + outer + "]"

@@ -1,0 +1,46 @@
+"""Freeze what golden runs give now: `python -m tests.golden.freeze [--only NAME …]` in a checkout.
+
+The cases are those of `runs/*.json`, whose outcomes are replaced. Freeze only what was meant to change: afterwards
+these files are what the code is judged by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+from tests.golden.cases import Case, files, laid_out, outcomes
+from tests.golden.stage import Models
+
+
+def freeze(only: Collection[str], folder: Path) -> None:
+    """Run the cases of these names, or all where there are none, and write their outcomes."""
+    models = Models(folder / "models")
+    for file in files():
+        whole = json.loads(file.read_text("utf-8"))
+        for told in whole["cases"]:
+            if only and told["name"] not in only:
+                continue
+            case, began = Case(file=file, **told), time.perf_counter()
+            told["outcomes"] = outcomes(case, folder / case.name, models)
+            print(f"{case.name}: {time.perf_counter() - began:.1f} s", flush=True)
+        file.write_text(laid_out(whole) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Read the arguments and freeze."""
+    import torch
+
+    parser = argparse.ArgumentParser(prog="python -m tests.golden.freeze", description=__doc__)
+    parser.add_argument("--only", nargs="+", default=(), metavar="NAME", help="names of cases; all by default")
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory(prefix="figeval-golden-") as folder:
+        freeze(parser.parse_args().only, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

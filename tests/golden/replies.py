@@ -1,0 +1,148 @@
+"""What a scripted chat model replies: by the text of the question alone, so neither order nor haste make a difference.
+
+`SCRIPTS` has one for each way to ask for words. Their replies are those that an extractor has to tell apart: clear
+ones, ones with a trace of thinking, ambiguous, beyond the options, refused, empty and cut off.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+LETTERS = "ABCDE"
+WORDS = ("Yes", "No", "Maybe")
+STORIES = (
+    "The {} stood in the yard. Nobody asked for it. In the end everybody wanted a {}.",
+    "She sold the {} and bought another {}. The first one had been better, and she knew it at once.",
+    "Once there was a {}.",
+    "A {} and a {} and a {} and a {} and a {} and a {} and a {} and a {} went home.",
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    """A reply, why it ended, and what the model thought beside it."""
+
+    text: str
+    reason: str = "stop"  # as OpenAI's API has it
+    thought: str = ""
+    status: int = 200
+
+
+def digest(question: str) -> int:
+    """A number that is the same for the same question everywhere."""
+    return zlib.crc32(question.encode("utf-8"))
+
+
+def letter(question: str) -> Said:
+    """The letter of an option, more or less."""
+    number = digest(question)
+    one, other = LETTERS[number // 16 % 5], LETTERS[(number // 16 + 2) % 5]
+    styles = (
+        Said(one),
+        Said(f" {one}"),
+        Said(f"({one})"),
+        Said(f"**Answer:** {one}."),
+        Said(f"The story is about patience, so the answer is {one}, not {other}."),
+        Said(f"<think>It could be {other}. But no.</think>\n{one}"),
+        Said(one, thought=f"It could be {other}."),
+        Said(f"Either {one} or {other}."),
+        Said("F"),
+        Said("A purple one, I think."),
+        Said("I'm sorry, but I can't help with that."),
+        Said("", reason="content_filter"),
+        Said(""),
+        Said("Let us go through the options one after the other. The first", reason="length"),
+        Said(f"{one}. Because the story says so, and then", reason="length"),
+        Said(f"<think>It could be {other}, or it could", reason="length"),
+    )
+    return styles[number % len(styles)]
+
+
+def word(question: str) -> Said:
+    """A word that expresses a label, more or less."""
+    number = digest(question)
+    one, other = WORDS[number // 16 % 3], WORDS[(number // 16 + 1) % 3]
+    styles = (
+        Said(one),
+        Said(f" {one.lower()}"),
+        Said(f"{one}."),
+        Said(f"**{one}**, the claim says the same in other words."),
+        Said(f"<think>Perhaps {other.lower()}.</think>{one}"),
+        Said(f"The answer is {one.lower()}."),
+        Said(f"{one} and {other.lower()}."),
+        Said("It depends on the weather."),
+        Said("I cannot answer this question."),
+        Said("", reason="content_filter"),
+        Said(""),
+        Said("The sentence speaks of a", reason="length"),
+    )
+    return styles[number % len(styles)]
+
+
+def quote(question: str) -> Said:
+    """Some words of the story in JSON, more or less."""
+    number = digest(question)
+    found = re.search(r"Story: (.*)", question)
+    words = found[1].split() if found else ["nothing"]
+    start = number // 16 % max(1, len(words) - 6)
+    words = words[start : start + 3 + number // 4096 % 4]
+    text = " ".join(words).replace('"', "'")
+    styles = (
+        Said(f'{{"quote": "{text}"}}'),
+        Said(f'```json\n{{"quote": "{text}"}}\n```'),
+        Said(f'<think>Which part?</think>{{"quote": "{text.lower()}"}}'),
+        Said(f'Here it is: {{"quote": "{" ".join(words[:2])} … {words[-1]}"}} I hope this helps.'),
+        Said(f'{{"quote": "{text.replace("e", "i", 1)}"}}'),
+        Said('{"quote": "a dragon of green glass"}'),
+        Said('{"quote": ""}'),
+        Said('{"quote": null}'),
+        Said(f'"{text}"'),
+        Said("There is no such part."),
+        Said("I'm sorry, but I can't help with that."),
+        Said(""),
+        Said(f'{{"quote": "{text}', reason="length"),
+    )
+    return styles[number % len(styles)]
+
+
+def story(question: str) -> Said:
+    """A short story with some of the keywords, more or less."""
+    number = digest(question)
+    found = re.search(r"Keywords: (.*)", question)
+    keywords = found[1].split(", ") if found else ["kettle"]
+    plan = STORIES[number // 16 % len(STORIES)]
+    told = plan.format(*(keywords * 8)[: plan.count("{}")])
+    styles = (
+        Said(told),
+        Said(f"Story: {told}"),
+        Said(f"<think>Something with a {keywords[0]}.</think>\n\n{told}"),
+        Said(told[: len(told) // 2], reason="length"),
+        Said("I'm sorry, but I can't write this story."),
+        Said("", reason="content_filter"),
+        Said(""),
+        Said(told.upper()),
+    )
+    return styles[number % len(styles)]
+
+
+def failing(question: str) -> Said:
+    """A letter, or an error of the server, after which there is no reply."""
+    return Said("", status=400) if digest(question) % 3 == 0 else Said(LETTERS[digest(question) % 5])
+
+
+def plain(question: str) -> Said:
+    """A letter and nothing else."""
+    return Said(LETTERS[digest(question) % 5])
+
+
+SCRIPTS: dict[str, Callable[[str], Said]] = {
+    "letter": letter,
+    "word": word,
+    "quote": quote,
+    "story": story,
+    "failing": failing,
+    "plain": plain,
+}

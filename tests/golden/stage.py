@@ -1,0 +1,230 @@
+"""What golden runs are run with: tiny models made on the spot, a scripted chat model on loopback, and the command line
+in this process.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from tests.golden.replies import SCRIPTS
+from tests.plugins.heads import joint_checkpoint
+from tests.plugins.servers import Handler, anthropic_answer, desk_open, openai_answer, question, says, talkative
+from tests.plugins.tiny import BERT, SMALL, Workshop, make_tokenizer, save, word_pieces
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+TASKS = HERE / "tasks_for_runs"
+MINI = ROOT / "tasks" / "mini"
+INTERRUPT_AT = 30  # the question at which the script `interrupted` presses Ctrl-C
+POSITIONS = 256
+SPREAD = 5  # of fresh weights: inputs matter, and roundings do not
+LABELS: dict[str, Any] = {"id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}, "num_labels": 3}
+ANTHROPIC = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}  # why a reply ended
+WRITE = "ForConditionalGeneration"
+
+
+def sentences() -> list[str]:
+    """Every text of the sample, to learn a vocabulary from."""
+    found = []
+    for name in ("proverbs", "narratives", "pairs"):
+        rows = map(json.loads, (MINI / f"{name}.jsonl").read_text("utf-8").splitlines())
+        found += [row[key] for row in rows for key in ("proverb", "narrative", "premise", "hypothesis") if key in row]
+    return found
+
+
+class Models:
+    """Folders of tiny models by name, each made when it is first asked for, with the same weights every time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._workshop = Workshop(folder / "parts")
+        self._makers: Mapping[str, Callable[[Path], object]] = {
+            "encoder": partial(self._bert, "Model"),
+            "cross": partial(self._bert, "ForSequenceClassification", num_labels=1),
+            "nli": partial(self._bert, "ForSequenceClassification", **LABELS),
+            "masked": partial(self._bert, "ForMaskedLM"),
+            "qa": partial(self._bert, "ForQuestionAnswering"),
+            "joint": self._joint,
+            "causal": partial(self._copied, "llama", "ForCausalLM"),
+            "chat": self._chat,
+            "gpt2": partial(self._copied, "gpt2", "LMHeadModel"),
+            "seq2seq": partial(self._copied, "t5", WRITE, initializer_factor=0.1),
+            "holes": self._holes,
+            "vectors": self._vectors,
+        }
+
+    def __call__(self, name: str) -> Path:
+        """The folder (or file) of a model; raises `KeyError` for a name that nothing is made under."""
+        target = self.folder / name
+        if not target.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._makers[name](target)
+        return target
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        tokenizer = make_tokenizer(partial(word_pieces, texts=sentences(), size=500), BERT)
+        tokenizer.model_max_length = POSITIONS
+        return tokenizer
+
+    def _bert(self, head: str, target: Path, **config: Any) -> None:
+        import torch
+        import transformers
+
+        torch.manual_seed(20)
+        size = {"vocab_size": len(self._tokenizer), "max_position_embeddings": POSITIONS, **SMALL}
+        model = getattr(transformers, f"Bert{head}")(transformers.BertConfig(**size, **config))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(SPREAD if parameter.ndim > 1 else 1)
+        save(model, self._tokenizer, target)
+
+    def _joint(self, target: Path) -> None:
+        joint_checkpoint(self("encoder"), target)
+
+    def _copied(self, kind: str, head: str, target: Path, **config: Any) -> None:
+        room = {"gpt2": "n_positions", "llama": "max_position_embeddings"}
+        roomy = {room[kind]: 1024} if kind in room else {}
+        shutil.copytree(self._workshop(kind, head, **roomy, **config), target)
+        file = target / "tokenizer_config.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"model_max_length": 1024}))
+
+    def _chat(self, target: Path) -> None:
+        talkative(Path(shutil.copytree(self("causal"), target)))
+
+    def _holes(self, target: Path) -> None:
+        """An encoder-decoder whose tokenizer has a mask."""
+        from transformers import AutoTokenizer
+
+        shutil.copytree(self._workshop("bart", WRITE, max_position_embeddings=1024), target)
+        tokenizer = AutoTokenizer.from_pretrained(target, model_max_length=1024)
+        tokenizer.add_special_tokens({"mask_token": "<unk>"})
+        tokenizer.save_pretrained(target)
+
+    def _vectors(self, target: Path) -> None:
+        """Vectors of most words of the sample, by what they are spelled like."""
+        words = sorted({word for text in sentences() for word in re.findall(r"[a-z]+", text.lower())})
+        lines = []
+        for word in words:
+            numbers = [zlib.crc32(f"{word}{place}".encode()) % 2001 / 1000 - 1 for place in range(8)]
+            lines += [" ".join([word, *(f"{number:.3f}" for number in numbers)])] if len(word) > 2 else []
+        target.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Stage:
+    """Commands run one after the other in a folder of their own; `{out}`, `{models}/NAME`, `{tasks}` and `{server}` in
+    them are put in words.
+    """
+
+    folder: Path
+    models: Models
+    server: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def out(self) -> Path:
+        """Where runs and trainings of the case go."""
+        return self.folder / "out"
+
+    def filled(self, text: str) -> str:
+        """The text with its placeholders put in words; the models that it names are made."""
+        text = re.sub(r"\{models\}/(\w+)", lambda found: str(self.models(found[1])), text)
+        places = {"{out}": str(self.out), "{tasks}": str(TASKS), "{server}": self.server}
+        for name, place in places.items():
+            text = text.replace(name, place)
+        return text
+
+    def emptied(self, text: str) -> str:
+        """The text with placeholders where machines and folders differ."""
+        places = {
+            str(self.out): "{out}",
+            str(self.models.folder): "{models}",
+            str(TASKS): "{tasks}",
+            str(ROOT): "{root}",
+            str(self.folder): "{folder}",
+        }
+        if self.server:
+            places[self.server] = "{server}"
+        for place, name in places.items():
+            text = text.replace(place, name)
+        return text
+
+    def figeval(self, arguments: list[str]) -> Done:
+        """Run `figeval …` in this process."""
+        from figeval.cli.main import main
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        filled = [self.filled(argument) for argument in arguments]
+        said, complained, before = io.StringIO(), io.StringIO(), Path.cwd()
+        given = {"COLUMNS": "200", "FIGEVAL_HOME": str(self.folder / "home"), "FIGEVAL_PLUGINS": ""}
+        given |= {name: self.filled(value) for name, value in self.environment.items()}
+        code = 0
+        with patch.dict(os.environ, given), redirect_stdout(said), redirect_stderr(complained):
+            os.chdir(self.folder)
+            try:
+                main(filled)
+            except SystemExit as end:
+                code = int(end.code or 0)
+            finally:
+                os.chdir(before)
+        return Done(code, said.getvalue(), complained.getvalue())
+
+
+def thoughts(text: str) -> list[dict[str, str]]:
+    """What a model thought, as Anthropic's API tells it."""
+    return [{"type": "thinking", "thinking": text}] if text else []
+
+
+@contextmanager
+def serving(script: str) -> Iterator[str]:
+    """The address of a chat model that replies by a script of `SCRIPTS`; none for the empty script. `interrupted` is
+    `plain`, and presses Ctrl-C once on the way.
+    """
+    if not script:
+        yield ""
+        return
+    reply, lock, asked = SCRIPTS["plain" if script == "interrupted" else script], threading.Lock(), 0
+
+    def usual(handler: Handler, body: bytes) -> None:
+        nonlocal asked
+        with lock:
+            asked += 1
+            if script == "interrupted" and asked == INTERRUPT_AT:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        said = reply(question(body))
+        if said.status != 200:
+            says(said.status, {"error": {"message": "I have never heard of this"}})(handler, body)
+            return
+        beside: dict[str, Any] = {"reasoning_content": said.thought} if said.thought else {}
+        if handler.path.endswith("/messages"):
+            handler.send(200, anthropic_answer(said.text, ANTHROPIC[said.reason], *thoughts(said.thought)))
+        else:
+            handler.send(200, openai_answer(said.text, said.reason, **beside))
+
+    with desk_open() as desk:
+        desk.usual = usual
+        yield desk.url

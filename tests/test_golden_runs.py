@@ -1,0 +1,139 @@
+"""Whole runs as they were when the behaviour was frozen: the same commands must give the same records, predictions and
+texts, under the names of `golden/runs/names.json`.
+
+Where one differs on purpose: `python -m tests.golden.freeze --only NAME`, and say why in the commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden.cases import Case, Names, cases, differences, files, laid_out, names, outcomes
+from tests.golden.stage import Models, Stage
+
+SHOWN = 12  # differences of a case
+MOST_BYTES = 1_500_000
+CASES = cases()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
+    """The tiny models, which all cases share; on one thread, since sums depend on how many there are."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield Models(tmp_path_factory.mktemp("golden") / "models")
+    torch.set_num_threads(before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_is_what_it_was(case: Case, models: Models, tmp_path: Path) -> None:
+    known = names()
+    asked = Case(**{**vars(case), "commands": [known.asked(command) for command in case.commands]})
+    now = outcomes(asked, tmp_path, models)
+    found = differences([known.renamed(outcome) for outcome in case.outcomes], now, "outcomes")
+    if shown := list(islice(found, SHOWN)):
+        pytest.fail("\n  ".join([f"{case.name} ({case.why}) is not what it was:", *shown]), pytrace=False)
+
+
+# ---- what the cases cover --------------------------------------------------------------------------------------------
+
+
+def listed(what: str, tmp_path: Path, models: Models) -> list[dict[str, Any]]:
+    """What `figeval ls` knows of a kind."""
+    done = Stage(tmp_path, models).figeval(["ls", what, "--json"])
+    assert done.code == 0, done.err
+    found: list[dict[str, Any]] = json.loads(done.out)
+    return found
+
+
+def runs() -> Iterator[dict[str, Any]]:
+    """The tasks of all golden runs, in new names."""
+    for case in CASES:
+        for outcome in case.outcomes:
+            yield from names().renamed(outcome).get("run", {}).get("tasks", [])
+
+
+def test_every_route_is_in_some_case(tmp_path: Path, models: Models) -> None:
+    taken = {(task["protocol"], task["route"]) for task in runs()}
+    routes = {(route["protocol"], route["name"]) for route in listed("routes", tmp_path, models)}
+    assert routes <= taken, sorted(routes - taken)
+
+
+def test_every_metric_is_in_some_case(tmp_path: Path, models: Models) -> None:
+    measured = {score["metric"] for task in runs() for score in task["scores"]}
+    metrics = {metric["name"] for metric in listed("metrics", tmp_path, models)}
+    assert metrics <= measured, sorted(metrics - measured)
+
+
+def test_every_head_is_in_some_case(tmp_path: Path, models: Models) -> None:
+    commands = [command for case in CASES for command in case.commands if command[0] == "train"]
+    trained = {command[command.index("--head") + 1] for command in commands}
+    heads = {head["name"] for head in listed("heads", tmp_path, models)}
+    assert heads <= trained, sorted(heads - trained)
+
+
+def test_every_status_of_an_answer_is_in_some_case() -> None:
+    answers = [row for task in runs() for row in task["rows"]]
+    found = {part["status"] for row in answers for part in (row, *row.get("answers", ()), *row.get("parts", ()))}
+    every = {"ok", "ambiguous", "unparseable", "refusal", "empty", "truncated", "nan", "error", "absent"}
+    assert found == every, sorted(every ^ found)
+
+
+# ---- the files and their comparison ----------------------------------------------------------------------------------
+
+
+def test_cases_have_names_of_their_own_and_say_why() -> None:
+    assert len({case.name for case in CASES}) == len(CASES)
+    for case in CASES:
+        assert case.why.endswith("."), case.name
+        assert len(case.outcomes) == len(case.commands), f"{case.name} is not frozen: python -m tests.golden.freeze"
+
+
+def test_files_are_as_they_are_written_and_small() -> None:
+    for file in files():
+        text = file.read_text("utf-8")
+        assert text == laid_out(json.loads(text)) + "\n", file.name
+    assert sum(file.stat().st_size for file in files()) < MOST_BYTES
+
+
+GOLDEN = {"route": "by_word", "score": 0.5, "rows": [{"id": "1", "pred": None}, {"id": "2", "low": float("nan")}]}
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"score": 0.500002}, "run.score: 0.5 → 0.500002"),
+        ({"route": "by_letter"}, "run.route: 'by_word' → 'by_letter'"),
+        ({"score": None}, "run.score: 0.5 → None"),
+        ({"score": True}, "run.score: 0.5 → True"),
+        ({"score": float("nan")}, "run.score: 0.5 → nan"),
+        ({"more": 1}, "run.more: is new, 1"),
+        ({"rows": [{"id": "1", "pred": 0}]}, "run.rows: 2 entries → 1"),
+    ],
+)
+def test_a_difference_is_told_with_its_place(change: dict[str, Any], place: str) -> None:
+    assert next(differences(GOLDEN, {**GOLDEN, **change}, "run")) == place
+    assert next(differences({**GOLDEN, **change}, GOLDEN, "run")).startswith(place.split(":")[0])
+
+
+def test_roundings_and_columns_are_no_difference() -> None:
+    now = {**GOLDEN, "score": 0.5000000001, "rows": [{"id": "1", "pred": None}, {"id": "2", "low": float("nan")}]}
+    assert not list(differences(GOLDEN, now))
+    assert not list(differences("task   acc", "task  acc"))
+
+
+def test_new_names_are_applied_to_keys_values_and_texts() -> None:
+    known = Names({"protocol": "type", "gone": None}, {"by_word": "word"}, {"by_word": "word", "protocol": "type"})
+    golden = {"protocol": "by_word", "gone": 1, "rows": ["by_words", "by_word: 3 of protocol x"]}
+    assert known.renamed(golden) == {"type": "word", "rows": ["by_words", "word: 3 of type x"]}
+    assert known.asked(["run", "--route", "pairs=by_word"]) == ["run", "--route", "pairs=word"]
