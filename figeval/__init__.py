@@ -36,7 +36,7 @@ _EXPORTS = {
     "Statistic": "figeval.metrics",
     "TaskType": "figeval.task_types.base",
     "Route": "figeval.task_types.routes",
-    "Reader": "figeval.task_types.routes",
+    "ReplyReader": "figeval.task_types.routes",
     "PromptContext": "figeval.prompts.context",
     "decide": "figeval.task_types.routes",
     "DataContext": "figeval.data",

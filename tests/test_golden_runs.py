@@ -64,8 +64,8 @@ def runs() -> Iterator[dict[str, Any]]:
 
 
 def test_every_route_is_in_some_case(tmp_path: Path, models: Models) -> None:
-    taken = {(task["protocol"], task["route"]) for task in runs()}
-    routes = {(route["protocol"], route["name"]) for route in listed("routes", tmp_path, models)}
+    taken = {(task["task_type"], task["route"]) for task in runs()}
+    routes = {(route["type"], route["name"]) for route in listed("routes", tmp_path, models)}
     assert routes <= taken, sorted(routes - taken)
 
 

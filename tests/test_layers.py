@@ -34,8 +34,9 @@ PLUMBING = {
 }
 STAGES = {"data", "spec", "prompts", "task_types", "answers", "models", "metrics", "records", "training"}
 ROOMS = {
-    "answers": {"task_types"},
-    "task_types": {"answers"},
+    "task_types": {"prompts", "answers"},
+    "spec": {"task_types"},
+    "metrics": {"task_types"},
     "report": {"records"},
     "evaluation": STAGES,
     "cli": STAGES | {"report", "evaluation"},

@@ -25,7 +25,7 @@ from figeval.records.schema import RunRecord, TaskRecord
 from figeval.spec.survey import survey
 from figeval.task_types.base import TaskType
 from figeval.task_types.orders import from_orders, in_orders
-from figeval.task_types.routes import Reader, Route
+from figeval.task_types.routes import ReplyReader, Route
 from figeval.text import one_line
 from figeval.types import JSON, Example, Prediction, Reply
 
@@ -107,7 +107,7 @@ def route_of(task: TaskRecord, harness: Harness) -> Route | None:
     return next((route for route in harness.routes if (route.task_type, route.name) == wanted), None)
 
 
-def reader_of(task: TaskRecord, harness: Harness) -> Reader | None:
+def reader_of(task: TaskRecord, harness: Harness) -> ReplyReader | None:
     """What reads the answers of a task, None where there are none in words."""
     route = route_of(task, harness)
     return route.reader if route is not None else None

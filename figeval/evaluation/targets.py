@@ -39,7 +39,7 @@ def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) ->
     for folder in folders:
         read_folder(folder, lambda item: harness.catalogue.add(item, "--include_path"), gathered.problems.append)
         if not targets:
-            gathered.add(lambda folder=folder: in_folder(folder, gathered.problems.append))  # type: ignore[misc]
+            gathered.add(lambda folder=folder: in_folder(folder, harness, gathered.problems.append))  # type: ignore[misc]
     for target in targets:
         gathered.add(lambda target=target: behind(target, harness, gathered.problems.append))  # type: ignore[misc]
     if not targets and not folders:
@@ -55,7 +55,7 @@ def behind(target: str, harness: Harness, complain: Callable[[str], None]) -> It
         return harness.catalogue.expand([target])
     path = Path(target)
     if path.is_dir():
-        return in_folder(path, complain)
+        return in_folder(path, harness, complain)
     if target.endswith(tuple(KINDS)):
         return from_file(path, harness)
     if path.suffix in {".yaml", ".yml"}:
@@ -63,11 +63,16 @@ def behind(target: str, harness: Harness, complain: Callable[[str], None]) -> It
     return harness.catalogue.expand([target])
 
 
-def in_folder(folder: Path, complain: Callable[[str], None]) -> list[TaskSpec]:
+def bound(item: Named, harness: Harness) -> Named:
+    """A task with its task type, a suite as it is. Raises `TaskError` for a task that is not what its type wants."""
+    return item.bound(harness.task_types) if isinstance(item, TaskSpec) else item
+
+
+def in_folder(folder: Path, harness: Harness, complain: Callable[[str], None]) -> list[TaskSpec]:
     """The tasks whose files lie in a folder. Raises `TaskError` if there are none."""
     found: list[Named] = []
     broken: list[str] = []
-    read_folder(folder, found.append, broken.append)
+    read_folder(folder, lambda item: found.append(bound(item, harness)), broken.append)
     for message in broken:
         complain(message)
     if not found and not broken:
@@ -77,12 +82,13 @@ def in_folder(folder: Path, complain: Callable[[str], None]) -> list[TaskSpec]:
 
 def from_file(file: Path, harness: Harness) -> Iterator[TaskSpec]:
     """The task of a file, or the tasks of a suite file: those beside it first, then registered ones."""
-    item = read_item(file, file.parent)
-    if not isinstance(item, SuiteSpec):
+    item = bound(read_item(file, file.parent), harness)
+    if isinstance(item, TaskSpec):
         yield item
+    if not isinstance(item, SuiteSpec):
         return
     beside: dict[str, Named] = {}
-    read_folder(file.parent, lambda other: beside.update({other.name: other}), lambda _message: None)
+    read_folder(file.parent, lambda one: beside.update({one.name: bound(one, harness)}), lambda _message: None)
     for name in item.tasks:
         other = beside.get(name)
         if isinstance(other, TaskSpec):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from figeval.errors import DataError, near
 from figeval.sandbox import EvaluationError, Expression, expression
 from figeval.spec.tasks import FieldSource, TaskSpec
-from figeval.task_types.fields import Corpus, Row
+from figeval.task_types.fields import CandidateCorpus, RowContext
 from figeval.types import Example
 
 Values: TypeAlias = Mapping[str, Any]
@@ -50,7 +50,7 @@ def row_builder(task: TaskSpec, split: str, documents: Documents | None = None) 
         if group is not None:
             pair = _evaluate(group, row, f"{where}, group")
             common["group"] = None if pair is None else str(pair)
-        example: Example = task.task_type.example(Row(task, where, values, common, corpus))
+        example: Example = task.task_type.example(RowContext(task, where, values, common, corpus))
         changed = {name: _evaluate(field, row, f"{where}, prompt field {name!r}") for name, field in shown.items()}
         if changed:
             example = task.task_type.prompted(example, changed, where)
@@ -59,7 +59,7 @@ def row_builder(task: TaskSpec, split: str, documents: Documents | None = None) 
     return build
 
 
-def read_corpus(task: TaskSpec, documents: Documents | None) -> Corpus:
+def read_corpus(task: TaskSpec, documents: Documents | None) -> CandidateCorpus:
     """Return the documents that all rows of a task rank.
 
     Raises:
@@ -79,7 +79,7 @@ def read_corpus(task: TaskSpec, documents: Documents | None) -> Corpus:
         texts[str(name)] = content
     if not texts:
         raise DataError(f"{task.name}: the corpus {task.corpus.data!r} has no documents")
-    return Corpus(tuple(texts.values()), {name: place for place, name in enumerate(texts)})
+    return CandidateCorpus(tuple(texts.values()), {name: place for place, name in enumerate(texts)})
 
 
 def _compile(source: FieldSource, where: str) -> Expression:

@@ -18,13 +18,12 @@ from figeval.jsonfile import json_scores
 from figeval.prompts.context import PromptContext
 from figeval.registry import Registry, fill, loaded
 from figeval.task_types import probes
-from figeval.task_types.fields import Row, fields_of, read_fields, required_fields
+from figeval.task_types.fields import Definition, RowContext, fields_of, read_fields, required_fields
 from figeval.task_types.routes import Route
 from figeval.types import JSON, Example, Prediction, Value
 
 if TYPE_CHECKING:
     from figeval.plugins import Host
-    from figeval.spec import TaskSpec
 
 E = TypeVar("E", bound=Example)
 HIDDEN = "hidden"  # in the distribution of gold answers
@@ -97,10 +96,10 @@ class TaskType(Generic[E]):
 
     # ---- from a row to an example ------------------------------------------------------------------------------------
 
-    def check(self, task: TaskSpec) -> None:
+    def check(self, task: Definition) -> None:
         """Raise `ValueError` for a task definition that makes no sense; the message says what to write."""
 
-    def example(self, row: Row) -> E:
+    def example(self, row: RowContext) -> E:
         """Return the example of a row. Raises `DataError` naming row and field."""
         made: Any = self.Example(**read_fields(self.Example, row), **row.common)
         return made  # type: ignore[no-any-return]
@@ -177,7 +176,7 @@ class TaskType(Generic[E]):
 
     # ---- how it is learned -------------------------------------------------------------------------------------------
 
-    def check_training(self, task: TaskSpec, train: Sequence[E]) -> None:
+    def check_training(self, task: Definition, train: Sequence[E]) -> None:
         """Raise `ValueError` for examples from which nothing could be learned that the task asks about."""
 
     def held_apart(self, examples: Sequence[E]) -> Sequence[E]:
@@ -186,10 +185,14 @@ class TaskType(Generic[E]):
 
     # ---- what a task file may write ----------------------------------------------------------------------------------
 
-    def field_problem(self, task: TaskSpec) -> str | None:
+    def required(self, task: Definition) -> frozenset[str]:
+        """Return the names of the fields that a task has to give beside `id`."""
+        return required_fields(self.Example)
+
+    def field_problem(self, task: Definition) -> str | None:
         """Return what is wrong with the names of fields in a task file, None if nothing is."""
         known, given = fields_of(self.Example), set(task.fields)
-        if missing := (required_fields(self.Example) | {"id"}) - given:
+        if missing := (self.required(task) | {"id"}) - given:
             return f"a {self.name} task needs the fields {', '.join(sorted(missing))}"
         if unknown := given - set(known) - {"id", "meta"}:
             return f"a {self.name} task has no fields {sorted(unknown)}"

@@ -13,8 +13,8 @@ from figeval.answers.reading import heard, unanswered, understood
 from figeval.errors import CapabilityError
 from figeval.prompts.context import LETTERS, PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric, repeated_texts
-from figeval.task_types.fields import Columns, Index, Text, Texts
-from figeval.task_types.routes import Dialogue, Reader, Route, by_reply, decide
+from figeval.task_types.fields import ColumnsField, IndexField, TextField, TextsField
+from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
 from figeval.task_types.scoring import cosine_scores, dot_scores, log_likelihoods, pair_scores
 from figeval.types import LATER, Continuation, Example, Prediction, Reply
 
@@ -28,11 +28,14 @@ class ChoiceExample(Example):
     `option_meta` has a mapping for each option, e.g. the kind of distractor that it is.
     """
 
-    query: Annotated[str, Text("The text that is asked about.")]
-    options: Annotated[tuple[str, ...], Texts("The options.", empty="there are no options", blank="an option is empty")]
-    gold: Annotated[int | None, Index("The right option, from 0; null where it is hidden.", of="options")]
+    query: Annotated[str, TextField("The text that is asked about.")]
+    options: Annotated[
+        tuple[str, ...], TextsField("The options.", empty="there are no options", blank="an option is empty")
+    ]
+    gold: Annotated[int | None, IndexField("The right option, from 0; null where it is hidden.", of="options")]
     option_meta: Annotated[
-        tuple[Mapping[str, str], ...], Columns("What is known of each option, as the kind of distractor.", of="options")
+        tuple[Mapping[str, str], ...],
+        ColumnsField("What is known of each option, as the kind of distractor.", of="options"),
     ] = field(default=(), metadata=LATER)
 
     @property
@@ -128,7 +131,7 @@ class Choice(TaskType[ChoiceExample]):
         by_reply(
             "by_letter",
             "letter",
-            Reader(read_letter, str(VERSION)),
+            ReplyReader(read_letter, str(VERSION)),
             check=letters_of,
             metrics=("acc_of_all", "parse_rate"),
             metrics_of_orders=("consistency", "position_bias"),

@@ -2,8 +2,8 @@
 
 An example class declares its fields with `typing.Annotated`; a field with a default is optional in a task file:
 
-    query: Annotated[str, Text("The text that is asked about.")]
-    gold: Annotated[int | None, Index("The right option; null where it is hidden.", of="options")]
+    query: Annotated[str, TextField("The text that is asked about.")]
+    gold: Annotated[int | None, IndexField("The right option; null where it is hidden.", of="options")]
 
 A kind of field that is not here is a subclass of `Field` with a `read` of its own.
 """
@@ -15,21 +15,46 @@ import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, Protocol, get_type_hints
 
 from figeval.errors import DataError
 from figeval.types import JSON, NO_SPAN, Span
-
-if TYPE_CHECKING:
-    from figeval.spec import TaskSpec
 
 TEXT: JSON = {"type": "string"}
 TEXTS: JSON = {"type": "array", "items": TEXT}
 INDEX: JSON = {"type": "integer", "minimum": 0}
 
 
+class Definition(Protocol):
+    """What a task type may look at in a task definition, which is a `figeval.TaskSpec`."""
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Its labels in order, the positive one first."""
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """Field → expression of a row."""
+
+    @property
+    def prompt_fields(self) -> Mapping[str, Any]:
+        """Field → expression of what prompts show in its place."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Settings of routes by name."""
+
+    @property
+    def corpus(self) -> Any:
+        """Where the documents are that all rows rank, None without such."""
+
+
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class CandidateCorpus:
     """The documents that all examples of a task rank: their texts, and id → place."""
 
     texts: tuple[str, ...]
@@ -37,7 +62,7 @@ class Corpus:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RowContext:
     """One row while it is read: where it stands, its values as the task file makes them, and what was read so far.
 
     Attributes:
@@ -50,11 +75,11 @@ class Row:
         field: the field that is being read.
     """
 
-    task: TaskSpec
+    task: Definition
     where: str
     values: Mapping[str, Any]
     common: Mapping[str, Any]
-    corpus: Callable[[], Corpus] | None = None
+    corpus: Callable[[], CandidateCorpus] | None = None
     read: Mapping[str, Any] = field(default_factory=dict)
     field: str = ""
 
@@ -62,7 +87,7 @@ class Row:
         """Return an error that names row and field; raise it."""
         return DataError(f"{self.where}, field {self.field!r}: {message}")
 
-    def at(self, name: str) -> Row:
+    def at(self, name: str) -> RowContext:
         """Return the same row at another field, or at a part of one (`inputs.title`)."""
         return dataclasses.replace(self, field=name)
 
@@ -79,7 +104,7 @@ class Field:
     doc: str
     shown: bool = dataclasses.field(default=False, kw_only=True)
 
-    def read(self, value: Any, row: Row) -> Any:
+    def read(self, value: Any, row: RowContext) -> Any:
         """Return the value as the example holds it. Raises `DataError`, made by `row.error`, if it is none."""
         raise NotImplementedError
 
@@ -99,13 +124,13 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Text(Field):
+class TextField(Field):
     """A string. With `fixed_length` prompts show it in as many characters, so that places mean the same in both."""
 
     shown: bool = dataclasses.field(default=True, kw_only=True)
     fixed_length: bool = dataclasses.field(default=False, kw_only=True)
 
-    def read(self, value: Any, row: Row) -> str:  # noqa: D102
+    def read(self, value: Any, row: RowContext) -> str:  # noqa: D102
         return text(value, row)
 
     def prompted(self, value: Any, read: str, where: str) -> str:  # noqa: D102
@@ -120,12 +145,12 @@ class Text(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class OptionalText(Text):
+class OptionalTextField(TextField):
     """A string, or null."""
 
     shown: bool = dataclasses.field(default=False, kw_only=True)
 
-    def read(self, value: Any, row: Row) -> str | None:  # type: ignore[override]  # noqa: D102
+    def read(self, value: Any, row: RowContext) -> str | None:  # type: ignore[override]  # noqa: D102
         return None if value is None else text(value, row)
 
     def schema(self) -> JSON:  # noqa: D102
@@ -133,7 +158,7 @@ class OptionalText(Text):
 
 
 @dataclass(frozen=True, slots=True)
-class Texts(Field):
+class TextsField(Field):
     """A list of strings. `empty` says what is wrong with an empty list, `blank` with a text of white space alone; empty
     where they are allowed.
     """
@@ -142,7 +167,7 @@ class Texts(Field):
     empty: str = dataclasses.field(default="", kw_only=True)
     blank: str = dataclasses.field(default="", kw_only=True)
 
-    def read(self, value: Any, row: Row) -> tuple[str, ...]:  # noqa: D102
+    def read(self, value: Any, row: RowContext) -> tuple[str, ...]:  # noqa: D102
         read = texts(value, row)
         if self.empty and not read:
             raise row.error(self.empty)
@@ -162,12 +187,12 @@ class Texts(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class NamedTexts(Field):
+class NamedTextsField(Field):
     """A mapping of names to texts or lists of texts."""
 
     shown: bool = dataclasses.field(default=True, kw_only=True)
 
-    def read(self, value: Any, row: Row) -> Mapping[str, str | tuple[str, ...]]:  # noqa: D102
+    def read(self, value: Any, row: RowContext) -> Mapping[str, str | tuple[str, ...]]:  # noqa: D102
         if not isinstance(value, Mapping):
             raise row.error(f"expected a mapping of names to texts, found {value!r:.80}")
         at = ((name, one, row.at(f"{row.field}.{name}")) for name, one in value.items())
@@ -176,7 +201,7 @@ class NamedTexts(Field):
     def prompted(self, value: Any, read: Mapping[str, Any], where: str) -> Mapping[str, Any]:  # noqa: D102
         if not isinstance(value, Mapping) or set(value) != set(read):
             raise DataError(f"{where}: expected a mapping with the keys {', '.join(read)}, found {value!r:.80}")
-        kinds = {key: Text("") if isinstance(own, str) else Texts("") for key, own in read.items()}
+        kinds = {key: TextField("") if isinstance(own, str) else TextsField("") for key, own in read.items()}
         return {key: kinds[key].prompted(value[key], own, f"{where}, key {key!r}") for key, own in read.items()}
 
     def schema(self) -> JSON:  # noqa: D102
@@ -184,12 +209,12 @@ class NamedTexts(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class Columns(Field):
+class ColumnsField(Field):
     """A list of mappings of names to values, one for each text of the field `of`; null is left out of a mapping."""
 
     of: str = dataclasses.field(kw_only=True)
 
-    def read(self, value: Any, row: Row) -> tuple[Mapping[str, str], ...]:  # noqa: D102
+    def read(self, value: Any, row: RowContext) -> tuple[Mapping[str, str], ...]:  # noqa: D102
         if not isinstance(value, Sequence) or not all(isinstance(one, Mapping) for one in value):
             raise row.error(f"expected a list of mappings, found {value!r:.80}")
         if len(value) != len(row.read[self.of]):
@@ -201,12 +226,12 @@ class Columns(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class Index(Field):
+class IndexField(Field):
     """An index into the field `of`, from 0; null where the right one is hidden."""
 
     of: str = dataclasses.field(kw_only=True)
 
-    def read(self, value: Any, row: Row) -> int | None:  # noqa: D102
+    def read(self, value: Any, row: RowContext) -> int | None:  # noqa: D102
         return None if value is None else index(value, len(row.read[self.of]), row)
 
     def schema(self) -> JSON:  # noqa: D102
@@ -214,12 +239,12 @@ class Index(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class Indexes(Field):
+class IndexesField(Field):
     """Indexes into the field `of`, from 0."""
 
     of: str = dataclasses.field(kw_only=True)
 
-    def read(self, value: Any, row: Row) -> frozenset[int]:  # noqa: D102
+    def read(self, value: Any, row: RowContext) -> frozenset[int]:  # noqa: D102
         if isinstance(value, str) or not isinstance(value, Sequence | Set):
             raise row.error(f"expected a list of indexes, found {value!r:.80}")
         return frozenset(index(one, len(row.read[self.of]), row) for one in value)
@@ -229,10 +254,10 @@ class Indexes(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class Label(Field):
+class LabelField(Field):
     """One of the task's labels; null where the right one is hidden."""
 
-    def read(self, value: Any, row: Row) -> str | None:  # noqa: D102
+    def read(self, value: Any, row: RowContext) -> str | None:  # noqa: D102
         if value is not None and value not in row.task.labels:
             raise row.error(f"{value!r:.200} is not among the labels {', '.join(row.task.labels)}")
         label: str | None = value
@@ -243,7 +268,7 @@ class Label(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class Place(Field):
+class SpanField(Field):
     """A stretch of the field `of`: by its words (the first place where they stand) or as [start, end] in characters.
 
     '' and [] say that no stretch of the text is right, null that the right one is hidden.
@@ -251,7 +276,7 @@ class Place(Field):
 
     of: str = dataclasses.field(kw_only=True)
 
-    def read(self, value: Any, row: Row) -> Span | None:  # noqa: D102
+    def read(self, value: Any, row: RowContext) -> Span | None:  # noqa: D102
         if value is None:
             return None
         if value == "":
@@ -275,10 +300,10 @@ class Place(Field):
 
 
 @dataclass(frozen=True, slots=True)
-class Positive(Field):
+class PositiveField(Field):
     """A positive number."""
 
-    def read(self, value: Any, row: Row) -> float:  # noqa: D102
+    def read(self, value: Any, row: RowContext) -> float:  # noqa: D102
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise row.error(f"{value!r:.200} is not a positive number")
         return float(value)
@@ -290,14 +315,14 @@ class Positive(Field):
 # ---- values that several kinds of fields hold ------------------------------------------------------------------------
 
 
-def text(value: Any, row: Row) -> str:
+def text(value: Any, row: RowContext) -> str:
     """Return the value if it is a string. Raises `DataError`."""
     if not isinstance(value, str):
         raise row.error(f"{value!r:.80} is not a string; write `… | string` to convert it")
     return value
 
 
-def texts(value: Any, row: Row) -> tuple[str, ...]:
+def texts(value: Any, row: RowContext) -> tuple[str, ...]:
     """Return the value as a tuple if it is a list of strings; a tuple stays the same object. Raises `DataError`."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise row.error(f"expected a list of texts, found {value!r:.80}")
@@ -306,7 +331,7 @@ def texts(value: Any, row: Row) -> tuple[str, ...]:
     return tuple(value)  # candidates that rows share are stored once
 
 
-def index(value: Any, options: int, row: Row) -> int:
+def index(value: Any, options: int, row: RowContext) -> int:
     """Return the value if it is an index into so many options. Raises `DataError`."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise row.error(f"{value!r:.80} is not an index; write `… | int` if it should become one")
@@ -337,7 +362,7 @@ def required_fields(example: Any) -> frozenset[str]:
     )
 
 
-def read_fields(example: Any, row: Row) -> dict[str, Any]:
+def read_fields(example: Any, row: RowContext) -> dict[str, Any]:
     """Return name → checked value of the fields that the row has.
 
     Raises:

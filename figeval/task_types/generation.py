@@ -17,8 +17,8 @@ from figeval.answers.reading import heard, unanswered, understood
 from figeval.errors import TaskError
 from figeval.prompts.context import PromptContext
 from figeval.task_types.base import TaskType, metric
-from figeval.task_types.fields import NamedTexts, Texts
-from figeval.task_types.routes import Dialogue, Reader, Route, by_reply, decide
+from figeval.task_types.fields import NamedTextsField, TextsField
+from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
 from figeval.task_types.scoring import cosine_scores, pair_scores
 from figeval.types import Example, Input, Inputs, Prediction, Reply, Status
 
@@ -31,9 +31,10 @@ WRITTEN = ("by_writing", "by_decoding")  # routes on which the model itself writ
 class GenerationExample(Example):
     """Write a text from named inputs, which are texts or lists of texts (keywords); `references` are human ones."""
 
-    inputs: Annotated[Mapping[str, Input], NamedTexts("What is given, by name: texts, or lists of texts.")]
+    inputs: Annotated[Mapping[str, Input], NamedTextsField("What is given, by name: texts, or lists of texts.")]
     references: Annotated[
-        tuple[str, ...], Texts("Texts written by people.", empty="there are none", blank="a text is empty", shown=False)
+        tuple[str, ...],
+        TextsField("Texts written by people.", empty="there are none", blank="a text is empty", shown=False),
     ]
 
     @property
@@ -124,7 +125,7 @@ class Generation(TaskType[GenerationExample]):
     gold_fields = ("references",)
     routes = (
         Route(name="by_writing", start=by_writing, needs=frozenset({"write"})),
-        by_reply("by_decoding", "write", Reader(read_text, str(VERSION)), metrics=("parse_rate",)),
+        by_reply("by_decoding", "write", ReplyReader(read_text, str(VERSION)), metrics=("parse_rate",)),
         Route(name="by_retrieval", start=by_retrieval, needs=frozenset({"embed"})),
         Route(name="by_retrieval_score", start=by_retrieval_score, needs=frozenset({"score_pairs"})),
     )

@@ -10,7 +10,7 @@ from figeval.errors import DataError
 from figeval.jsonfile import json_scores
 from figeval.prompts.context import PromptContext
 from figeval.task_types.base import metric
-from figeval.task_types.fields import Field, Row
+from figeval.task_types.fields import Field, RowContext
 from figeval.task_types.orders import together
 from figeval.task_types.ranking import Ranking, RankingExample
 from figeval.task_types.routes import Dialogue, Route
@@ -22,19 +22,19 @@ RANKING, FOUND = "figeval.metrics.ranking", "figeval.metrics.spans"
 
 
 @dataclass(frozen=True, slots=True)
-class Parts(Field):
+class PartsField(Field):
     """Span rows of the same query, each with `id`, `given`, `known` and `gold`."""
 
     shown: bool = field(default=True, kw_only=True)
 
-    def read(self, value: Any, row: Row) -> tuple[SpanExample, ...]:  # noqa: D102
+    def read(self, value: Any, row: RowContext) -> tuple[SpanExample, ...]:  # noqa: D102
         if not isinstance(value, Sequence) or not all(isinstance(part, Mapping) for part in value):
             raise row.error(f"expected a list of mappings, found {value!r:.80}")
         if not value:
             raise row.error("there are no spans; leave the row out")
         return tuple(self._part(part, len(value), row) for part in value)
 
-    def _part(self, part: Mapping[str, Any], parts: int, row: Row) -> SpanExample:
+    def _part(self, part: Mapping[str, Any], parts: int, row: RowContext) -> SpanExample:
         if missing := sorted({"id", "given", "known", "gold"} - set(part)):
             raise row.error(f"no {', '.join(missing)} in {dict(part)!r:.80}")
         common = {"id": str(part["id"]), "cluster": row.common["cluster"]}
@@ -49,7 +49,7 @@ class Parts(Field):
 class JointExample(RankingExample):
     """Rank the candidates, and find the spans of `parts` in the query (Ghosh and Srivastava 2022, Table 9)."""
 
-    parts: Annotated[tuple[SpanExample, ...], Parts("The spans to be found in the query.")]
+    parts: Annotated[tuple[SpanExample, ...], PartsField("The spans to be found in the query.")]
 
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102

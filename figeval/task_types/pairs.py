@@ -11,20 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from figeval.answers.extract import VERSION, extract_label
 from figeval.answers.reading import heard, unanswered, understood
 from figeval.errors import CapabilityError, TaskError
 from figeval.prompts.context import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric
-from figeval.task_types.fields import Label, Text
-from figeval.task_types.routes import Dialogue, Reader, Route, by_reply, decide
+from figeval.task_types.fields import Definition, LabelField, TextField
+from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
 from figeval.task_types.scoring import cosine_scores
 from figeval.types import Cloze, Continuation, Example, PairLabel, Prediction, Reply, TextPair
-
-if TYPE_CHECKING:
-    from figeval.spec import TaskSpec
 
 GAP = "\ue000"  # a private-use character: stands for the label word while the cloze block is rendered
 THRESHOLD = {"threshold": 0.5}  # at or above is the first label
@@ -35,9 +32,9 @@ CLASSES = "figeval.metrics.classification"
 class PairExample(Example):
     """Two texts and the relation between them (premise and hypothesis, idiom and paraphrase)."""
 
-    left: Annotated[str, Text("The first text: premise, idiom in its sentence.")]
-    right: Annotated[str, Text("The second text: hypothesis, paraphrase.")]
-    label: Annotated[str | None, Label("One of the task's labels; null where it is hidden.")]
+    left: Annotated[str, TextField("The first text: premise, idiom in its sentence.")]
+    right: Annotated[str, TextField("The second text: hypothesis, paraphrase.")]
+    label: Annotated[str | None, LabelField("One of the task's labels; null where it is hidden.")]
 
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102
@@ -177,7 +174,7 @@ class Pairs(TaskType[PairExample]):
             settings=THRESHOLD,
             labels=2,
         ),
-        by_reply("by_label_word", "word", Reader(read_word, str(VERSION)), metrics=("acc_of_all", "parse_rate")),
+        by_reply("by_label_word", "word", ReplyReader(read_word, str(VERSION)), metrics=("acc_of_all", "parse_rate")),
     )
     metrics = (
         metric("acc", f"{CLASSES}:pair_accuracy"),
@@ -187,7 +184,7 @@ class Pairs(TaskType[PairExample]):
         metric("balanced_acc", f"{CLASSES}:balanced_accuracy"),
     )
 
-    def check(self, task: TaskSpec) -> None:
+    def check(self, task: Definition) -> None:
         """A relation is one of at least two labels."""
         if len(task.labels) < 2:
             raise ValueError("a pairs task lists its labels, e.g. labels: [entailment, non-entailment]")
@@ -203,7 +200,7 @@ class Pairs(TaskType[PairExample]):
     def oddities(self, example: PairExample) -> Iterator[tuple[str, str]]:  # noqa: D102
         yield from blank_texts(example, "left", "right")
 
-    def check_training(self, task: TaskSpec, train: Sequence[PairExample]) -> None:
+    def check_training(self, task: Definition, train: Sequence[PairExample]) -> None:
         """No head can learn a label of which there is no example."""
         found = {example.label for example in train}
         missing = [label for label in task.labels if label not in found]

@@ -10,18 +10,15 @@ import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from figeval.jsonfile import json_scores
 from figeval.prompts.context import PromptContext
 from figeval.task_types.base import Metric, TaskType, blank_texts, metric, repeated_texts
-from figeval.task_types.fields import Indexes, Row, Text, Texts, read_fields
+from figeval.task_types.fields import Definition, IndexesField, RowContext, TextField, TextsField, read_fields
 from figeval.task_types.routes import Dialogue, Route, decide
 from figeval.task_types.scoring import cosine_scores, dot_scores, log_likelihoods, pair_scores
 from figeval.types import JSON, LATER, Example, Prediction
-
-if TYPE_CHECKING:
-    from figeval.spec import TaskSpec
 
 RANKING = "figeval.metrics.ranking"
 LIKELIHOOD = ("by_loglikelihood",)
@@ -29,22 +26,22 @@ TOP = 10  # candidates that a row keeps
 
 
 @dataclass(frozen=True, slots=True)
-class Relevant(Indexes):
+class RelevantField(IndexesField):
     """Which candidates are right: an index, a list of indexes, or a mapping of indexes to grades. Those with a grade of
     0 are not. A task with a corpus names documents by their ids.
     """
 
-    def read(self, value: Any, row: Row) -> frozenset[int]:  # noqa: D102
+    def read(self, value: Any, row: RowContext) -> frozenset[int]:  # noqa: D102
         if isinstance(value, Mapping):
             value = [place for place, grade in value.items() if self.grade(grade, row) > 0]
         elif isinstance(value, str) or not isinstance(value, Sequence):
             value = [value]
         if not value:
             raise row.error("no candidate is relevant")
-        return super(Relevant, self).read(value, row)
+        return super(RelevantField, self).read(value, row)
 
     @staticmethod
-    def grade(value: Any, row: Row) -> float:
+    def grade(value: Any, row: RowContext) -> float:
         """Return a grade of relevance. Raises `DataError` if it is no number from 0 on."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
             raise row.error(f"{value!r:.80} is no grade of relevance; give a number from 0 on")
@@ -63,12 +60,14 @@ class RankingExample(Example):
     Examples of one task share the same candidate tuple: it is stored once.
     """
 
-    query: Annotated[str, Text("The text that is asked about.")]
-    candidates: Annotated[tuple[str, ...], Texts("The texts to be ordered.", empty="there are no candidates")]
-    relevant: Annotated[frozenset[int], Relevant("The right candidates: indexes, or index → grade.", of="candidates")]
-    background: Annotated[tuple[str, ...], Texts("Further candidates, only for the `*_all` metrics.")] = ()
+    query: Annotated[str, TextField("The text that is asked about.")]
+    candidates: Annotated[tuple[str, ...], TextsField("The texts to be ordered.", empty="there are no candidates")]
+    relevant: Annotated[
+        frozenset[int], RelevantField("The right candidates: indexes, or index → grade.", of="candidates")
+    ]
+    background: Annotated[tuple[str, ...], TextsField("Further candidates, only for the `*_all` metrics.")] = ()
     near: Annotated[
-        frozenset[int], Indexes("Candidates that say the same as a right one, for `acc_near`.", of="candidates")
+        frozenset[int], IndexesField("Candidates that say the same as a right one, for `acc_near`.", of="candidates")
     ] = field(default=frozenset(), metadata=LATER)
     grades: Mapping[int, float] = field(default_factory=dict, metadata=LATER)
 
@@ -168,15 +167,15 @@ class Ranking(TaskType[RankingExample]):
         metric("ndcg@10", f"{RANKING}:ndcg_at_10"),
     )
 
-    def field_problem(self, task: TaskSpec) -> str | None:
+    def required(self, task: Definition) -> frozenset[str]:
         """A task with a corpus has its candidates from there."""
-        if task.corpus is None:
-            return super().field_problem(task)
-        if "candidates" in task.fields:
-            return "the candidates are the texts of `corpus`; leave out the field candidates"
-        return super().field_problem(task.model_copy(update={"fields": {**task.fields, "candidates": []}}))
+        return super().required(task) - ({"candidates"} if task.corpus is not None else set())
 
-    def example(self, row: Row) -> RankingExample:  # noqa: D102
+    def check(self, task: Definition) -> None:  # noqa: D102
+        if task.corpus is not None and "candidates" in task.fields:
+            raise ValueError("the candidates are the texts of `corpus`; leave out the field candidates")
+
+    def example(self, row: RowContext) -> RankingExample:  # noqa: D102
         row = from_corpus(row)
         made: RankingExample = self.Example(**read_fields(self.Example, row), grades=grades_of(row), **row.common)
         return made
@@ -230,7 +229,7 @@ class Ranking(TaskType[RankingExample]):
         ]
 
 
-def from_corpus(row: Row) -> Row:
+def from_corpus(row: RowContext) -> RowContext:
     """Return a row of a task with a corpus as one with candidates and indexes of them; any other as it is.
 
     Raises:
@@ -255,11 +254,11 @@ def from_corpus(row: Row) -> Row:
     return replace(row, values={**row.values, "candidates": corpus.texts, **named})
 
 
-def grades_of(row: Row) -> dict[int, float]:
+def grades_of(row: RowContext) -> dict[int, float]:
     """Return index → grade where grades are given and differ from 1."""
     given = row.values["relevant"]
     if not isinstance(given, Mapping):
         return {}
-    grades = {int(place): Relevant.grade(grade, row.at("relevant")) for place, grade in given.items()}
+    grades = {int(place): RelevantField.grade(grade, row.at("relevant")) for place, grade in given.items()}
     grades = {place: grade for place, grade in grades.items() if grade > 0}
     return {} if set(grades.values()) <= {1.0} else grades

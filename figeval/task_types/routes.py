@@ -23,7 +23,7 @@ Start: TypeAlias = Callable[..., Dialogue]
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ReplyReader:
     """What makes a prediction of a reply in words, so that `figeval rescore` can read stored replies again.
 
     `read(example, context, reply)` returns a `Prediction`. A run goes on only with the same `version`; raise it when a
@@ -62,7 +62,7 @@ class Route:
     needs: frozenset[str] = frozenset()
     question: str = ""
     blocks: frozenset[str] = frozenset()
-    reader: Reader | None = None
+    reader: ReplyReader | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     metrics: tuple[str, ...] = ()
     metrics_of_orders: tuple[str, ...] = ()
@@ -161,7 +161,7 @@ def decide(example_id: str, scores: Iterable[float], among: int | None = None) -
 
 
 def by_reply(
-    name: str, question: str, reader: Reader, *, check: Callable[[Any], Any] | None = None, **declared: Any
+    name: str, question: str, reader: ReplyReader, *, check: Callable[[Any], Any] | None = None, **declared: Any
 ) -> Route:
     """Return the route on which a model writes its answer to one question, and a reader makes a prediction of it.
 

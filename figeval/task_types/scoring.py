@@ -62,7 +62,7 @@ def cosines(query: Any, others: Sequence[Any]) -> Floats:
     """result[i] = cos(query, others[i]); vectors of shape (d,), result (n,).
 
     NaN where a vector is zero or not a number: an angle to nothing is unknown, not 0.
-    Row by row and not as one matrix product, whose blocked sums can tell equal vectors apart by an ulp and so
+    RowContext by row and not as one matrix product, whose blocked sums can tell equal vectors apart by an ulp and so
     break a tie.
     """
     import numpy as np

@@ -15,11 +15,10 @@ from figeval.errors import TaskError
 from figeval.prompts.context import PromptContext
 from figeval.task_types import ranking
 from figeval.task_types.base import TaskType, metric
-from figeval.task_types.fields import Text, Texts
+from figeval.task_types.fields import TextField, TextsField
 from figeval.task_types.ranking import RankingExample
 from figeval.task_types.routes import Dialogue, Route
-from figeval.types import Example, Prediction
-from figeval.types import Text as TextRequest
+from figeval.types import Example, Prediction, Text
 
 NEIGHBOUR = "figeval.metrics.neighbours:nearest_neighbour"
 TEMPERATURE = {"temperature": 1.0}  # of the softmax over the anchors
@@ -35,9 +34,9 @@ class SimilarityExample(Example):
     How a text scores against the `anchors` (the 250 proverbs) can stand for it; examples of a task share the tuple.
     """
 
-    text: Annotated[str, Text("The text.")]
-    motif: Annotated[str, Text("What it is about: texts of one motif are similar.", shown=False)]
-    anchors: Annotated[tuple[str, ...], Texts("Texts against which it is scored.")] = ()
+    text: Annotated[str, TextField("The text.")]
+    motif: Annotated[str, TextField("What it is about: texts of one motif are similar.", shown=False)]
+    anchors: Annotated[tuple[str, ...], TextsField("Texts against which it is scored.")] = ()
 
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102
@@ -73,7 +72,7 @@ def by_distribution_likelihood(example: SimilarityExample, context: PromptContex
 
 def by_embedding(example: SimilarityExample, _context: PromptContext) -> Dialogue:
     """The embedding of the text; there is nothing to choose, so the prediction has no value."""
-    (vector,) = yield [TextRequest(example.text)]
+    (vector,) = yield [Text(example.text)]
     scores = tuple(map(float, vector))
     known = all(map(math.isfinite, scores))
     return Prediction(example_id=example.id, value=None, scores=scores, status="ok" if known else "nan")

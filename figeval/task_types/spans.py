@@ -14,12 +14,11 @@ from figeval.answers.quotes import NO_QUOTE, quotation
 from figeval.answers.reading import heard, unanswered
 from figeval.prompts.context import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
-from figeval.task_types.fields import OptionalText, Place, Positive, Text
-from figeval.task_types.routes import Dialogue, Reader, Route, by_reply
+from figeval.task_types.fields import OptionalTextField, PositiveField, SpanField, TextField
+from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply
 from figeval.task_types.scoring import cosines
 from figeval.task_types.windows import windows
-from figeval.types import NO_SPAN, Example, Prediction, Reply, ScoredSpan, Span, SpanQuery, TextPair, Value
-from figeval.types import Text as TextRequest
+from figeval.types import NO_SPAN, Example, Prediction, Reply, ScoredSpan, Span, SpanQuery, Text, TextPair, Value
 
 PLACED = "a span"  # in the distribution of gold answers
 SPANS = "figeval.metrics.spans"
@@ -35,16 +34,16 @@ class SpanExample(Example):
     `weight` lets rows share the weight of one: 1/k for each of the k spans of a narrative gives means by narrative.
     """
 
-    text: Annotated[str, Text("The text in which the stretch is sought.", fixed_length=True)]
-    given: Annotated[str, Text("What the stretch stands for.")]
-    known: Annotated[str, Text("The whole that `given` is a part of.")]
+    text: Annotated[str, TextField("The text in which the stretch is sought.", fixed_length=True)]
+    given: Annotated[str, TextField("What the stretch stands for.")]
+    known: Annotated[str, TextField("The whole that `given` is a part of.")]
     gold: Annotated[
-        Span | None, Place("The right stretch; [] or '' where none is right, null where it is hidden.", of="text")
+        Span | None, SpanField("The right stretch; [] or '' where none is right, null where it is hidden.", of="text")
     ]
     reference: Annotated[
-        str | None, OptionalText("What is scored against in the place of the stretch's own words.")
+        str | None, OptionalTextField("What is scored against in the place of the stretch's own words.")
     ] = None
-    weight: Annotated[float, Positive("Weight of the row.")] = 1.0
+    weight: Annotated[float, PositiveField("Weight of the row.")] = 1.0
 
     @property
     def texts(self) -> tuple[str, ...]:  # noqa: D102
@@ -78,7 +77,7 @@ def by_window_cosine(example: SpanExample, _context: PromptContext) -> Dialogue:
     vector is zero) are no candidates.
     """
     places = windows(example.text)
-    given, *others = yield [TextRequest(example.given), *map(TextRequest, texts_of(example, places))]
+    given, *others = yield [Text(example.given), *map(Text, texts_of(example, places))]
     known = [index for index, vector in enumerate(others) if any(vector)]
     scores = cosines(given, [others[index] for index in known]) if known else ()
     return best_of(example, [places[index] for index in known], list(map(float, scores)))
@@ -164,7 +163,7 @@ class Spans(TaskType[SpanExample]):
         by_reply(
             "by_json",
             "json",
-            Reader(read_quote, str(VERSION)),
+            ReplyReader(read_quote, str(VERSION)),
             metrics=("squad_f1_of_all", "verbatim", "parse_rate"),
         ),
     )

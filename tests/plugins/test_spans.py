@@ -14,7 +14,7 @@ from figeval.builtin.plugins.pairs import pairs
 from figeval.builtin.plugins.spans import spans
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
-from figeval.task_types.briefing import Briefing
+from figeval.prompts import PromptContext
 from figeval.task_types.spans import SpanExample, by_head
 from figeval.types import ScoredSpan, Span, SpanQuery
 from tests.plugins.heads import QA, declare
@@ -131,7 +131,7 @@ def test_broken_weights_are_a_status_and_no_span(workshop: Workshop) -> None:
     with torch.no_grad():
         backend.network.model.qa_outputs.bias.fill_(math.nan)
     example = SpanExample(id="1", text=LINES[0], given="time", known="in time", gold=None)
-    dialogue = by_head(example, Briefing(lambda *_: ""))
+    dialogue = by_head(example, PromptContext(lambda *_: ""))
     with pytest.raises(StopIteration) as stopped:
         dialogue.send(backend.find_spans(next(dialogue)))
     assert (stopped.value.value.status, stopped.value.value.value) == ("nan", None)

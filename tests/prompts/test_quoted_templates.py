@@ -8,8 +8,7 @@ import re
 import pytest
 
 from figeval.answers.quotes import quotation
-from figeval.prompts import load_template
-from figeval.task_types.briefing import Briefing
+from figeval.prompts import PromptContext, load_template
 from figeval.task_types.spans import SpanExample
 from figeval.types import Reply
 
@@ -45,7 +44,7 @@ def test_white_space_is_as_it_should_be(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_last_line_is_a_cue_for_the_answer(name: str) -> None:
     example = SpanExample(id="1", gold=None, **TEXTS)
-    brief = Briefing(lambda block, one, **_: load_template(name).render(block, TEXTS), stop=("\n\n",))
+    brief = PromptContext(lambda block, one, **_: load_template(name).render(block, TEXTS), stop=("\n\n",))
     (_, cue) = brief.prompt("json", example).stop
     assert re.fullmatch(r"\n\w+:", cue)
 

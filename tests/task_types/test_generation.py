@@ -10,9 +10,10 @@ import pytest
 from figeval import plugins
 from figeval.errors import TaskError
 from figeval.models.converse import Conversation
+from figeval.prompts import PromptContext
 from figeval.task_types import generation
 from figeval.task_types.generation import GenerationExample
-from figeval.task_types.routes import Briefing, choose, load_routes
+from figeval.task_types.routes import choose, load_routes
 from figeval.types import Inputs, Prediction, Reply
 from tests.fakes import Closeness, Vectors, Writer
 
@@ -29,11 +30,11 @@ def render(_block: str, example: GenerationExample, **_extra: Any) -> str:
     return f"Write about {example.inputs['proverb']}.\nStory:"
 
 
-def briefing(**settings: Any) -> Briefing:
-    return Briefing(render, max_new_tokens=9, pool=lambda: POOL, **settings)
+def briefing(**settings: Any) -> PromptContext:
+    return PromptContext(render, max_new_tokens=9, pool=lambda: POOL, **settings)
 
 
-def answer(route: Any, backend: Any, brief: Briefing | None = None) -> Prediction:
+def answer(route: Any, backend: Any, brief: PromptContext | None = None) -> Prediction:
     told = brief or briefing()
     ((_, prediction),) = Conversation(backend, lambda example: route(example, told)).predictions([EXAMPLE])
     return prediction
@@ -136,7 +137,7 @@ def test_all_examples_share_the_training_texts() -> None:
 
 
 def test_an_example_never_gets_its_own_text() -> None:
-    told = Briefing(render, pool=lambda: [EXAMPLE, *POOL])
+    told = PromptContext(render, pool=lambda: [EXAMPLE, *POOL])
     assert (
         answer(generation.by_retrieval_score, Closeness(function=lambda _left, right: right == "he fell."), told).tied
         == 3
@@ -146,7 +147,7 @@ def test_an_example_never_gets_its_own_text() -> None:
 @pytest.mark.parametrize("route", [generation.by_retrieval, generation.by_retrieval_score])
 def test_without_training_texts_the_cure_is_named(route: Any) -> None:
     with pytest.raises(TaskError, match="no train split to take a text from; add one, or take a model that writes"):
-        next(route(EXAMPLE, Briefing(render)))
+        next(route(EXAMPLE, PromptContext(render)))
 
 
 # ---- which route -----------------------------------------------------------------------------------------------------

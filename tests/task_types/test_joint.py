@@ -12,7 +12,7 @@ from figeval import plugins
 from figeval.errors import CapabilityError
 from figeval.hooks import hookimpl
 from figeval.models.converse import Conversation
-from figeval.task_types.briefing import Briefing
+from figeval.prompts import PromptContext
 from figeval.task_types.joint import JointExample
 from figeval.task_types.routes import Route, choose, covered, load_routes
 from figeval.task_types.spans import SpanExample
@@ -32,7 +32,7 @@ EXAMPLE = JointExample(
     background=("the mat",),
     parts=PARTS,
 )
-BRIEFING = Briefing(lambda block, example, **extra: f"{block} {getattr(example, 'given', '')}")
+BRIEFING = PromptContext(lambda block, example, **extra: f"{block} {getattr(example, 'given', '')}")
 
 
 @dataclass
@@ -123,7 +123,7 @@ def test_an_error_in_a_part_is_an_error_of_the_whole() -> None:
 
 def test_solved_examples_of_a_part_are_parts() -> None:
     solved = JointExample(**{**vars_of(EXAMPLE), "id": "2"})
-    briefing = Briefing(BRIEFING.block, shots=lambda _: [solved])
+    briefing = PromptContext(BRIEFING.block, shots=lambda _: [solved])
     backend = Writing(function=lambda _: "none")
     route = way("at_once", "loglikelihood", "generate")
     list(Conversation(backend, lambda one: route.start(one, briefing)).predictions([EXAMPLE]))
@@ -171,7 +171,7 @@ def test_a_route_whose_parts_are_not_known_cannot_begin() -> None:
 
 
 def test_plugins_put_routes_together_as_the_core_does() -> None:
-    def twice(example: Any, briefing: Briefing, first: Route, second: Route) -> Any:
+    def twice(example: Any, briefing: PromptContext, first: Route, second: Route) -> Any:
         yield [first.name, second.name]
 
     class Plugin:

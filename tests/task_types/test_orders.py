@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from figeval.errors import CapabilityError
 from figeval.models.converse import Conversation
+from figeval.prompts import PromptContext
 from figeval.task_types import choice
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.orders import as_they_are, cyclic, folded, in_orders, orders_of, seen, together
-from figeval.task_types.routes import Briefing, Route
+from figeval.task_types.routes import Route
 from figeval.types import Continuation, Prediction, Reply
 from tests.fakes import Likelihood, Writer, in_rounds
 
@@ -30,7 +31,7 @@ def block(name, example, **extra):
 
 def asked(route, backend, wanted, example=EXAMPLE, seed=0):
     start = in_orders(route, wanted, seed).start
-    ((_, prediction),) = Conversation(backend, lambda e: start(e, Briefing(block))).predictions([example])
+    ((_, prediction),) = Conversation(backend, lambda e: start(e, PromptContext(block))).predictions([example])
     return prediction
 
 

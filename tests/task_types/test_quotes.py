@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from figeval.answers.places import CUTOFF, fold, locate
 from figeval.answers.quotes import quotation
-from figeval.answers.reading import read_quote
-from figeval.task_types.briefing import Briefing
-from figeval.task_types.spans import SpanExample
+from figeval.prompts import PromptContext
+from figeval.task_types.spans import SpanExample, read_quote
 from figeval.types import NO_SPAN, Reply, Span
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "task_types" / "quotations.json").read_text("utf-8"))
 TEXT = GOLDEN["text"]
-BRIEFING = Briefing(lambda *_: "")
+BRIEFING = PromptContext(lambda *_: "")
 LETTERS = string.ascii_letters + "éßİﬁ’“”—… \n.,'\"{}\\"
 
 

@@ -12,11 +12,12 @@ from figeval.errors import CapabilityError, TaskError
 from figeval.hooks import hookimpl
 from figeval.metrics.classification import confusion, pair_accuracy
 from figeval.models.converse import Conversation
+from figeval.prompts import PromptContext
 from figeval.task_types import choice, pairs
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
-from figeval.task_types.routes import Briefing, Route, choose, decide, load_routes
+from figeval.task_types.routes import Route, choose, decide, load_routes
 from figeval.types import Prediction
 from tests.fakes import Closeness, Gaps, Labels, Likelihood, Vectors
 
@@ -31,7 +32,7 @@ def render(block, example, **extra):
 
 
 def briefing(**settings):
-    return Briefing(render, labels=LABELS, **settings)
+    return PromptContext(render, labels=LABELS, **settings)
 
 
 def answer(route, example, backend, brief=None):
@@ -158,7 +159,7 @@ def test_words_that_are_all_impossible_tie_and_nan_is_no_answer():
 
 
 def test_a_cloze_without_a_gap_is_a_mistake_of_the_template():
-    brief = Briefing(lambda block, example, **extra: "no gap", labels=LABELS)
+    brief = PromptContext(lambda block, example, **extra: "no gap", labels=LABELS)
     with pytest.raises(TaskError, match="exactly once"):
         answer(pairs.by_cloze, PAIR, Gaps(), brief)
 
@@ -187,7 +188,7 @@ def test_unknown_closeness_is_no_verdict():
 
 
 def test_a_threshold_tells_two_labels_apart():
-    brief = Briefing(render, labels=("a", "b", "c"))
+    brief = PromptContext(render, labels=("a", "b", "c"))
     with pytest.raises(CapabilityError, match="two labels"):
         answer(pairs.by_threshold, PAIR, Closeness(), brief)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from figeval.models.converse import Conversation
+from figeval.prompts import PromptContext
 from figeval.task_types import spans
-from figeval.task_types.routes import Briefing
 from figeval.task_types.spans import SpanExample
 from figeval.types import Prediction, Reply, ScoredSpan, Span, SpanQuery
 from tests.fakes import Closeness, Counting, Vectors, Writer
@@ -29,7 +29,7 @@ class Pointing(Counting):
 
 
 def answer(route, backend, example=EXAMPLE):
-    brief = Briefing(lambda *_, **__: "Where?\nJSON:", stop=("\n\n",), max_new_tokens=9)
+    brief = PromptContext(lambda *_, **__: "Where?\nJSON:", stop=("\n\n",), max_new_tokens=9)
     ((_, prediction),) = Conversation(backend, lambda one: route(one, brief)).predictions([example])
     return prediction
 
@@ -143,7 +143,7 @@ def test_a_quotation_that_is_nowhere_is_told_from_none():
 def test_a_solved_example_shows_its_span_as_json():
     backend = Writer(function=lambda _: "{}")
     shot = SpanExample(id="2", text='he said "no" to it', given="g", known="k", gold=Span(8, 12))
-    brief = Briefing(lambda _, example, **__: example.id, shots=lambda _: [shot])
+    brief = PromptContext(lambda _, example, **__: example.id, shots=lambda _: [shot])
     list(Conversation(backend, lambda one: spans.by_json(one, brief)).predictions([EXAMPLE]))
     (prompt,) = backend.asked
     assert [turn.content for turn in prompt.messages] == ["2", ' {"quote": "\\"no\\""}', "1"]

@@ -6,10 +6,10 @@ import pytest
 
 from figeval.errors import CapabilityError
 from figeval.models.converse import Conversation
+from figeval.prompts import PromptContext
 from figeval.task_types import choice, pairs
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
-from figeval.task_types.routes import Briefing
 from figeval.types import Reply
 from tests.fakes import Chatting, Likelihood, Writer
 
@@ -24,7 +24,7 @@ def block(name, example, **extra):
 
 
 def answer(route, example, backend, **settings):
-    brief = Briefing(block, labels=LABELS, verbalizer=WORDS, **settings)
+    brief = PromptContext(block, labels=LABELS, verbalizer=WORDS, **settings)
     ((_, prediction),) = Conversation(backend, lambda e: route(e, brief)).predictions([example])
     return prediction
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval.prompts import PromptContext
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
-from figeval.task_types.routes import Briefing
 from figeval.types import Message, plain_text
 from tests.fakes import Chatting
 
@@ -38,7 +38,7 @@ SHOTS = [choice("s1", 1), choice("s2", 0)]
 
 
 def briefing(**settings):
-    return Briefing(block, labels=("yes", "no"), **settings)
+    return PromptContext(block, labels=("yes", "no"), **settings)
 
 
 def test_without_examples_and_system_a_question_is_one_turn():

@@ -16,9 +16,10 @@ from figeval.errors import CapabilityError, TaskError
 from figeval.evaluation import Harness, run
 from figeval.hooks import hookimpl
 from figeval.models.converse import Conversation
+from figeval.prompts import PromptContext
 from figeval.records.schema import RunRecord
 from figeval.task_types import motif
-from figeval.task_types.routes import Briefing, choose, load_routes
+from figeval.task_types.routes import choose, load_routes
 from figeval.task_types.similarity import SimilarityExample
 from figeval.types import Prediction
 from tests.fakes import Closeness, Likelihood, Vectors
@@ -33,7 +34,7 @@ def render(block: str, _example: Any, **extra: Any) -> str:
 
 
 def answer(route: Callable[..., Any], backend: Any, example: SimilarityExample = EXAMPLE) -> Prediction:
-    ((_, prediction),) = Conversation(backend, lambda e: route(e, Briefing(render))).predictions([example])
+    ((_, prediction),) = Conversation(backend, lambda e: route(e, PromptContext(render))).predictions([example])
     return prediction
 
 
