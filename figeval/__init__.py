@@ -1,6 +1,7 @@
 """figeval: the evaluation harness for figurative language.
 
-What a plugin author imports is here. Everything is loaded on first use, so that `import figeval` costs nothing.
+What a plugin author imports is here and in `figeval.testing`; nothing else is public. Everything is loaded on first
+use, so that `import figeval` costs nothing; `__init__.pyi` has the same names for type checkers.
 """
 
 from __future__ import annotations
@@ -8,43 +9,36 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_EXPORTS = {
-    "hookimpl": "figeval.hooks",
-    "task": "figeval.spec",
-    "TaskSpec": "figeval.spec",
-    "SuiteSpec": "figeval.spec",
-    "ChoiceExample": "figeval.types",
-    "RankingExample": "figeval.types",
-    "PairExample": "figeval.types",
-    "SpanExample": "figeval.types",
-    "JointExample": "figeval.types",
-    "GenerationExample": "figeval.types",
-    "SimilarityExample": "figeval.types",
-    "Span": "figeval.types",
-    "ScoredSpan": "figeval.types",
-    "Prediction": "figeval.types",
-    "Score": "figeval.types",
-    "Continuation": "figeval.types",
-    "Cloze": "figeval.types",
-    "Message": "figeval.types",
-    "Prompt": "figeval.types",
-    "Reply": "figeval.types",
-    "Text": "figeval.types",
-    "TextPair": "figeval.types",
-    "PairLabel": "figeval.types",
-    "Outputs": "figeval.models.capabilities",
-    "Statistic": "figeval.metrics",
-    "DataContext": "figeval.data",
-    "FigevalError": "figeval.errors",
-    "RunConfig": "figeval.config",
+_PUBLIC = {
+    "figeval.hooks": "hookimpl",
+    "figeval.spec": "SuiteSpec TaskSpec task",
+    "figeval.types": (
+        "ChoiceExample Cloze Continuation Example Finish GenerationExample Inputs JointExample Message "
+        "PairExample PairLabel Prediction Prompt RankingExample Reply Request Score ScoredSpan "
+        "SimilarityExample Span SpanExample SpanQuery Status Text TextPair"
+    ),
+    "figeval.task_types.routes": "decide",
+    "figeval.models.capabilities": (
+        "Chats Closes ComputesLoglikelihood Describes DeterministicByName Embeds EstimatesCost Fills "
+        "FindsSpans Fingerprints Fits Generates LabelsPairs Outputs ScoresPairs Writes"
+    ),
+    "figeval.metrics": "Collective PerLabel Statistic collective mean_of",
+    "figeval.training.contract": "Features Learner Setup",
+    "figeval.data": "DataContext",
+    "figeval.records.schema": "RunRecord TaskRecord",
+    "figeval.config": "RunConfig",
+    "figeval.errors": (
+        "CapabilityError DataError FigevalError ModelError PluginError RecordError TaskError TrainError"
+    ),
 }
-__all__ = sorted(_EXPORTS)
+_MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _EXPORTS:
+    if name not in _MODULES:
         raise AttributeError(f"module 'figeval' has no attribute {name!r}")
-    return getattr(importlib.import_module(_EXPORTS[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from figeval.hooks import hookimpl
-from figeval.registry import MetricRegister, RouteRegister, SourceRegister
+from figeval.hooks import MetricRegistrar, RouteRegistrar, SourceRegistrar, hookimpl
 
 CHOICE = "figeval.task_types.choice"
 PAIRS = "figeval.task_types.pairs"
@@ -108,7 +107,7 @@ METRICS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (  # na
 
 
 @hookimpl
-def register_routes(register: RouteRegister) -> None:
+def register_routes(register: RouteRegistrar) -> None:
     """Routes of the built-in protocols."""
     for protocol, needs, start, blocks in ROUTES:
         register(protocol, needs, start, blocks, labels=2 if start.endswith("threshold") else None)
@@ -117,14 +116,14 @@ def register_routes(register: RouteRegister) -> None:
 
 
 @hookimpl
-def register_sources(register: SourceRegister) -> None:
+def register_sources(register: SourceRegistrar) -> None:
     """Readers of plain files."""
     for name in FORMATS:
         register(name, f"figeval.data.formats:open_{name}")
 
 
 @hookimpl
-def register_metrics(register: MetricRegister) -> None:
+def register_metrics(register: MetricRegistrar) -> None:
     """Metrics of the built-in protocols."""
     for name, function, protocols, routes in METRICS:
         register(name, function, name not in LOWER_IS_BETTER, protocols, routes)

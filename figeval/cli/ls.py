@@ -12,17 +12,17 @@ import click
 from figeval.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
-    from figeval.plugins import Host
+    from figeval.plugins import PluginManager
     from figeval.types import JSON
 
 BUILT_IN = "figeval.builtin."
 
 
-def tasks(host: Host) -> Iterator[JSON]:
+def tasks(manager: PluginManager) -> Iterator[JSON]:
     """One row per task."""
     from figeval.spec.loader import load_catalogue
 
-    for task in _loaded(load_catalogue(host).tasks):
+    for task in _loaded(load_catalogue(manager).tasks):
         keys = ("name", "protocol", "metrics", "description", "owner", "version", "language", "labels", "cluster")
         more = {
             "data": dict(task.data),
@@ -33,64 +33,64 @@ def tasks(host: Host) -> Iterator[JSON]:
         yield {**{key: getattr(task, key) for key in keys}, **more}
 
 
-def suites(host: Host) -> Iterator[JSON]:
+def suites(manager: PluginManager) -> Iterator[JSON]:
     """One row per suite."""
     from figeval.spec.loader import load_catalogue
 
-    for suite in _loaded(load_catalogue(host).suites):
+    for suite in _loaded(load_catalogue(manager).suites):
         yield {key: getattr(suite, key) for key in ("name", "tasks", "description", "owner")}
 
 
-def models(host: Host) -> Iterator[JSON]:
+def models(manager: PluginManager) -> Iterator[JSON]:
     """One row per registered backend; folders and hub ids are models too, and cannot be listed."""
     from figeval.models.model import Backends
 
-    backends = Backends(host)
-    for entry in backends.registry:
-        yield {"name": entry.name, "summary": backends.summaries[entry.name], "owner": entry.owner}
+    for entry in Backends(manager).registry:
+        yield {"name": entry.name, "summary": entry.summary, "owner": entry.owner}
 
 
-def metrics(host: Host) -> Iterator[JSON]:
+def metrics(manager: PluginManager) -> Iterator[JSON]:
     """One row per metric."""
     from figeval.metrics.catalogue import load_metrics
 
-    registry = load_metrics(host)
+    registry = load_metrics(manager)
     for metric in _loaded(registry):
         limits = {"protocols": sorted(metric.protocols), "routes": sorted(metric.routes)}
         better = {"higher_is_better": metric.higher_is_better, "owner": registry.entry(metric.name).owner}
         yield {"name": metric.name, **limits, **better}
 
 
-def routes(host: Host) -> Iterator[JSON]:
+def routes(manager: PluginManager) -> Iterator[JSON]:
     """One row per route, best first within a protocol."""
     from figeval.task_types.routes import load_routes
 
-    for route in load_routes(host):
+    for route in load_routes(manager):
         needs = list(route.wants)
         yield {"name": route.name, "protocol": route.protocol, "needs": needs, "owner": route.owner}
 
 
-def heads(host: Host) -> Iterator[JSON]:
+def heads(manager: PluginManager) -> Iterator[JSON]:
     """One row per head, the default of a protocol first."""
     from figeval.training.learners import load_learners
 
-    learners = load_learners(host)
-    for entry, ((protocol, head), summary) in zip(learners.registry, learners.summaries.items(), strict=True):
-        yield {"name": head, "protocol": protocol, "summary": summary, "owner": entry.owner}
+    learners = load_learners(manager)
+    for entry in learners.registry:
+        protocol, _, head = entry.name.partition(":")
+        yield {"name": head, "protocol": protocol, "summary": entry.summary, "owner": entry.owner}
 
 
-def presets(host: Host) -> Iterator[JSON]:
+def presets(manager: PluginManager) -> Iterator[JSON]:
     """One row per row of a published table."""
     from figeval.training.described import described, numbers
     from figeval.training.presets import load_presets
 
-    registered = load_presets(host)
+    registered = load_presets(manager)
     for entry in registered.registry:
         row = described(entry.load())
         yield {**row, "hyper-parameters": numbers(row["settings"]), "owner": entry.owner}
 
 
-def plugins(host: Host) -> Iterator[JSON]:
+def plugins(manager: PluginManager) -> Iterator[JSON]:
     """One row per plugin, after everything has been asked of it: some problems show no earlier."""
     from figeval.cli.main import cli
     from figeval.data.readers import load_readers
@@ -98,13 +98,11 @@ def plugins(host: Host) -> Iterator[JSON]:
 
     cli.extend()
     for offered in (tasks, models, metrics, routes, heads, presets):
-        list(offered(host))
-    load_readers(host)
-    load_sources(host)
-    for name, plugin in host.plugins.items():
-        loaded = host.manager.get_plugin(name)
-        hooks = [caller.name for caller in host.manager.get_hookcallers(loaded) or ()] if loaded else []
-        offers = [hook.removeprefix("register_") for hook in hooks]
+        list(offered(manager))
+    load_readers(manager)
+    load_sources(manager)
+    for name, plugin in manager.plugins.items():
+        offers = [hook.removeprefix("register_") for hook in manager.hooks_of(name)]
         yield {"name": name, "origin": plugin.origin, "offers": offers, "problems": plugin.problems}
 
 
@@ -116,7 +114,7 @@ def _loaded(registry: Iterable[Any]) -> Iterator[Any]:
 class Listing:
     """Something that can be listed: how, with which columns for people, and what --help says of it."""
 
-    rows: Callable[[Host], Iterator[JSON]]
+    rows: Callable[[PluginManager], Iterator[JSON]]
     columns: tuple[str, ...]
     summary: str
 
@@ -148,7 +146,7 @@ def ls(kind: str | None, pattern: str | None, as_json: bool) -> None:
     figeval ls tasks
     figeval ls tasks 'impli_*_gold_*' --json
     """
-    from figeval import plugins as plugin_host
+    from figeval import plugins as plugins_module
     from figeval.errors import UnknownName
 
     if kind is None:
@@ -158,7 +156,7 @@ def ls(kind: str | None, pattern: str | None, as_json: bool) -> None:
     if kind not in LISTINGS:
         raise UnknownName("kind", kind, LISTINGS, see="figeval ls")
     listing = LISTINGS[kind]
-    rows = list(listing.rows(plugin_host.host()))
+    rows = list(listing.rows(plugins_module.plugin_manager()))
     _print(matching(kind, rows, pattern), listing.columns, as_json)
 
 

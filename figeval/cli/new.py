@@ -65,7 +65,7 @@ def refuse_taken_task(name: str) -> None:
     from figeval import plugins
     from figeval.spec.loader import load_catalogue
 
-    catalogue = load_catalogue(plugins.host())
+    catalogue = load_catalogue(plugins.plugin_manager())
     for registry in (catalogue.tasks, catalogue.suites):
         if name in registry:
             raise TaskError(f"{name!r} is a {registry.kind} of {registry.entry(name).owner}; choose another name")

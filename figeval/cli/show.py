@@ -84,7 +84,7 @@ def run_record(path: Path, by: str | None) -> RunRecord:
     from figeval.evaluation.stored import with_breakdown
     from figeval.metrics.catalogue import load_metrics
 
-    return with_breakdown(path, by, load_metrics(plugins.host()))
+    return with_breakdown(path, by, load_metrics(plugins.plugin_manager()))
 
 
 def progress(path: Path, record: RunRecord) -> Iterator[str]:
@@ -112,14 +112,14 @@ def show_named(name: str, as_json: bool) -> None:
     from figeval.spec.loader import load_catalogue
     from figeval.training.presets import load_presets
 
-    host = plugins.host()
-    catalogue, presets = load_catalogue(host), load_presets(host)
+    manager = plugins.plugin_manager()
+    catalogue, presets = load_catalogue(manager), load_presets(manager)
     if name in presets.registry:
         show_preset(presets.registry.get(name), as_json)
     elif name in catalogue.suites:
         show_suite(catalogue.suites.get(name), [task.name for task in catalogue.expand([name])], as_json)
     elif name in catalogue.tasks:
-        show_task(task_facts(catalogue.tasks.get(name), host), as_json)
+        show_task(task_facts(catalogue.tasks.get(name), manager), as_json)
     else:
         if Path(name).exists():
             read_record(find_record(Path(name)))  # which says that it is no run

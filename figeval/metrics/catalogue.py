@@ -8,8 +8,8 @@ from typing import Any
 
 from figeval.errors import TaskError
 from figeval.metrics.statistic import Statistic, as_statistic
-from figeval.plugins import Host
-from figeval.registry import Registry, fill, loaded, plain
+from figeval.plugins import PluginManager
+from figeval.registry import Registry, fill, loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Metric:
         return as_statistic(loaded(self.target), labels)
 
 
-def load_metrics(host: Host) -> Registry[Metric]:
+def load_metrics(manager: PluginManager) -> Registry[Metric]:
     """Every metric of every plugin."""
     registry: Registry[Metric] = Registry("metric", "figeval ls metrics")
 
@@ -42,7 +42,7 @@ def load_metrics(host: Host) -> Registry[Metric]:
     ) -> None:
         registry.add(name, Metric(name, function, higher_is_better, frozenset(protocols), frozenset(routes)), owner)
 
-    fill(host, "register_metrics", add, plain)
+    registry.prefer(fill(manager, "register_metrics", add))
     return registry
 
 

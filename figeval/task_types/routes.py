@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from figeval.errors import CapabilityError, DuplicateName, near
-from figeval.plugins import Host
-from figeval.registry import fill, loaded, plain, target_name
+from figeval.plugins import PluginManager
+from figeval.registry import fill, loaded, preferred, target_name
 from figeval.task_types.briefing import Briefing
 from figeval.task_types.shown import OPENING
 from figeval.types import Example, Prediction, Request
@@ -73,7 +73,7 @@ class Route:
         return loaded(self.target)(example, briefing, *self.parts)
 
 
-def load_routes(host: Host) -> list[Route]:
+def load_routes(manager: PluginManager) -> list[Route]:
     """Every route of every plugin, in order of preference."""
     routes: dict[tuple[str, str], Route] = {}
 
@@ -81,9 +81,9 @@ def load_routes(host: Host) -> list[Route]:
         protocol: str,
         needs: Iterable[str],
         start: Any,
-        blocks: Iterable[str] = (),
-        of: Sequence[str] = (),
-        labels: int | None = None,
+        blocks: Iterable[str],
+        of: Sequence[str],
+        labels: int | None,
         *,
         owner: str,
     ) -> None:
@@ -94,8 +94,8 @@ def load_routes(host: Host) -> list[Route]:
         if taken.target is not start:
             raise DuplicateName(f"route {name!r} for {protocol} of {owner} is already registered by {taken.owner}")
 
-    fill(host, "register_routes", add, plain)
-    return list(routes.values())
+    owners = fill(manager, "register_routes", add)
+    return preferred(routes.values(), owners)
 
 
 def choose(protocol: str, offered: frozenset[str], routes: Sequence[Route], wanted: str | None = None) -> Route:

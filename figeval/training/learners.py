@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from figeval.errors import TrainError, near
-from figeval.plugins import Host
-from figeval.registry import Registry, fill, plain
+from figeval.plugins import PluginManager
+from figeval.registry import Registry, fill
 from figeval.training.contract import Learner, Setup
 
 ANY = "*"
@@ -16,19 +16,18 @@ Factory = Callable[[Setup], Learner]
 
 @dataclass(slots=True)
 class Learners:
-    """Factories by protocol and head, in order of registration."""
+    """Factories by protocol and head, the default head of a protocol first."""
 
     registry: Registry[Factory] = field(default_factory=lambda: Registry("head", "figeval ls heads"))
-    summaries: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def add(self, protocol: str, head: str, factory: Factory | str, summary: str = "", *, owner: str) -> None:
         """Register a head of a protocol."""
-        self.registry.add(f"{protocol}:{head}", factory, owner)
-        self.summaries[protocol, head] = summary
+        self.registry.add(f"{protocol}:{head}", factory, owner, summary)
 
     def heads(self, protocol: str) -> list[str]:
         """The heads for a protocol, its default first, those for any protocol last."""
-        return [head for wanted in (protocol, ANY) for known, head in self.summaries if known == wanted]
+        known = [entry.name.partition(":") for entry in self.registry]
+        return [head for wanted in (protocol, ANY) for of, _, head in known if of == wanted]
 
     def choose(self, protocol: str, head: str | None) -> tuple[str, Factory]:
         """The head of this name, or the default of the protocol, and its factory.
@@ -37,7 +36,7 @@ class Learners:
             TrainError: the protocol has no head of its own, or none of this name.
         """
         heads = self.heads(protocol)
-        own = [one for one in heads if (protocol, one) in self.summaries]
+        own = [one for one in heads if f"{protocol}:{one}" in self.registry]
         wanted = head or next(iter(own), None)
         if wanted is None:
             raise TrainError(f"nothing is trained for {protocol} tasks by default; there are --head {', '.join(heads)}")
@@ -48,8 +47,8 @@ class Learners:
         return wanted, self.registry.get(f"{protocol if wanted in own else ANY}:{wanted}")
 
 
-def load_learners(host: Host) -> Learners:
+def load_learners(manager: PluginManager) -> Learners:
     """All learners of all plugins."""
     learners = Learners()
-    fill(host, "register_learners", learners.add, plain)
+    learners.registry.prefer(fill(manager, "register_learners", learners.add))
     return learners

@@ -177,9 +177,9 @@ def test_plugins_put_routes_together_as_the_core_does() -> None:
         def register_routes(self, register: Any) -> None:
             register("choice", {"embed"}, twice, of=("pairs", "spans"))
 
-    host = plugins.load(modules=())
-    host.load("p", "test", Plugin)
-    known = load_routes(host)
+    manager = plugins.load(modules=())
+    manager.load("p", "test", Plugin)
+    known = load_routes(manager)
     mine = next(one for one in known if one.name == "twice")
     found = covered(mine, frozenset({"embed", "fill"}), known)
     assert found is not None

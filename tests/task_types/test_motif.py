@@ -132,11 +132,11 @@ class Models:
 
 
 def ran(folder: Path, *tasks: str, model: str = "numbers", **settings: Any) -> RunRecord:
-    host = plugins.load(modules=("figeval.builtin.plugins.lexical",))
-    host.load("models", "test", Models)
+    manager = plugins.load(modules=("figeval.builtin.plugins.lexical",))
+    manager.load("models", "test", Models)
     output = folder / "-".join((*tasks, *map(str, settings.values())))
     config = RunConfig(tasks=tasks, model=model, output_path=output, **settings)
-    return run(config, Harness(host, include=(folder,)), Deaf())[0]
+    return run(config, Harness(manager, include=(folder,)), Deaf())[0]
 
 
 def values(record: RunRecord) -> dict[str, float | None]:

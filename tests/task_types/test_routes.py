@@ -226,8 +226,8 @@ def test_a_second_route_of_the_same_name_is_refused(capsys):
 
             register("choice", {"embed"}, by_cosine)
 
-    host = plugins.load(modules=())
-    host.load("p", "test", Plugin)
-    mine = [route.owner for route in load_routes(host) if (route.protocol, route.name) == ("choice", "by_cosine")]
+    manager = plugins.load(modules=())
+    manager.load("p", "test", Plugin)
+    mine = [route.owner for route in load_routes(manager) if (route.protocol, route.name) == ("choice", "by_cosine")]
     assert mine == ["figeval.defaults"]
     assert "route 'by_cosine' for choice of p is already registered by figeval.defaults" in capsys.readouterr().err
