@@ -187,7 +187,7 @@ class Counter:
 def test_a_capability_of_a_plugin_is_checked_by_its_own_check() -> None:
     words = (Syllables("crow"), Syllables("lantern"))
     check_model(Counter, checks=[CapabilityCheck("count_syllables", words, lambda request, answer: "")])
-    with pytest.raises(AssertionError, match="Counter.count_syllables answered .*: too few"):
+    with pytest.raises(AssertionError, match=r"Counter\.count_syllables answered .*: too few"):
         check_model(Counter, checks=[CapabilityCheck("count_syllables", words, lambda request, answer: "too few")])
     with pytest.raises(AssertionError, match="offers 'count_syllables', for which there are no requests"):
         check_model(Counter)
@@ -197,7 +197,7 @@ def test_a_capability_without_its_method() -> None:
     class Boasting(Closeness):
         capabilities = ("sing",)
 
-    with pytest.raises(AssertionError, match="Boasting.capabilities names 'sing', but it has no such method"):
+    with pytest.raises(AssertionError, match=r"Boasting\.capabilities names 'sing', but it has no such method"):
         check_model(Boasting)
 
 
