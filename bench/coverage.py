@@ -58,7 +58,7 @@ def read_sizes() -> None:
     from figeval import plugins
     from figeval.evaluation import Harness
 
-    harness = Harness(plugins.host())
+    harness = Harness(plugins.plugin_manager())
     found = {}
     for task in harness.catalogue.expand(["impli", "epic_retrieval_seen", "epic_retrieval_unseen"]):
         clusters = Counter(

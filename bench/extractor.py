@@ -26,9 +26,8 @@ from typing import Any
 from figeval.answers.extract import Extracted, extract_choice, extract_label
 from figeval.answers.places import locate
 from figeval.answers.quotes import quotation
-from figeval.answers.reading import read_quote
 from figeval.prompts import LETTERS, PromptContext
-from figeval.task_types.spans import SpanExample
+from figeval.task_types.spans import SpanExample, read_quote
 from figeval.types import Reply, Span
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "task_types"

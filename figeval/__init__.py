@@ -1,6 +1,7 @@
 """figeval: the evaluation harness for figurative language.
 
-What a plugin author imports is here. Everything is loaded on first use, so that `import figeval` costs nothing.
+What a plugin author imports is here and in `figeval.testing`; nothing else is public. Everything is loaded on first
+use, so that `import figeval` costs nothing; `__init__.pyi` has the same names for type checkers.
 """
 
 from __future__ import annotations
@@ -8,48 +9,51 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_EXPORTS = {
-    "hookimpl": "figeval.hooks",
-    "task": "figeval.spec",
-    "TaskSpec": "figeval.spec",
-    "SuiteSpec": "figeval.spec",
-    "ChoiceExample": "figeval.task_types.choice",
-    "RankingExample": "figeval.task_types.ranking",
-    "PairExample": "figeval.task_types.pairs",
-    "SpanExample": "figeval.task_types.spans",
-    "JointExample": "figeval.task_types.joint",
-    "GenerationExample": "figeval.task_types.generation",
-    "SimilarityExample": "figeval.task_types.similarity",
-    "Span": "figeval.types",
-    "ScoredSpan": "figeval.types",
-    "Prediction": "figeval.types",
-    "Score": "figeval.types",
-    "Continuation": "figeval.types",
-    "Cloze": "figeval.types",
-    "Message": "figeval.types",
-    "Prompt": "figeval.types",
-    "Reply": "figeval.types",
-    "Text": "figeval.types",
-    "TextPair": "figeval.types",
-    "PairLabel": "figeval.types",
-    "Outputs": "figeval.models.capabilities",
-    "Statistic": "figeval.metrics",
-    "TaskType": "figeval.task_types.base",
-    "Route": "figeval.task_types.routes",
-    "ReplyReader": "figeval.task_types.routes",
-    "PromptContext": "figeval.prompts.context",
-    "decide": "figeval.task_types.routes",
-    "DataContext": "figeval.data",
-    "FigevalError": "figeval.errors",
-    "RunConfig": "figeval.config",
+_PUBLIC = {
+    "figeval.hooks": "hookimpl",
+    "figeval.spec": "SuiteSpec TaskSpec task",
+    "figeval.types": (
+        "Cloze Continuation Example Finish Inputs Message PairLabel Prediction Prompt Reply Request Score ScoredSpan "
+        "Span SpanQuery Status Text TextPair written"
+    ),
+    "figeval.prompts.context": "PromptContext",
+    "figeval.answers.extract": "extract_choice extract_label strip_reasoning",
+    "figeval.answers.reading": "heard unanswered",
+    "figeval.task_types.base": "Metric TaskType metric",
+    "figeval.task_types.fields": (
+        "ColumnsField Field IndexField IndexesField LabelField NamedTextsField OptionalTextField PositiveField "
+        "RowContext SpanField TextField TextsField"
+    ),
+    "figeval.task_types.routes": "Dialogue ReplyReader Route by_reply decide",
+    "figeval.task_types.scoring": "cosine_scores dot_scores log_likelihoods pair_scores",
+    "figeval.task_types.choice": "ChoiceExample",
+    "figeval.task_types.ranking": "RankingExample",
+    "figeval.task_types.pairs": "PairExample",
+    "figeval.task_types.spans": "SpanExample",
+    "figeval.task_types.joint": "JointExample",
+    "figeval.task_types.generation": "GenerationExample",
+    "figeval.task_types.similarity": "SimilarityExample",
+    "figeval.models.capabilities": (
+        "Chats Closes ComputesLoglikelihood Describes DeterministicByName Embeds EstimatesCost Fills "
+        "FindsSpans Fingerprints Fits Generates LabelsPairs Outputs ScoresPairs Writes"
+    ),
+    "figeval.metrics": "Collective PerLabel Statistic collective mean_of",
+    "figeval.training.contract": "Features Learner Setup",
+    "figeval.data": "DataContext",
+    "figeval.records.schema": "RunRecord TaskRecord",
+    "figeval.config": "RunConfig",
+    "figeval.errors": (
+        "CapabilityError DataError FigevalError ModelError PluginError RecordError TaskError TrainError"
+    ),
 }
-__all__ = sorted(_EXPORTS)
+_MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _EXPORTS:
+    if name not in _MODULES:
         raise AttributeError(f"module 'figeval' has no attribute {name!r}")
-    return getattr(importlib.import_module(_EXPORTS[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

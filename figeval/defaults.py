@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from figeval.hooks import hookimpl
-from figeval.registry import SourceRegister, TaskTypeRegister
+from figeval.hooks import SourceRegistrar, TaskTypeRegistrar, hookimpl
 
 TASK_TYPES = (
     "figeval.task_types.choice:Choice",
@@ -18,14 +17,14 @@ FORMATS = ("jsonl", "json", "csv", "tsv")
 
 
 @hookimpl
-def register_task_types(register: TaskTypeRegister) -> None:
+def register_task_types(register: TaskTypeRegistrar) -> None:
     """The built-in task types."""
     for task_type in TASK_TYPES:
         register(task_type)
 
 
 @hookimpl
-def register_sources(register: SourceRegister) -> None:
+def register_sources(register: SourceRegistrar) -> None:
     """Readers of plain files."""
     for name in FORMATS:
         register(name, f"figeval.data.formats:open_{name}")

@@ -1,34 +1,58 @@
 """The contract between figeval and its plugins: every hook, in the order in which a run meets them.
 
-A plugin is a module (or object) whose functions carry `@figeval.hookimpl`. It may implement any subset, and may
-leave out arguments that it does not need. The built-in benchmarks and models use these hooks and no others.
+A plugin is a module (or object) whose functions carry `@figeval.hookimpl`. It may implement any subset of the hooks,
+and each function may leave out arguments that it does not need. The built-in benchmarks and models use these hooks
+and no others.
 
-A name that is already taken is refused with a message naming both owners; the rest of the plugin stays in force.
-Targets may be given as `"module:attribute"` strings, imported on first use: that keeps `figeval ls` fast.
+**Registration hooks** (`register_*`) are called in the order of loading: figeval itself, the built-in plugins, then the
+installed ones. A name belongs to the plugin that was loaded first; a second claim is refused with both owners named,
+and costs that one registration only. `register` takes a target as an object or as a `"module:attribute"` string, which
+is imported on first use: that keeps `figeval ls` fast.
+
+**All other hooks** are called as pluggy calls them: the plugin that was loaded last comes first, so that an installed
+plugin wins over a built-in one where one answer counts (`resolve_backend`).
+
+`@hookimpl(tryfirst=True)` and `@hookimpl(trylast=True)` work for both. On a registration hook they decide about
+*preference*, never about names: routes, heads and presets are chosen by first match, in the order of loading, so that
+installing a plugin does not silently change the scores of built-in tasks. A plugin whose routes (or heads) are to be
+chosen before the built-in ones says so with `tryfirst=True`. Hook wrappers, generator functions and coroutines are
+refused when the plugin is loaded.
+
+The classes named `…Registrar` are what the registration hooks receive, spelled out for readers and type checkers. What
+figeval calls behind them is bound by these very signatures, and a test compares them with the docstrings here and with
+the table in `docs/plugins.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pluggy
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     import click
 
-    from figeval.registry import (
-        BackendRegister,
-        ExporterRegister,
-        LearnerRegister,
-        MetricRegister,
-        PresetRegister,
-        RouteRegister,
-        SourceRegister,
-        TaskRegister,
-        TaskTypeRegister,
+    from figeval import (
+        DataContext,
+        Learner,
+        Prediction,
+        Route,
+        RunRecord,
+        Setup,
+        Statistic,
+        SuiteSpec,
+        TaskRecord,
+        TaskSpec,
+        TaskType,
     )
-    from figeval.types import JSON
+
+    Opener: TypeAlias = Callable[[str, DataContext], Iterable[Mapping[str, Any]]]
+    Metric: TypeAlias = Callable[[Any, Prediction], float | None] | Statistic
+    Exporter: TypeAlias = Callable[[Sequence[RunRecord]], str]
+    LearnerFactory: TypeAlias = Callable[[Setup], Learner]
 
 PROJECT = "figeval"
 
@@ -36,9 +60,88 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
+# ---- what the registration hooks receive ----------------------------------------------------------------------------
+
+
+class TaskRegistrar(Protocol):
+    """Receives tasks and suites, one by one or as a folder of YAML files."""
+
+    def __call__(self, task: TaskSpec | SuiteSpec) -> None:
+        """Register a task made with `@figeval.task`, or a suite."""
+
+    def folder(self, folder: Traversable) -> None:
+        """Register every `*.task.yaml` and `*.suite.yaml` of a folder."""
+
+
+class SourceRegistrar(Protocol):
+    """Receives readers of raw files."""
+
+    def __call__(self, scheme: str, open: Opener | str) -> None:
+        """Register a reader under the scheme that stands before the colon of a task's `data`."""
+
+
+class TaskTypeRegistrar(Protocol):
+    """Receives kinds of tasks."""
+
+    def __call__(self, task_type: type[TaskType[Any]] | str) -> None:
+        """Register a task type under its own name."""
+
+
+class RouteRegistrar(Protocol):
+    """Receives further routes of task types."""
+
+    def __call__(self, task_type: str, route: Route) -> None:
+        """Register a route of a task type under its own name."""
+
+
+class BackendRegistrar(Protocol):
+    """Receives models."""
+
+    def __call__(self, name: str, factory: Callable[..., Any] | str, summary: str = "") -> None:
+        """Register a factory of models under the name that `--model` takes."""
+
+
+class LearnerRegistrar(Protocol):
+    """Receives what can be trained."""
+
+    def __call__(self, task_type: str, head: str, factory: LearnerFactory | str, summary: str = "") -> None:
+        """Register a factory of learners as a head of a task type."""
+
+
+class PresetRegistrar(Protocol):
+    """Receives hyper-parameters of published results."""
+
+    def __call__(self, file: Traversable) -> None:
+        """Register the rows of a `*.presets.yaml`."""
+
+
+class MetricRegistrar(Protocol):
+    """Receives metrics."""
+
+    def __call__(
+        self,
+        name: str,
+        function: Metric | str,
+        higher_is_better: bool = True,
+        task_types: Iterable[str] = (),
+        routes: Iterable[str] = (),
+    ) -> None:
+        """Register a metric under the name that task files and `--metrics` use."""
+
+
+class ExporterRegistrar(Protocol):
+    """Receives file formats for finished runs."""
+
+    def __call__(self, name: str, function: Exporter | str) -> None:
+        """Register a format under the name that `figeval export --to` takes."""
+
+
+# ---- the hooks ------------------------------------------------------------------------------------------------------
+
+
 @hookspec
-def register_tasks(register: TaskRegister) -> None:
-    """Offer tasks: `register(task)` for one made with `@figeval.task`, `register.folder(traversable)` for YAML files.
+def register_tasks(register: TaskRegistrar) -> None:
+    """Offer tasks: `register(task)` for one made with `@figeval.task`, `register.folder(folder)` for YAML files.
 
     A folder is an `importlib.resources` Traversable; its `*.task.yaml` and `*.suite.yaml` are read. Templates are
     looked up in the `templates/` folder beside or inside it.
@@ -46,90 +149,102 @@ def register_tasks(register: TaskRegister) -> None:
 
 
 @hookspec
-def register_sources(register: SourceRegister) -> None:
+def register_sources(register: SourceRegistrar) -> None:
     """Offer readers of raw files: `register(scheme, open)` serves every task with `data: {test: "scheme:path"}`.
 
-    `open(path, context)` yields rows (mappings); `context` is a `figeval.data.DataContext`.
+    `open(path, context)` yields rows (mappings); `context` is a `figeval.DataContext`.
     """
 
 
 @hookspec
-def register_task_types(register: TaskTypeRegister) -> None:
-    """Offer kinds of tasks: `register(task_type)`, a subclass of `figeval.TaskType` or `"module:attribute"`."""
+def register_task_types(register: TaskTypeRegistrar) -> None:
+    """Offer kinds of tasks: `register(task_type)`, a subclass of `figeval.TaskType`."""
 
 
 @hookspec
-def register_routes(register: RouteRegister) -> None:
-    """Offer further routes of a task type: `register(task_type, route)` with the type's name and a `figeval.Route`.
+def register_routes(register: RouteRegistrar) -> None:
+    """Offer further routes of a task type: `register(task_type, route)`, the type's name and a `figeval.Route`.
 
-    `start(example, context)` of a route is a generator that yields lists of requests, receives their outputs and
-    returns a `Prediction`. Routes of the task type itself are preferred, then earlier registrations.
+    Of a task type's routes, the first one that the model covers is taken. Those of the type itself come first, then
+    those of plugins in the order of loading, unless this hook is marked `tryfirst=True`.
     """
 
 
 @hookspec
-def register_backends(register: BackendRegister) -> None:
-    """Offer models: `register(name, factory)`; `factory(model, **options)` returns an object with capabilities.
+def register_backends(register: BackendRegistrar) -> None:
+    """Offer models: `register(name, factory, summary='')`; `factory(model, **options)` returns an object with
+    capabilities.
 
     `model` is what stands behind the colon of `--model name:model` (empty without one), `options` come from
-    `--model_args` as strings, numbers or booleans. See `figeval.models.capabilities`.
+    `--model_args` as strings, numbers or booleans, and `summary` is the line of `figeval ls models`. See
+    `figeval.models.capabilities`.
     """
 
 
 @hookspec(firstresult=True)
 def resolve_backend(model: str, options: dict[str, Any]) -> str | None:
-    """Which backend is `--model roberta-large`? Return its name, or None to let the next plugin try.
+    """Name the backend that serves `--model roberta-large`, or return None to let the next plugin try.
 
-    Stops at the first answer that is not None.
+    `resolve_backend(model, options)` of the plugin that was loaded last is called first; the first answer that is not
+    None counts. A `FigevalError` is an answer, too: it reaches the user.
     """
 
 
 @hookspec
-def register_learners(register: LearnerRegister) -> None:
-    """Offer what can be trained: `register(task_type, head, factory, summary)`.
+def register_learners(register: LearnerRegistrar) -> None:
+    """Offer what can be trained: `register(task_type, head, factory, summary='')`.
 
-    `factory(setup)` takes a `figeval.training.contract.Setup` and returns a `Learner`. The first head of a task type
-    is its default; the task type `*` is for heads that learn from the texts of any task.
+    `factory(setup)` takes a `figeval.Setup` and returns a `figeval.Learner`. The first head of a task type is its
+    default; the task type `*` is for heads that learn from the texts of any task.
     """
 
 
 @hookspec
-def register_presets(register: PresetRegister) -> None:
-    """Offer hyper-parameters of published results: `register(traversable)` for a `*.presets.yaml`."""
+def register_presets(register: PresetRegistrar) -> None:
+    """Offer hyper-parameters of published results: `register(file)` for a `*.presets.yaml`, as a Traversable."""
 
 
 @hookspec
-def register_metrics(register: MetricRegister) -> None:
-    """Offer metrics: `register(name, function, higher_is_better, task_types, routes)`.
+def register_metrics(register: MetricRegistrar) -> None:
+    """Offer metrics: `register(name, function, higher_is_better=True, task_types=(), routes=())`.
 
     `function(example, prediction)` returns a number, or None where the metric does not apply; the task's score is
-    the mean. A statistic that is no mean registers a `figeval.metrics.Statistic`.
+    the mean. A statistic that is no mean registers a `figeval.Statistic`. `task_types` and `routes` limit where the
+    metric means something.
     """
 
 
 @hookspec
-def register_exporters(register: ExporterRegister) -> None:
+def register_exporters(register: ExporterRegistrar) -> None:
     """Offer file formats for finished runs: `register(name, function)`; `function(runs)` returns the text.
 
-    `runs` is a list of run records, as in `run.json`.
+    `runs` is a list of `figeval.RunRecord`.
     """
 
 
 @hookspec
 def register_commands(cli: click.Group) -> None:
-    """Add click commands: `cli.add_command(...)`, or `cli.commands["build"].add_command(...)` for derived data."""
+    """Add click commands, `register_commands(cli)`: `cli.add_command(...)`, or `cli.commands["build"].add_command(...)`
+    for derived data.
+    """
 
 
 @hookspec
-def run_started(run: JSON) -> None:
-    """A run begins; `run` is its record so far."""
+def run_started(run: RunRecord) -> None:
+    """Called as `run_started(run)` when a run begins; `run` is a copy of its record so far."""
 
 
 @hookspec
-def task_finished(task: str, rows: Iterator[JSON]) -> None:
-    """A task is complete; `rows` are the lines of its predictions file, read as they are asked for."""
+def task_finished(task: TaskRecord, rows: Iterator[dict[str, Any]]) -> None:
+    """Called as `task_finished(task, rows)` when a task is complete.
+
+    `task` is a copy of its record; `rows` are the lines of its predictions file, read as they are asked for.
+    """
 
 
 @hookspec
-def run_finished(run: JSON) -> None:
-    """A run ends; `run` is the record as written to `run.json`."""
+def run_finished(run: RunRecord) -> None:
+    """Called as `run_finished(run)` when a run ends; `run` is a copy of its record as written to `run.json`."""
+
+
+HOOKS = frozenset(name for name, value in list(globals().items()) if hasattr(value, "figeval_spec"))

@@ -1,8 +1,8 @@
-"""Finds plugins, loads each one on its own, and keeps going when one of them is broken.
+"""The plugin manager: finds plugins, loads each one on its own, and keeps going when one of them is broken.
 
-Three kinds, in this order: the core's own tables (`figeval.defaults`), everything in the folders `tasks/` and
-`plugins/` (one plugin per module), and installed distributions with an entry point in the group `figeval`.
-`FIGEVAL_PLUGINS=a,b` names modules to load instead of the entry points; empty means none.
+There are three kinds, loaded in this order: the core's own tables (`figeval.defaults`), everything in the folders
+`tasks/` and `plugins/` (one plugin per module), and installed distributions with an entry point in the group
+`figeval`. `FIGEVAL_PLUGINS=a,b` names modules to load instead of the entry points; empty means none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import inspect
 import os
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -25,8 +26,6 @@ from figeval.errors import FigevalError, PluginError, near
 from figeval.text import one_line
 
 GROUP = "figeval"
-HOOKS = frozenset(name for name, value in vars(hooks).items() if hasattr(value, "figeval_spec"))
-BROKEN = (Exception, SystemExit)  # whatever somebody else's code may raise; a script may even try to leave
 
 
 @dataclass(slots=True)
@@ -38,30 +37,40 @@ class Plugin:
     problems: list[str] = field(default_factory=list)
 
 
-class Host:
-    """The loaded plugins and what is wrong with some of them."""
+class PluginManager:
+    """The loaded plugins and what is wrong with some of them.
+
+    pluggy keeps the plugins and their order; the hooks are called here, one plugin at a time, because pluggy stops at
+    the first one that raises.
+    """
 
     def __init__(self) -> None:
-        self.manager = pluggy.PluginManager(hooks.PROJECT)
-        self.manager.add_hookspecs(hooks)
         self.plugins: dict[str, Plugin] = {}
+        self._pluggy = pluggy.PluginManager(hooks.PROJECT)
+        self._pluggy.add_hookspecs(hooks)
 
     def load(self, name: str, origin: str, imported: Callable[[], Any]) -> None:
         """Import one plugin and register it; whatever goes wrong becomes a problem of its row."""
         if name in self.plugins:  # two distributions chose one name
             name = f"{name} of {origin}"
         self.plugins[name] = Plugin(name, origin)
-        try:
+        with self._contained(name, "not loaded"):
             plugin = imported()
-            if (known := self.manager.get_name(plugin)) is not None:
+            if (known := self._pluggy.get_name(plugin)) is not None:
                 raise PluginError(f"the same plugin is already loaded as {known!r}")
-            check_hooks(plugin)
-            self.manager.register(plugin, name)
-        except BROKEN as error:
-            self.problem(name, f"not loaded: {describe(error)}")
-            return
-        for problem in misspelt_hooks(plugin):
-            self.problem(name, problem)
+            misspelt = check_hooks(plugin)
+            self._register(plugin, name)
+            for problem in misspelt:
+                self.problem(name, problem)
+
+    def _register(self, plugin: Any, name: str) -> None:
+        """Hand a plugin to pluggy, whole or not at all."""
+        try:
+            self._pluggy.register(plugin, name)
+        except BaseException:
+            with suppress(Exception):
+                self._pluggy.unregister(name=name)
+            raise
 
     def problem(self, name: str, message: str) -> None:
         """Note a problem of a plugin and warn once, in one line on stderr."""
@@ -69,43 +78,117 @@ class Host:
         message = one_line(message)
         if message not in problems:
             problems.append(message)
-            print(f"figeval: warning: plugin {name!r}: {message}", file=sys.stderr)
+            warn(f"plugin {name!r}: {message}")
 
-    def implementations(self, hook: str) -> Iterator[tuple[str, Callable[..., Any]]]:
-        """(plugin name, function taking the hook's arguments by keyword) in order of loading.
+    def loaded(self) -> list[tuple[str, Any]]:
+        """Return (name, plugin) of the plugins that could be loaded, in order of loading."""
+        return self._pluggy.list_name_plugin()
 
-        `@hookimpl(tryfirst=True)` comes before all others, `trylast=True` after them.
+    def hooks_of(self, name: str) -> list[str]:
+        """Return the names of the hooks that a plugin implements."""
+        plugin = self._pluggy.get_plugin(name)
+        callers = self._pluggy.get_hookcallers(plugin) if plugin is not None else None
+        return [caller.name for caller in callers or ()]
+
+    def implementations(self, hook: str) -> list[tuple[str, Callable[..., Any]]]:
+        """Return (plugin name, function taking the hook's arguments by keyword) in the order in which they are called.
+
+        That is pluggy's order, last loaded first, but the order of loading for registration hooks: a name belongs to
+        the plugin that was loaded first (see `figeval.hooks`).
         """
-        found = getattr(self.manager.hook, hook).get_hookimpls()
-        for implementation in sorted(found, key=lambda one: one.trylast - one.tryfirst):
-            yield implementation.plugin_name, _accepting(implementation)
+        found = self._in_call_order(hook)
+        if hook.startswith("register_"):
+            place = {name: number for number, name in enumerate(self.plugins)}
+            found.sort(key=lambda one: place[one.plugin_name])
+        return [(implementation.plugin_name, _accepting(implementation)) for implementation in found]
 
-    def each(self, hook: str, arguments: Callable[[str], dict[str, Any]]) -> None:
+    def preference(self, hook: str) -> list[str]:
+        """Return the plugins that implement a registration hook, those whose things are preferred first.
+
+        It is the order of loading, but `tryfirst=True` comes before all others and `trylast=True` after them.
+        """
+        calls = self._in_call_order(hook)
+        first = [one.plugin_name for one in calls if one.tryfirst]
+        last = [one.plugin_name for one in calls if one.trylast and not one.tryfirst]
+        return [*first, *(name for name, _ in self.implementations(hook) if name not in (*first, *last)), *last]
+
+    def each(self, hook: str, arguments: Callable[[str], Mapping[str, Any]]) -> None:
         """Call a hook of every plugin with `arguments(plugin name)`; one that raises does not stop the others."""
         for name, function in self.implementations(hook):
-            try:
-                function(**arguments(name))
-            except BROKEN as error:
-                self.problem(name, f"{hook}: {describe(error)}")
+            with self._contained(name, hook):
+                refuse_unrun(function(**arguments(name)))
 
     def first(self, hook: str, **arguments: Any) -> Any:
-        """The first answer that is not None. A `FigevalError` is an answer too: it reaches the user."""
+        """Return the first answer that is not None. A `FigevalError` is an answer too: it reaches the user."""
         for name, function in self.implementations(hook):
-            try:
-                answer = function(**arguments)
-            except FigevalError:
-                raise
-            except BROKEN as error:
-                self.problem(name, f"{hook}: {describe(error)}")
-                continue
+            answer, refusal = None, None
+            with self._contained(name, hook):
+                try:
+                    returned = function(**arguments)
+                except FigevalError as error:
+                    refusal = error
+                else:
+                    answer = refuse_unrun(returned)
+            if refusal is not None:
+                raise refusal
             if answer is not None:
                 return answer
         return None
+
+    def _in_call_order(self, hook: str) -> list[pluggy.HookImpl]:
+        return list(reversed(getattr(self._pluggy.hook, hook).get_hookimpls()))
+
+    @contextmanager
+    def _contained(self, name: str, doing: str) -> Iterator[None]:
+        """Run a plugin's code: whatever it raises, but for an interrupt by the user, is a problem of the plugin."""
+        try:
+            with foreign_code():
+                yield
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a script may even try to leave: SystemExit
+            self.problem(name, f"{doing}: {describe(error)}")
 
 
 def _accepting(implementation: pluggy.HookImpl) -> Callable[..., Any]:
     """The hook function, called with only those arguments that it names."""
     return lambda **given: implementation.function(*(given[name] for name in implementation.argnames))
+
+
+@contextmanager
+def foreign_code() -> Iterator[None]:
+    """Run somebody else's code: what it prints goes to stderr, and the working folder is what it was before.
+
+    Standard output carries tables and JSON that programs read; the run writes to paths relative to its folder.
+    """
+    before = _working_folder()
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if before is not None and _working_folder() != before:
+            os.chdir(before)
+
+
+def _working_folder() -> str | None:
+    """The working folder, None where it has been removed."""
+    try:
+        return os.getcwd()  # noqa: PTH109 - a path that is compared and given back, not worked with
+    except OSError:
+        return None
+
+
+def warn(message: str) -> None:
+    """Print one line of warning on stderr."""
+    print(f"figeval: warning: {one_line(message)}", file=sys.stderr)
+
+
+def refuse_unrun(result: Any) -> Any:
+    """Return what a hook returned. Raises `PluginError` for a generator or coroutine, whose body has not run."""
+    if inspect.isgenerator(result) or inspect.iscoroutine(result):
+        result.close()
+        raise PluginError(f"returned a {type(result).__name__}, whose body never ran; write a plain function")
+    return result
 
 
 def marked(plugin: Any) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
@@ -117,32 +200,41 @@ def marked(plugin: Any) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any
             yield options["specname"] or name, function, options
 
 
-def misspelt_hooks(plugin: Any) -> list[str]:
-    """Functions marked as hooks that no hook is named after, with the nearest real name."""
-    return [f"there is no hook {name!r}{near(name, HOOKS)}" for name, _, _ in marked(plugin) if name not in HOOKS]
+def check_hooks(plugin: Any) -> list[str]:
+    """Return a line about each function marked as a hook that no hook is named after.
 
+    pluggy checks the arguments as well, but only says what is wrong, not what would be right.
 
-def check_hooks(plugin: Any) -> None:
-    """Raise `PluginError` for a hook that could not be called, naming the arguments that it may have.
-
-    pluggy finds the same, but only says what is wrong, not what would be right; and a wrapper, which pluggy allows,
-    would never be run here.
+    Raises:
+        PluginError: a hook could not be called, or its body would never run.
     """
+    misspelt = []
     for name, function, options in marked(plugin):
-        if name not in HOOKS:
+        if name not in hooks.HOOKS:
+            misspelt.append(f"there is no hook {name!r}{near(name, hooks.HOOKS)}")
             continue
         if options["wrapper"] or options["hookwrapper"]:
             raise PluginError(f"hook {name!r} is a wrapper, which figeval does not call; write a plain function")
+        if any(test(function) for test in (inspect.isgeneratorfunction, inspect.isasyncgenfunction)):
+            raise PluginError(f"hook {name!r} is a generator, whose body would never run; take out the yield")
+        if inspect.iscoroutinefunction(function):
+            raise PluginError(f"hook {name!r} is a coroutine, whose body would never run; write `def`, not `async def`")
         known = inspect.signature(getattr(hooks, name)).parameters
         for argument, details in inspect.signature(function).parameters.items():
             if argument not in known and details.default is details.empty:
                 takes = ", ".join(known)
                 raise PluginError(f"hook {name!r} takes {takes}, not {argument!r}{near(argument, known)}")
+    return misspelt
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line."""
-    text = " ".join(str(error).split())
+    """An exception in one line, even where its own `__str__` is broken."""
+    try:
+        text = one_line(str(error))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as second:
+        text = f"(its message cannot be shown: __str__ raised {type(second).__name__})"
     return text if isinstance(error, FigevalError) else f"{type(error).__name__}: {text}"
 
 
@@ -167,19 +259,19 @@ def installed() -> Iterator[tuple[str, str, Callable[[], Any]]]:
         yield point.name, origin, point.load
 
 
-def load(modules: Iterable[str] | None = None) -> Host:
-    """A host with the core, the built-in plugins and the installed ones; `modules` replaces the last two (tests)."""
-    host = Host()
-    host.load("figeval.defaults", "core", lambda: importlib.import_module("figeval.defaults"))
+def load(modules: Iterable[str] | None = None) -> PluginManager:
+    """A manager with the core, the built-in plugins and the installed ones; `modules` replaces the last two (tests)."""
+    manager = PluginManager()
+    manager.load("figeval.defaults", "core", lambda: importlib.import_module("figeval.defaults"))
     for module in builtin_modules() if modules is None else modules:
-        host.load(module, "built in", lambda module=module: importlib.import_module(module))  # type: ignore[misc]
+        manager.load(module, "built in", lambda module=module: importlib.import_module(module))  # type: ignore[misc]
     if modules is None:
         for name, origin, imported in installed():
-            host.load(name, origin, imported)
-    return host
+            manager.load(name, origin, imported)
+    return manager
 
 
 @lru_cache(maxsize=1)
-def host() -> Host:
-    """The one host of this process."""
+def plugin_manager() -> PluginManager:
+    """The one plugin manager of this process."""
     return load()

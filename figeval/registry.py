@@ -6,23 +6,26 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
+from figeval import hooks
 from figeval.errors import DuplicateName, PluginError, UnknownName, near
-from figeval.plugins import Host
+from figeval.plugins import PluginManager, describe
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
-    """A registered thing: its name, the thing or where to import it from, and the plugin that brought it."""
+    """A registered thing: its name, the thing or where to import it from, the plugin that brought it, and a line."""
 
     name: str
     target: T | str
     owner: str
+    summary: str = ""
 
     def load(self) -> T:
         """The thing itself."""
@@ -37,12 +40,37 @@ class Registry(Generic[T]):
         self.see = see
         self._entries: dict[str, Entry[T]] = {}
 
-    def add(self, name: str, target: T | str, owner: str) -> None:
-        """Register; raises `DuplicateName` naming both owners when the name is taken."""
+    @classmethod
+    def collect(cls, manager: PluginManager, hook: str, kind: str, see: str) -> Registry[T]:
+        """Collect what plugins register as `register(name, target)` or `register(name, target, summary)`."""
+        registry = cls(kind, see)
+
+        def add(*, owner: str, **arguments: Any) -> None:
+            name, target, *summary = arguments.values()
+            registry.add(name, target, owner, *summary)
+
+        registry.prefer(fill(manager, hook, add))
+        return registry
+
+    def add(self, name: str, target: T | str, owner: str, summary: str = "") -> None:
+        """Register a thing.
+
+        Raises:
+            DuplicateName: the name is taken; the message names both owners.
+            PluginError: the name is no string.
+        """
+        if not isinstance(name, str):
+            raise PluginError(f"the name of a {self.kind} must be a string, not {a_type(name)}")
+        if not name:
+            raise PluginError(f"the name of a {self.kind} must not be empty")
         taken = self._entries.get(name)
         if taken is not None:
             raise DuplicateName(f"{self.kind} {name!r} of {owner} is already registered by {taken.owner}; rename it")
-        self._entries[name] = Entry(name, target, owner)
+        self._entries[name] = Entry(name, target, owner, summary)
+
+    def prefer(self, owners: Sequence[str]) -> None:
+        """Put the things of these owners first, in their order; each owner's things keep theirs."""
+        self._entries = {entry.name: entry for entry in preferred(self, owners)}
 
     def get(self, name: str) -> T:
         """The thing of this name; raises `UnknownName` with near names."""
@@ -86,93 +114,88 @@ def target_name(target: Any) -> str:
     return target.rpartition(":")[2] if isinstance(target, str) else str(target.__name__)
 
 
-def plain(_owner: str, add: Callable[..., None]) -> Callable[..., None]:
-    """The `dress` of hooks whose `register` is a plain function."""
-    return add
+def a_type(value: object) -> str:
+    """`a str`, `an int`: what a value is, without asking the value itself, whose `__str__` may be broken."""
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
-def fill(
-    host: Host, hook: str, add: Callable[..., None], dress: Callable[[str, Callable[..., None]], Any] = plain
-) -> None:
-    """Let every plugin register through `hook`.
+def fill(manager: PluginManager, hook: str, add: Callable[..., None], **methods: Callable[..., None]) -> list[str]:
+    """Let every plugin register through a hook; return the plugins, those whose things are preferred first.
 
-    `add(..., owner=...)` stores one thing. A name that is taken is a problem of the plugin that came second, and of
-    that one registration only: what else the plugin registers stays in force. `dress(owner, add)` makes of the
-    bound `add` what the hook hands to plugins (`plain` where the function itself will do).
+    `add(**arguments, owner=...)` stores what `register(...)` was called with, `methods` store what its methods were
+    called with (`register.folder(...)`). The arguments are bound by the signature of the hook's registrar in
+    `figeval.hooks`, with its defaults, so no other signature can be in force than the documented one. What is
+    wrong with a call is a problem of the plugin and costs that one registration: what else it registers stays in force.
     """
 
-    def arguments(owner: str) -> dict[str, Any]:
-        def guarded(*args: Any, **kwargs: Any) -> None:
-            try:
-                add(*args, owner=owner, **kwargs)
-            except DuplicateName as error:
-                host.problem(owner, str(error))
+    def arguments(owner: str) -> Mapping[str, Any]:
+        return {"register": Registrar(manager, owner, hook, {"__call__": add, **methods})}
 
-        return {"register": dress(owner, guarded)}
-
-    host.each(hook, arguments)
+    manager.each(hook, arguments)
+    return manager.preference(hook)
 
 
-# ---- what the hooks hand to plugins, spelled out for type checkers and readers --------------------------------------
+class Registrar:
+    """What a registration hook receives: the registrar of `figeval.hooks`, on behalf of one plugin."""
+
+    def __init__(
+        self, manager: PluginManager, owner: str, hook: str, methods: Mapping[str, Callable[..., None]]
+    ) -> None:
+        self._manager = manager
+        self._owner = owner
+        self._hook = hook
+        self.methods = methods
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Register one thing."""
+        self._store("__call__", args, kwargs)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name.startswith("_") or name == "methods" or name not in self.methods:
+            known = [method for method in self.methods if not method.startswith("_")]
+            raise AttributeError(f"register of {self._hook} has no method {name!r}{near(name, known)}")
+        return lambda *args, **kwargs: self._store(name, args, kwargs)
+
+    def _store(self, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        called = "register" if method == "__call__" else f"register.{method}"
+        try:
+            arguments = bound(signature_of(self._hook, method), called, args, kwargs)
+            self.methods[method](**arguments, owner=self._owner)
+        except DuplicateName as error:
+            self._manager.problem(self._owner, str(error))
+        except Exception as error:  # what the arguments are is the plugin's doing as well
+            self._manager.problem(self._owner, f"{self._hook}: {describe(error)}")
 
 
-class TaskRegister(Protocol):
-    """`register(task)` or `register.folder(traversable)`."""
-
-    def __call__(self, task: Any) -> None: ...  # noqa: D102
-    def folder(self, folder: Any) -> None: ...  # noqa: D102
-
-
-class SourceRegister(Protocol):
-    """`register(scheme, open)`."""
-
-    def __call__(self, scheme: str, open: Any) -> None: ...  # noqa: D102
+def signature_of(hook: str, method: str = "__call__") -> inspect.Signature:
+    """The signature of a hook's registrar, or of a method of it, as `figeval.hooks` declares it, without `self`."""
+    annotation = inspect.signature(getattr(hooks, hook)).parameters["register"].annotation
+    whole = inspect.signature(getattr(getattr(hooks, annotation), method))
+    return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
-class TaskTypeRegister(Protocol):
-    """`register(task_type)`: a subclass of `figeval.TaskType`, or where to import it from."""
-
-    def __call__(self, task_type: Any) -> None: ...  # noqa: D102
-
-
-class RouteRegister(Protocol):
-    """`register(task_type, route)`."""
-
-    def __call__(self, task_type: str, route: Any) -> None: ...  # noqa: D102
-
-
-class BackendRegister(Protocol):
-    """`register(name, factory, summary)`."""
-
-    def __call__(self, name: str, factory: Any, summary: str = "") -> None: ...  # noqa: D102
+def bound(
+    signature: inspect.Signature, called: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call by name, with defaults. Raises `PluginError` saying how it is called."""
+    try:
+        found = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        strange = next((name for name in kwargs if name not in signature.parameters), "")
+        hint = near(strange, signature.parameters) if strange else ""
+        raise PluginError(f"{error}{hint}; call {spelled(signature, called)}") from error
+    found.apply_defaults()
+    return dict(found.arguments)
 
 
-class LearnerRegister(Protocol):
-    """`register(protocol, head, factory, summary)`."""
-
-    def __call__(self, protocol: str, head: str, factory: Any, summary: str = "") -> None: ...  # noqa: D102
-
-
-class PresetRegister(Protocol):
-    """`register(traversable)`."""
-
-    def __call__(self, file: Any) -> None: ...  # noqa: D102
+def spelled(signature: inspect.Signature, called: str) -> str:
+    """`register(name, factory, summary='')`: how a function is called, without types."""
+    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    return f"{called}{signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)}"
 
 
-class MetricRegister(Protocol):
-    """`register(name, function, higher_is_better, task_types, routes)`."""
-
-    def __call__(  # noqa: D102
-        self,
-        name: str,
-        function: Any,
-        higher_is_better: bool = True,
-        task_types: Iterable[str] = (),
-        routes: Iterable[str] = (),
-    ) -> None: ...
-
-
-class ExporterRegister(Protocol):
-    """`register(name, function)`."""
-
-    def __call__(self, name: str, function: Any) -> None: ...  # noqa: D102
+def preferred(things: Any, owners: Sequence[str]) -> list[Any]:
+    """Things with an `owner`, those of the first owner first; each owner's things keep their order."""
+    rank = {owner: place for place, owner in enumerate(owners)}
+    return sorted(things, key=lambda thing: rank.get(thing.owner, len(rank)))

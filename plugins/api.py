@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from figeval.hooks import hookimpl
 
 if TYPE_CHECKING:
-    from figeval.registry import BackendRegister
+    from figeval.hooks import BackendRegistrar
 
 MODEL = "figeval.builtin.plugins._api_model"
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """Two dialects."""
     register("openai", f"{MODEL}:openai", "chat models of OpenAI, and of every server that speaks like it (base_url=…)")
     register("anthropic", f"{MODEL}:anthropic", "chat models of Anthropic")

@@ -26,13 +26,13 @@ from ._files import fingerprint
 from ._loading import quiet
 
 if TYPE_CHECKING:
-    from figeval.registry import MetricRegister
+    from figeval.hooks import MetricRegistrar
 
 VARIABLE, DEFAULT = "FIGEVAL_BERTSCORE_MODEL", "roberta-large"
 
 
 @hookimpl
-def register_metrics(register: MetricRegister) -> None:
+def register_metrics(register: MetricRegistrar) -> None:
     """For --metrics; no task asks for it by itself."""
     register("bertscore", "figeval.builtin.plugins.bertscore:bertscore", True, ["generation"])
 

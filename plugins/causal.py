@@ -28,14 +28,14 @@ from ._settings import Configured, Settings
 from ._words import bare
 
 if TYPE_CHECKING:
-    from figeval.registry import BackendRegister
+    from figeval.hooks import BackendRegistrar
 
 ONE_BATCH = 1 << 20  # rows: what one call hands to lm-eval is one batch
 HERE = "figeval.builtin.plugins.causal"
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """Two kinds, lm-eval's name for both, and the one small model that needs no hub."""
     register("causal", f"{HERE}:causal", "causal language model on this machine, packed log-likelihoods")
     register("seq2seq", f"{HERE}:seq2seq", "encoder-decoder on this machine; a context is encoded once")

@@ -28,14 +28,14 @@ from ._tokens import tokenize
 from ._words import bare
 
 if TYPE_CHECKING:
-    from figeval.registry import BackendRegister
+    from figeval.hooks import BackendRegistrar
 
 HEADS = ("pairs", "spans")  # heads that answer by themselves; what is under them is an encoder, too
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """The general backend, and the one small model that needs no hub."""
     here = "figeval.builtin.plugins.encoder"
     register("encoder", f"{here}:encoder", "sentence vectors: sentence-transformers, or a raw encoder with pooling=")

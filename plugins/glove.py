@@ -22,13 +22,13 @@ from ._words import bare, words
 if TYPE_CHECKING:
     import numpy as np
 
-    from figeval.registry import BackendRegister
+    from figeval.hooks import BackendRegistrar
 
 DEFAULT = "glove.6B.50d.10k.txt"
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """One name."""
     register("glove", Glove, "mean of GloVe vectors (path=FILE for another vector file)")
 

@@ -38,13 +38,13 @@ from ._span_search import RULE, found_spans
 from .encoder import Encoder, check_pooling
 
 if TYPE_CHECKING:
-    from figeval.registry import BackendRegister
+    from figeval.hooks import BackendRegistrar
 
     from ._networks import EncoderNetwork
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """One name."""
     target = "figeval.builtin.plugins.joint:joint"
     register("joint", target, "one encoder that ranks by its vectors and finds spans by its own branch")

@@ -24,11 +24,11 @@ from figeval.types import JSON, Example, Inputs, PairLabel, ScoredSpan, Span, Sp
 from ._words import bare, words
 
 if TYPE_CHECKING:
-    from figeval.registry import BackendRegister
+    from figeval.hooks import BackendRegistrar
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """The five names."""
     register("chance", Chance, "every answer alike; ties scored by expectation make this chance in closed form")
     register("random", Random, "seeded guessing, the same for a text whatever stands beside it (seed=0)")

@@ -26,14 +26,14 @@ from ._settings import Configured, Settings, one_of
 from ._tokens import IDS, Tokens, padding_of
 
 if TYPE_CHECKING:
-    from figeval.registry import BackendRegister
+    from figeval.hooks import BackendRegistrar
 
 CHUNK = 1_024  # requests expanded to masked copies at a time: bounds memory, not the batch
 VOCABULARY = 1_024  # so many scores of words take about the memory of one token's way through a model
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """One name."""
     target = "figeval.builtin.plugins.masked:masked"
     register("masked", target, "masked language model, zero-shot: pseudo-log-likelihood, cloze (pll=original)")

@@ -24,11 +24,11 @@ from ._settings import Configured, Settings, one_of
 from ._tokens import tokenize
 
 if TYPE_CHECKING:
-    from figeval.registry import BackendRegister
+    from figeval.hooks import BackendRegistrar
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """One name."""
     target = "figeval.builtin.plugins.pairs:pairs"
     register("pairs", target, "NLI head (labels from its config, or labels=) or cross-encoder")

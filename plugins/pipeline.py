@@ -18,7 +18,7 @@ from figeval.models.model import Backends, Model, open_model
 from figeval.types import JSON, Example, SpanQuery
 
 if TYPE_CHECKING:
-    from figeval.registry import BackendRegister
+    from figeval.hooks import BackendRegistrar
 
 # What a part must be able to do: one of these.
 NEEDS = {"ranker": ("embed", "score_pairs", "loglikelihood"), "spans": ("find_spans",)}
@@ -26,7 +26,7 @@ USAGE = "--model pipeline --model_args ranker=MODEL,spans=MODEL"
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """One name."""
     target = "figeval.builtin.plugins.pipeline:pipeline"
     register("pipeline", target, "two models as one: ranker=MODEL,spans=MODEL")
@@ -49,7 +49,7 @@ def pipeline(
     if model:
         raise ModelError(f"'pipeline' takes no model behind the colon, but parts: {USAGE}")
     common = {"device": device, "batch_size": batch_size, "seed": seed}
-    backends = Backends(plugins.host())
+    backends = Backends(plugins.plugin_manager())
     return Pipeline(*(opened(role, value, backends, common) for role, value in (("ranker", ranker), ("spans", spans))))
 
 

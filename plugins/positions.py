@@ -17,11 +17,11 @@ from figeval.types import JSON, Example, ScoredSpan, Span, SpanQuery
 from ._words import bare
 
 if TYPE_CHECKING:
-    from figeval.registry import BackendRegister
+    from figeval.hooks import BackendRegistrar
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """The three names."""
     register("last_sentence", LastSentence, "finds the last sentence of any text")
     register("whole_text", WholeText, "finds all of any text")

@@ -27,7 +27,7 @@ from ._settings import Configured, Settings, one_of, positive
 from ._span_search import NULL_RULE, RULE, found_spans
 
 if TYPE_CHECKING:
-    from figeval.registry import BackendRegister
+    from figeval.hooks import BackendRegistrar
 
 SECOND = "second"
 FULL = "full"
@@ -40,7 +40,7 @@ QUESTIONS = (*BESIDE, "none")
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """One name."""
     target = "figeval.builtin.plugins.spans:spans"
     register("spans", target, "extractive head: a question-answering checkpoint (text=first, max_span=)")

@@ -17,13 +17,13 @@ from figeval.types import JSON, Example, TextPair
 from ._words import bare
 
 if TYPE_CHECKING:
-    from figeval.registry import BackendRegister
+    from figeval.hooks import BackendRegistrar
 
 BLOCK = 8192  # pairs multiplied at a time: some 10 MB for paragraphs
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """One name."""
     register("tfidf", Tfidf, "TF-IDF cosine with scikit-learn's defaults, fitted to the texts of the task")
 

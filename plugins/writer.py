@@ -29,14 +29,14 @@ from ._settings import Configured, Settings, positive
 from ._tokens import IDS, Tokens, padded, padding_of
 
 if TYPE_CHECKING:
-    from figeval.registry import BackendRegister
+    from figeval.hooks import BackendRegistrar
 
 BEAMS = 4
 LONGEST = 250  # tokens of a text
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """One name."""
     target = "figeval.builtin.plugins.writer:writer"
     register("writer", target, "trained to write from named inputs: beam search (num_beams=, max_new_tokens=)")

@@ -8,10 +8,17 @@ import sys
 from pathlib import Path
 
 
+def beside(path: str) -> str:
+    """A PYTHONPATH with a further folder, in front of what is there: this checkout may be found through it."""
+    return os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH")]))
+
+
 def figeval(
     *arguments: str | Path, cwd: Path, code: int = 0, python: Path | str = sys.executable, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run `figeval …` in the folder `cwd` with further environment variables; its exit code must be `code`."""
+    if "PYTHONPATH" in environment:
+        environment = {**environment, "PYTHONPATH": beside(environment["PYTHONPATH"])}
     done = subprocess.run(
         [python, "-m", "figeval", *map(str, arguments)],
         cwd=cwd,

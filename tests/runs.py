@@ -31,7 +31,7 @@ class Deaf:
 def finished(folder: Path, *tasks: str, **settings: Any) -> Path:
     """The folder of a run of `overlap`, or of another model, on these tasks."""
     config = RunConfig(**{"model": "overlap", "tasks": tasks, "output_path": folder, **settings})
-    run_pipeline(config, Harness(plugins.host()), Deaf())
+    run_pipeline(config, Harness(plugins.plugin_manager()), Deaf())
     return folder
 
 

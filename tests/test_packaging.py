@@ -114,7 +114,7 @@ def test_no_sentence_of_the_benchmarks_is_inside(contents: dict[str, bytes], rea
     from figeval import plugins
     from figeval.evaluation import Harness
 
-    harness = Harness(plugins.host())
+    harness = Harness(plugins.plugin_manager())
     text = b"\n".join(contents.values()).decode("utf-8", "ignore").lower()
     for name in ("epic_retrieval_all", "impli_idioms_gold_ent", "impli_metaphors_silver_ent"):
         for example in harness.examples(harness.catalogue.tasks.get(name)):

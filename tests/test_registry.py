@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from figeval import hookimpl
+from figeval import hookimpl, hooks
+from figeval.data.readers import load_readers
 from figeval.errors import DuplicateName, FigevalError, PluginError, UnknownName
-from figeval.plugins import Host
-from figeval.registry import Registry, fill, load_target, plain, target_name
+from figeval.metrics.catalogue import load_metrics
+from figeval.models.model import Backends
+from figeval.plugins import PluginManager
+from figeval.registry import Registry, fill, load_target, signature_of, spelled, target_name
+from figeval.report.exporters import load_exporters
+from figeval.spec.loader import load_catalogue
+from figeval.task_types.routes import load_routes
+from figeval.training.learners import load_learners
+from figeval.training.presets import load_presets
 
 
 def registry(*names: str) -> Registry[Any]:
@@ -74,18 +85,12 @@ def test_target_name(target: Any, name: str) -> None:
 # ---- filling from plugins -------------------------------------------------------------------------------------------
 
 
-def filled(*hooks: Callable[..., None]) -> tuple[Registry[Any], Host]:
+def filled(*hooks: Callable[..., None]) -> tuple[Registry[Any], PluginManager]:
     """A registry filled from plugins p0, p1 … with these `register_backends`."""
-    host = Host()
+    manager = PluginManager()
     for number, function in enumerate(hooks):
-        host.load(f"p{number}", "a test", lambda f=function: SimpleNamespace(register_backends=hookimpl(f)))
-    made = registry()
-
-    def add(name: str, target: Any, *, owner: str) -> None:
-        made.add(name, target, owner)
-
-    fill(host, "register_backends", add, plain)
-    return made, host
+        manager.load(f"p{number}", "a test", lambda f=function: SimpleNamespace(register_backends=hookimpl(f)))
+    return Registry.collect(manager, "register_backends", "model", "figeval ls models"), manager
 
 
 def test_a_taken_name_costs_one_registration_only() -> None:
@@ -93,10 +98,10 @@ def test_a_taken_name_costs_one_registration_only() -> None:
         register("a", str)
         register("b", str)
 
-    made, host = filled(lambda register: register("a", int), second)
+    made, manager = filled(lambda register: register("a", int), second)
     assert {entry.name: entry.owner for entry in made} == {"a": "p0", "b": "p1"}
-    assert host.plugins["p1"].problems == ["model 'a' of p1 is already registered by p0; rename it"]
-    assert host.plugins["p0"].problems == []
+    assert manager.plugins["p1"].problems == ["model 'a' of p1 is already registered by p0; rename it"]
+    assert manager.plugins["p0"].problems == []
 
 
 def test_what_was_registered_before_a_failure_stays() -> None:
@@ -104,12 +109,169 @@ def test_what_was_registered_before_a_failure_stays() -> None:
         register("a", str)
         raise FigevalError("no licence; ask for one")
 
-    made, host = filled(failing, lambda register: register("b", str))
+    made, manager = filled(failing, lambda register: register("b", str))
     assert [entry.name for entry in made] == ["a", "b"]
-    assert host.plugins["p0"].problems == ["register_backends: no licence; ask for one"]
+    assert manager.plugins["p0"].problems == ["register_backends: no licence; ask for one"]
 
 
 def test_a_register_called_wrongly_is_a_problem_of_the_caller() -> None:
-    made, host = filled(lambda register: register(), lambda register: register("b", str))
+    made, manager = filled(lambda register: register(), lambda register: register("b", str))
     assert [entry.name for entry in made] == ["b"]
-    assert "TypeError" in host.plugins["p0"].problems[0]
+    (problem,) = manager.plugins["p0"].problems
+    assert problem == (
+        "register_backends: missing a required argument: 'name'; call register(name, factory, summary='')"
+    )
+
+
+def test_a_wrong_argument_of_a_register_is_named_with_the_right_one() -> None:
+    def misspelling(register: Any) -> None:
+        register("a", str, sumary="a string")
+        register("b", str)
+
+    made, manager = filled(misspelling)
+    assert [entry.name for entry in made] == ["b"], "it costs that one registration"
+    (problem,) = manager.plugins["p0"].problems
+    assert "unexpected keyword argument 'sumary'; did you mean 'summary'?; call register(name, factory" in problem
+
+
+def test_a_method_that_a_register_does_not_have() -> None:
+    made, manager = filled(lambda register: register.folder("x"))
+    assert "register of register_backends has no method 'folder'" in manager.plugins["p0"].problems[0]
+    assert not len(made)
+
+
+def test_a_name_that_is_none() -> None:
+    _, manager = filled(lambda register: (register(3, str), register("", str)))
+    assert [problem.partition(": ")[2] for problem in manager.plugins["p0"].problems] == [
+        "the name of a model must be a string, not an int",
+        "the name of a model must not be empty",
+    ]
+
+
+def test_what_is_registered_may_be_broken_in_any_way() -> None:
+    def add(file: Any, *, owner: str) -> None:
+        raise ValueError("no such thing")
+
+    def registering(register: Any) -> None:
+        register(1)
+        seen.append("went on")
+
+    seen: list[str] = []
+    manager = PluginManager()
+    manager.load("p", "a test", lambda: SimpleNamespace(register_presets=hookimpl(registering)))
+    fill(manager, "register_presets", add)
+    assert manager.plugins["p"].problems == ["register_presets: ValueError: no such thing"]
+    assert seen == ["went on"]
+
+
+# ---- whose things are preferred, and whose names they are -----------------------------------------------------------
+
+
+def registering(*names: str, **options: bool) -> SimpleNamespace:
+    def register_backends(register: Any) -> None:
+        for name in names:
+            register(name, str)
+
+    return SimpleNamespace(register_backends=hookimpl(**options)(register_backends))
+
+
+def collected(*plugins: Any) -> tuple[list[tuple[str, str]], PluginManager]:
+    manager = PluginManager()
+    for number, one in enumerate(plugins):
+        manager.load(f"p{number}", "a test", lambda one=one: one)
+    made: Registry[Any] = Registry.collect(manager, "register_backends", "model", "figeval ls models")
+    return [(entry.name, entry.owner) for entry in made], manager
+
+
+def test_things_are_in_the_order_of_loading() -> None:
+    found, _ = collected(registering("b", "a"), registering("c"))
+    assert found == [("b", "p0"), ("a", "p0"), ("c", "p1")]
+
+
+def test_a_plugin_that_says_so_is_preferred_and_one_that_wants_is_last() -> None:
+    found, _ = collected(
+        registering("z", trylast=True),
+        registering("a"),
+        registering("b", tryfirst=True),
+        registering("d", "c", tryfirst=True),
+    )
+    assert [name for name, _ in found] == ["d", "c", "b", "a", "z"]
+
+
+def test_preference_takes_no_name_from_anybody() -> None:
+    found, manager = collected(registering("a"), registering("a", "b", tryfirst=True))
+    assert found == [("b", "p1"), ("a", "p0")]
+    assert manager.plugins["p1"].problems == ["model 'a' of p1 is already registered by p0; rename it"]
+    assert not manager.plugins["p0"].problems
+
+
+# ---- one signature, told in four places -----------------------------------------------------------------------------
+
+PAGE = Path(__file__).resolve().parent.parent / "docs/plugins.md"
+REGISTERING = sorted(hook for hook in hooks.HOOKS if hook.startswith("register_") and hook != "register_commands")
+LOADERS: dict[str, Callable[[PluginManager], Any]] = {
+    "register_tasks": load_catalogue,
+    "register_sources": load_readers,
+    "register_routes": load_routes,
+    "register_backends": Backends,
+    "register_learners": load_learners,
+    "register_presets": load_presets,
+    "register_metrics": load_metrics,
+    "register_exporters": load_exporters,
+}
+
+
+def test_every_hook_that_registers_has_a_loader() -> None:
+    assert sorted(LOADERS) == REGISTERING
+
+
+def methods_of(hook: str) -> list[str]:
+    """`__call__` and what else the registrar of a hook has."""
+    annotation = inspect.signature(getattr(hooks, hook)).parameters["register"].annotation
+    registrar = getattr(hooks, annotation)
+    return ["__call__", *(name for name in vars(registrar) if not name.startswith("_"))]
+
+
+def calls(hook: str) -> list[str]:
+    """How the registrar of a hook is called, spelled out; of another hook how it is called itself."""
+    if hook not in REGISTERING:
+        return [spelled(inspect.signature(getattr(hooks, hook)), hook)]
+    return [
+        spelled(signature_of(hook, method), "register" if method == "__call__" else f"register.{method}")
+        for method in methods_of(hook)
+    ]
+
+
+@pytest.mark.parametrize("hook", sorted(hooks.HOOKS))
+def test_the_docstring_says_how_it_is_called(hook: str) -> None:
+    told = " ".join((getattr(hooks, hook).__doc__ or "").split())
+    for call in calls(hook):
+        assert f"`{call}`" in told
+
+
+@pytest.mark.parametrize("hook", sorted(hooks.HOOKS))
+def test_the_documentation_says_how_it_is_called(hook: str) -> None:
+    (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{hook}`")]
+    for call in calls(hook):
+        assert f"`{call}`" in row
+
+
+def test_the_documentation_lists_the_hooks_in_their_order() -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), flags=re.MULTILINE)
+    assert [hook for hook in vars(hooks) if hook in hooks.HOOKS] == [hook for hook in listed if hook in hooks.HOOKS]
+
+
+@pytest.mark.parametrize("hook", REGISTERING)
+def test_what_receives_the_call_takes_what_the_registrar_declares(hook: str) -> None:
+    received: list[Any] = []
+    manager = PluginManager()
+    spy = SimpleNamespace(**{hook: hookimpl(lambda register: received.append(register))})
+    manager.load("spy", "a test", lambda: spy)
+    LOADERS[hook](manager)
+    (register,) = received
+    for method in methods_of(hook):
+        takes = inspect.signature(register.methods[method]).parameters
+        declared = signature_of(hook, method).parameters
+        if not any(one.kind is one.VAR_KEYWORD for one in takes.values()):
+            assert [name for name in takes if name != "owner"] == list(declared)
+        assert "owner" in takes

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.processes import figeval
+from tests.processes import beside, figeval
 
 ACME = Path(__file__).parent / "third_party" / "figeval_acme"
 
@@ -24,7 +26,10 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_its_tasks_model_and_metric_make_a_run(acme: str, tmp_path: Path) -> None:
-    figeval("run", "--tasks", "acme", "--model", "acme_trigrams", "--output_path", "out", cwd=tmp_path, PYTHONPATH=acme)
+    command = ("run", "--tasks", "acme", "--model", "acme_trigrams", "--output_path", "out")
+    done = figeval(*command, cwd=tmp_path, PYTHONPATH=acme)
+    assert "acme: acme_trigrams has done 2 of 2 tasks" in done.stderr
+    assert "has done" not in done.stdout
     record = json.loads((tmp_path / "out/run.json").read_text())
     assert record["status"] == "complete"
     senses, similes = record["tasks"]
@@ -53,8 +58,8 @@ def test_its_tasks_take_a_built_in_model_and_its_own_template(acme: str, tmp_pat
         "template = load_template(task.template, task.folder)\n"
         "print(template.render('context', {'query': 'Q'}) + template.render('continuation', {'option': 'O'}))\n"
     )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env={"PYTHONPATH": acme}, cwd=tmp_path, capture_output=True, text=True, check=True)
+    command, found_at = [sys.executable, "-c", program], {"PYTHONPATH": beside(acme)}
+    done = subprocess.run(command, env=found_at, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "Q\nIn other words: O\n"
 
 
@@ -73,8 +78,8 @@ def test_without_it_nothing_of_it_is_there(acme: str, tmp_path: Path) -> None:
 
 
 def test_its_own_tests_pass(acme: str) -> None:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, env={"PYTHONPATH": acme}, cwd=ACME, capture_output=True, text=True, check=False)
+    command, found_at = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"], {"PYTHONPATH": beside(acme)}
+    done = subprocess.run(command, env=found_at, cwd=ACME, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
@@ -125,9 +130,33 @@ BROKEN = {
         HEAD + "from importlib.resources import files\n" + hook("register_tasks", "register.folder(files(__name__))"),
         ("wrong.task.yaml", "unknown key 'metrcs'", "did you mean 'metrics'"),
     ),
+    "bad_str": (
+        "class Mute(Exception):\n    def __str__(self):\n        raise ValueError\nraise Mute\n",
+        ("not loaded: Mute", "__str__ raised ValueError"),
+    ),
+    "bad_base": ("class Leaving(BaseException): ...\nraise Leaving('all')\n", ("not loaded: Leaving: all",)),
+    "bad_generator": (HEAD + hook("register_tasks", "yield"), ("'register_tasks' is a generator",)),
+    "bad_coroutine": (
+        HEAD + "@hookimpl\nasync def register_tasks(register): ...\n",
+        ("'register_tasks' is a coroutine", "not `async def`"),
+    ),
+    "bad_wrapper": (
+        HEAD + "@hookimpl(wrapper=True)\ndef register_tasks(register):\n    return (yield)\n",
+        ("'register_tasks' is a wrapper", "write a plain function"),
+    ),
+    "bad_keyword": (
+        HEAD + hook("register_metrics", "register('mine', len, protocol=['choice'])"),
+        ("unexpected keyword argument 'protocol'", "did you mean 'protocols'", "call register(name, function"),
+    ),
     "bad_call": (HEAD + hook("register_tasks", "1 / 0"), ("register_tasks: ZeroDivisionError",)),
 }
-GOOD = HEAD + TASK.format(name="good_task") + hook("register_tasks", "register(made)")
+GOOD = (
+    "import os\nprint('good morning')\nos.chdir('/')\n"  # bad manners, and no harm
+    + HEAD
+    + TASK.format(name="good_task")
+    + hook("register_tasks", "register(made)")
+    + hook("run_started", "print(run.status); os.chdir('/')", "run")
+)
 YAML = """
 name: {name}
 type: choice
@@ -157,7 +186,7 @@ def environment(broken: Path) -> dict[str, str]:
 def test_each_broken_plugin_is_one_warning_and_one_row(broken: Path, tmp_path: Path) -> None:
     done = figeval("ls", "plugins", "--json", cwd=tmp_path, **environment(broken))
     rows = {row["name"]: row for row in json.loads(done.stdout)}
-    warnings = done.stderr.splitlines()
+    warnings = [line for line in done.stderr.splitlines() if line != "good morning"]
     assert len(warnings) == len(BROKEN), done.stderr
     for name, (_, words) in BROKEN.items():
         (warning,) = [line for line in warnings if line.startswith(f"figeval: warning: plugin {name!r}: ")]
@@ -177,3 +206,171 @@ def test_everything_else_works(broken: Path, tmp_path: Path) -> None:
         "yaml_right": ("done", 1),
         "mini_fables": ("done", 20),
     }
+
+
+# ---- broken models --------------------------------------------------------------------------------------------------
+
+MODEL = """
+from figeval import hookimpl
+
+class Model:
+    def __init__(self, model):
+        {made}
+    def score_pairs(self, requests):
+        return {answer}
+    def fingerprint(self):
+        {fingerprint}
+    def describe(self):
+        {described}
+    def close(self):
+        {closed}
+
+class Unknown:
+    def score_pairs(self, requests):
+        return [0.0 for _ in requests]
+
+class Named(Unknown):
+    deterministic_by_name = True
+    def __init__(self, model, size=1): ...
+
+@hookimpl
+def register_backends(register):
+    register("mine", Model)
+    register("unknown", lambda model: Unknown())
+    register("named", Named)
+    register("built", dict)
+"""
+FAIR = {
+    "made": "self.seen = model",
+    "answer": "[float(len(one.left)) for one in requests]",
+    "fingerprint": "return '1'",
+    "described": "return {'device': 'cpu'}",
+    "closed": "self.seen = ''",
+}
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A run of a model made of pieces of code."""
+
+    folder: Path
+
+    def run(self, *arguments: str, code: int = 0, model: str = "mine", **pieces: str) -> tuple[str, dict[str, Any]]:
+        """What it says on stderr, and its record, empty where none was written."""
+        (self.folder / "mymodel.py").write_text(MODEL.format(**{**FAIR, **pieces}))
+        environment = {"PYTHONPATH": str(self.folder), "FIGEVAL_PLUGINS": "mymodel"}
+        command = ("run", "--tasks", "mini_fables,mini_pairs", "--model", model, "-o", "out", *arguments)
+        done = figeval(*command, cwd=self.folder, code=code, **environment)
+        assert "Traceback" not in done.stdout + done.stderr
+        file = self.folder / "out/run.json"
+        return done.stderr, json.loads(file.read_text()) if file.exists() else {}
+
+
+@pytest.fixture
+def tried(tmp_path: Path) -> Tried:
+    return Tried(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("{one: 1.0 for one in requests}", "Model.score_pairs returned a dict; return a list or an array"),
+        ("{float(len(one.left)) for one in requests}", "Model.score_pairs returned a set"),
+        ("'1' * len(requests)", "Model.score_pairs returned a str"),
+        ("(1.0 for one in requests[1:])", "outputs for"),
+        ("None", "Model.score_pairs returned a NoneType"),
+    ],
+)
+def test_answers_without_an_order_fail_the_task_in_one_line(answer: str, said: str, tried: Tried) -> None:
+    _, record = tried.run(code=1, answer=answer)
+    for task in record["tasks"]:
+        assert task["status"] == "failed"
+        assert said in task["error"]
+        assert "\n" not in task["error"]
+
+
+def test_a_generator_of_the_right_length_is_an_answer(tried: Tried) -> None:
+    _, record = tried.run(answer="(float(len(one.left)) for one in requests)")
+    assert [task["status"] for task in record["tasks"]] == ["done", "done"]
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "said"),
+    [
+        ("return ''", "fingerprint() of model 'mine' returned an empty text; return a text that changes"),
+        ("return None", "fingerprint() of model 'mine' returned a NoneType"),
+        ("return 1 / 0", "fingerprint() of model 'mine' raised ZeroDivisionError"),
+        ("raise SystemExit(3)", "fingerprint() of model 'mine' raised SystemExit"),
+    ],
+)
+def test_a_fingerprint_that_says_nothing_is_refused_before_anything_is_asked(
+    fingerprint: str, said: str, tried: Tried
+) -> None:
+    error, record = tried.run(code=2, fingerprint=fingerprint)
+    (line,) = error.splitlines()
+    assert line.startswith(f"figeval: {said}")
+    assert not record
+
+
+def test_a_model_without_a_fingerprint_is_refused_with_the_cure(tried: Tried) -> None:
+    error, record = tried.run(code=2, model="unknown")
+    (line,) = error.splitlines()
+    assert line.startswith("figeval: model 'unknown' has no fingerprint")
+    assert "method fingerprint()" in line
+    assert "deterministic_by_name = True" in line
+    assert not record
+
+
+def test_a_model_that_is_known_by_its_name_and_options_goes_on_only_with_these(tried: Tried) -> None:
+    _, record = tried.run("--model_args", "size=2", model="named")
+    assert record["model"]["fingerprint"] == 'named: {"size": 2}'
+    tried.run("--model_args", "size=2", model="named")
+    error, _ = tried.run("--model_args", "size=3", model="named", code=2)
+    assert "holds another run" in error
+
+
+def test_a_changed_model_goes_on_with_no_run_of_the_old_one(tried: Tried) -> None:
+    tried.run()
+    error, _ = tried.run(code=2, fingerprint="return '2'")
+    assert "the weights of mine changed since (1 before, 2 now)" in error
+
+
+def test_a_factory_that_cannot_be_asked_what_it_takes(tried: Tried) -> None:
+    error, _ = tried.run(code=2, model="built")
+    assert "the factory of model 'built' is a type; register a class or a function" in error
+
+
+MUTE = "type('Mute', (), {'__str__': lambda self: 1 / 0, '__repr__': lambda self: 1 / 0})()"
+
+
+@pytest.mark.parametrize(
+    ("described", "said"),
+    [
+        ("return 1 / 0", "describe() of model 'mine' raised ZeroDivisionError"),
+        ("return 3", "describe() of model 'mine' raised TypeError"),
+        (f"return {{'device': {MUTE}}}", "describe() of model 'mine' raised ZeroDivisionError"),
+        ("raise SystemExit(3)", "describe() of model 'mine' raised SystemExit"),
+    ],
+)
+def test_a_description_that_fails_costs_a_warning_and_no_answers(described: str, said: str, tried: Tried) -> None:
+    _, record = tried.run(described=described)
+    assert record["status"] == "complete"
+    (warning,) = record["model"]["description"]["warnings"]
+    assert warning.startswith(said)
+
+
+@pytest.mark.parametrize("closed", ["1 / 0", "raise SystemExit(3)"])
+def test_a_model_that_cannot_be_closed_costs_one_warning(closed: str, tried: Tried) -> None:
+    error, record = tried.run(closed=closed)
+    assert record["status"] == "complete"
+    (warning,) = [line for line in error.splitlines() if line.startswith("figeval: warning: ")]
+    assert warning.startswith("figeval: warning: close() of model 'mine' raised ")
+
+
+def test_a_model_that_prints_and_moves_about_does_no_harm(tried: Tried) -> None:
+    moving = "import os; os.chdir('/'); print('moved')"
+    pieces = {"made": moving, "closed": moving, "described": f"{moving}; return {{}}"}
+    error, record = tried.run(answer="[print('asked') or float(len(one.left)) for one in requests]", **pieces)
+    assert record["status"] == "complete"
+    assert "moved" in error
+    assert "asked" in error

@@ -23,7 +23,7 @@ def doctor(as_json: bool) -> int:
     from figeval.cli.ls import plugins as plugin_rows
     from figeval.evaluation.doctor import checkup
 
-    found = checkup(list(plugin_rows(plugins.host())))
+    found = checkup(list(plugin_rows(plugins.plugin_manager())))
     if as_json:
         import json
 

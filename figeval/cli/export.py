@@ -27,7 +27,7 @@ def export(runs: tuple[Path, ...], form: str, output: Path | None) -> None:
     from figeval.report.exporters import load_exporters
     from figeval.text import clean
 
-    exporter = load_exporters(plugins.host()).get(form)
+    exporter = load_exporters(plugins.plugin_manager()).get(form)
     text = exporter([run_or_mean(run) for run in runs])
     if output is None:
         click.echo(clean(text), nl=False)

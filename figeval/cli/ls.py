@@ -13,15 +13,15 @@ from figeval.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
     from figeval.evaluation.harness import Harness
-    from figeval.plugins import Host
+    from figeval.plugins import PluginManager
     from figeval.types import JSON
 
 BUILT_IN = "figeval.builtin."
 
 
-def tasks(host: Host) -> Iterator[JSON]:
+def tasks(manager: PluginManager) -> Iterator[JSON]:
     """One row per task."""
-    for task in _loaded(_harness(host).catalogue.tasks):
+    for task in _loaded(_harness(manager).catalogue.tasks):
         keys = ("name", "type", "metrics", "description", "owner", "version", "language", "labels", "cluster")
         more = {
             "data": dict(task.data),
@@ -32,24 +32,23 @@ def tasks(host: Host) -> Iterator[JSON]:
         yield {**{key: getattr(task, key) for key in keys}, **more}
 
 
-def suites(host: Host) -> Iterator[JSON]:
+def suites(manager: PluginManager) -> Iterator[JSON]:
     """One row per suite."""
-    for suite in _loaded(_harness(host).catalogue.suites):
+    for suite in _loaded(_harness(manager).catalogue.suites):
         yield {key: getattr(suite, key) for key in ("name", "tasks", "description", "owner")}
 
 
-def models(host: Host) -> Iterator[JSON]:
+def models(manager: PluginManager) -> Iterator[JSON]:
     """One row per registered backend; folders and hub ids are models too, and cannot be listed."""
     from figeval.models.model import Backends
 
-    backends = Backends(host)
-    for entry in backends.registry:
-        yield {"name": entry.name, "summary": backends.summaries[entry.name], "owner": entry.owner}
+    for entry in Backends(manager).registry:
+        yield {"name": entry.name, "summary": entry.summary, "owner": entry.owner}
 
 
-def types(host: Host) -> Iterator[JSON]:
+def types(manager: PluginManager) -> Iterator[JSON]:
     """One row per task type."""
-    for entry in _harness(host).task_types:
+    for entry in _harness(manager).task_types:
         kind = entry.load()
         about = (kind.__doc__ or "").strip().split("\n")[0]
         fields = kind.json_schema()["properties"]
@@ -64,42 +63,43 @@ def types(host: Host) -> Iterator[JSON]:
         }
 
 
-def metrics(host: Host) -> Iterator[JSON]:
+def metrics(manager: PluginManager) -> Iterator[JSON]:
     """One row per metric."""
-    for metric in _harness(host).metrics:
+    for metric in _harness(manager).metrics:
         limits = {"types": sorted(metric.task_types), "routes": sorted(metric.routes)}
         better = {"higher_is_better": metric.higher_is_better, "owner": metric.owner}
         yield {"name": metric.name, **limits, **better}
 
 
-def routes(host: Host) -> Iterator[JSON]:
+def routes(manager: PluginManager) -> Iterator[JSON]:
     """One row per route, best first within a task type."""
-    for route in _harness(host).routes:
+    for route in _harness(manager).routes:
         needs = list(route.wants)
         yield {"name": route.name, "type": route.task_type, "needs": needs, "owner": route.owner}
 
 
-def heads(host: Host) -> Iterator[JSON]:
+def heads(manager: PluginManager) -> Iterator[JSON]:
     """One row per head, the default of a task type first."""
     from figeval.training.learners import load_learners
 
-    learners = load_learners(host)
-    for entry, ((task_type, head), summary) in zip(learners.registry, learners.summaries.items(), strict=True):
-        yield {"name": head, "type": task_type, "summary": summary, "owner": entry.owner}
+    learners = load_learners(manager)
+    for entry in learners.registry:
+        task_type, _, head = entry.name.partition(":")
+        yield {"name": head, "type": task_type, "summary": entry.summary, "owner": entry.owner}
 
 
-def presets(host: Host) -> Iterator[JSON]:
+def presets(manager: PluginManager) -> Iterator[JSON]:
     """One row per row of a published table."""
     from figeval.training.described import described, numbers
     from figeval.training.presets import load_presets
 
-    registered = load_presets(host)
+    registered = load_presets(manager)
     for entry in registered.registry:
         row = described(entry.load())
         yield {**row, "hyper-parameters": numbers(row["settings"]), "owner": entry.owner}
 
 
-def plugins(host: Host) -> Iterator[JSON]:
+def plugins(manager: PluginManager) -> Iterator[JSON]:
     """One row per plugin, after everything has been asked of it: some problems show no earlier."""
     from figeval.cli.main import cli
     from figeval.data.readers import load_readers
@@ -107,20 +107,18 @@ def plugins(host: Host) -> Iterator[JSON]:
 
     cli.extend()
     for offered in (tasks, types, models, metrics, routes, heads, presets):
-        list(offered(host))
-    load_readers(host)
-    load_sources(host)
-    for name, plugin in host.plugins.items():
-        loaded = host.manager.get_plugin(name)
-        hooks = [caller.name for caller in host.manager.get_hookcallers(loaded) or ()] if loaded else []
-        offers = [hook.removeprefix("register_") for hook in hooks]
+        list(offered(manager))
+    load_readers(manager)
+    load_sources(manager)
+    for name, plugin in manager.plugins.items():
+        offers = [hook.removeprefix("register_") for hook in manager.hooks_of(name)]
         yield {"name": name, "origin": plugin.origin, "offers": offers, "problems": plugin.problems}
 
 
-def _harness(host: Host) -> Harness:
+def _harness(manager: PluginManager) -> Harness:
     from figeval.evaluation.harness import Harness
 
-    return Harness(host)
+    return Harness(manager)
 
 
 def _loaded(registry: Iterable[Any]) -> Iterator[Any]:
@@ -131,7 +129,7 @@ def _loaded(registry: Iterable[Any]) -> Iterator[Any]:
 class Listing:
     """Something that can be listed: how, with which columns for people, and what --help says of it."""
 
-    rows: Callable[[Host], Iterator[JSON]]
+    rows: Callable[[PluginManager], Iterator[JSON]]
     columns: tuple[str, ...]
     summary: str
 
@@ -174,7 +172,7 @@ def ls(kind: str | None, pattern: str | None, as_json: bool) -> None:
     if kind not in LISTINGS:
         raise UnknownName("kind", kind, LISTINGS, see="figeval ls")
     listing = LISTINGS[kind]
-    rows = list(listing.rows(plugin_host.host()))
+    rows = list(listing.rows(plugin_host.plugin_manager()))
     _print(matching(kind, rows, pattern), listing.columns, as_json)
 
 

@@ -61,7 +61,7 @@ class Figeval(click.Group):
             self._extended = True
             from figeval import plugins
 
-            plugins.host().each("register_commands", lambda _: {"cli": self})
+            plugins.plugin_manager().each("register_commands", lambda _: {"cli": self})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, in the order of the table, plugins' own last."""

@@ -58,7 +58,7 @@ def scaffold_of(kind: str) -> Traversable:
     from figeval import plugins
     from figeval.evaluation.harness import Harness
 
-    folder: Traversable = Harness(plugins.host()).task_types.get(kind).scaffold
+    folder: Traversable = Harness(plugins.plugin_manager()).task_types.get(kind).scaffold
     if not folder.is_dir():
         raise TaskError(f"the task type {kind!r} brings no scaffold; copy a task of this type")
     return folder
@@ -75,7 +75,7 @@ def refuse_taken_task(name: str) -> None:
     from figeval import plugins
     from figeval.evaluation.harness import Harness
 
-    catalogue = Harness(plugins.host()).catalogue
+    catalogue = Harness(plugins.plugin_manager()).catalogue
     for registry in (catalogue.tasks, catalogue.suites):
         if name in registry:
             raise TaskError(f"{name!r} is a {registry.kind} of {registry.entry(name).owner}; choose another name")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +13,7 @@ from figeval.cli.output import echo
 
 if TYPE_CHECKING:
     from figeval.evaluation.preview import Asked
-    from figeval.types import Example, Request
+    from figeval.types import Example
 
 MOST = 6  # requests shown of one example and route
 GAP = "[____]"
@@ -75,8 +75,10 @@ def dialogue(asked: Asked) -> Iterator[str]:
         yield f"    … and {n - MOST} more like these"
 
 
-def parts(request: Request) -> dict[str, str]:
+def parts(request: Any) -> dict[str, str]:
     """A request's texts by name; the gap of a cloze is marked."""
+    if not is_dataclass(request):  # a plugin's own
+        return {"request": repr(request)}
     values = {field.name: getattr(request, field.name) for field in fields(request)}
     if "after" in values:
         values = {"cloze": f"{values.pop('before')}{GAP}{values.pop('after')}", **values}

@@ -84,7 +84,7 @@ def run_record(path: Path, by: str | None) -> RunRecord:
     from figeval.evaluation.harness import Harness
     from figeval.evaluation.stored import with_breakdown
 
-    return with_breakdown(path, by, Harness(plugins.host()).metrics)
+    return with_breakdown(path, by, Harness(plugins.plugin_manager()).metrics)
 
 
 def progress(path: Path, record: RunRecord) -> Iterator[str]:
@@ -112,14 +112,14 @@ def show_named(name: str, as_json: bool) -> None:
     from figeval.records.folder import find_record, read_record
     from figeval.training.presets import load_presets
 
-    host = plugins.host()
-    catalogue, presets = Harness(host).catalogue, load_presets(host)
+    manager = plugins.plugin_manager()
+    catalogue, presets = Harness(manager).catalogue, load_presets(manager)
     if name in presets.registry:
         show_preset(presets.registry.get(name), as_json)
     elif name in catalogue.suites:
         show_suite(catalogue.suites.get(name), [task.name for task in catalogue.expand([name])], as_json)
     elif name in catalogue.tasks:
-        show_task(task_facts(catalogue.tasks.get(name), host), as_json)
+        show_task(task_facts(catalogue.tasks.get(name), manager), as_json)
     else:
         if Path(name).exists():
             read_record(find_record(Path(name)))  # which says that it is no run

@@ -6,19 +6,13 @@ from collections.abc import Iterator
 
 from figeval.data.rows import DataContext, Opener, Row
 from figeval.errors import DataError
-from figeval.plugins import Host
-from figeval.registry import Registry, fill, plain
+from figeval.plugins import PluginManager
+from figeval.registry import Registry
 
 
-def load_readers(host: Host) -> Registry[Opener]:
+def load_readers(manager: PluginManager) -> Registry[Opener]:
     """Every reader of every plugin, by scheme."""
-    registry: Registry[Opener] = Registry("data scheme", "figeval ls plugins")
-
-    def add(scheme: str, open: Opener | str, *, owner: str) -> None:
-        registry.add(scheme, open, owner)
-
-    fill(host, "register_sources", add, plain)
-    return registry
+    return Registry.collect(manager, "register_sources", "data scheme", "figeval ls plugins")
 
 
 def read(reference: str, context: DataContext, readers: Registry[Opener]) -> Iterator[Row]:

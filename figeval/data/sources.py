@@ -82,11 +82,11 @@ class DataFile:
         return f"{self.benchmark}/{self.source.path}"
 
 
-def load_catalogue(host: plugins.Host) -> Registry[Sources]:
+def load_catalogue(manager: plugins.PluginManager) -> Registry[Sources]:
     """The sources of every loaded plugin; a broken or doubled file is a problem of its plugin only."""
     catalogue: Registry[Sources] = Registry("benchmark", "figeval data ls")
     seen: set[str] = set()
-    for plugin_name, plugin in host.manager.list_name_plugin():
+    for plugin_name, plugin in manager.loaded():
         package = getattr(plugin, "__package__", None)
         if not package or package in seen:
             continue
@@ -95,7 +95,7 @@ def load_catalogue(host: plugins.Host) -> Registry[Sources]:
             try:
                 catalogue.add(benchmark, read_yaml(file, Sources, DataError), package)
             except (DataError, DuplicateName) as error:
-                host.problem(plugin_name, str(error))
+                manager.problem(plugin_name, str(error))
     return catalogue
 
 
@@ -111,7 +111,7 @@ def source_files(package: str) -> Iterator[tuple[str, Traversable]]:
 @lru_cache(maxsize=1)
 def catalogue() -> Registry[Sources]:
     """The sources of this process's plugins."""
-    return load_catalogue(plugins.host())
+    return load_catalogue(plugins.plugin_manager())
 
 
 def data_file(benchmark: str, path: str) -> DataFile:

@@ -11,7 +11,7 @@ from pathlib import Path
 from figeval.data.sources import Sources, catalogue, data_file
 from figeval.errors import DataError
 from figeval.evaluation.harness import Harness
-from figeval.plugins import Host
+from figeval.plugins import PluginManager
 from figeval.records.reference import Published, published
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Route
@@ -39,10 +39,10 @@ class TaskFacts:
     published: tuple[Published, ...]
 
 
-def task_facts(task: TaskSpec, host: Host) -> TaskFacts:
+def task_facts(task: TaskSpec, manager: PluginManager) -> TaskFacts:
     """Gather them. Only files that are on this machine are read, nothing is downloaded."""
     used: dict[str, None] = {}
-    harness = Harness(host, fetch=partial(_local, used))
+    harness = Harness(manager, fetch=partial(_local, used))
     splits = tuple(_split(task, name, harness) for name in (task.data or ("test",)))
     readme = task.folder / "README.md" if task.folder is not None else None
     return TaskFacts(

@@ -31,11 +31,11 @@ class Harness:
 
     def __init__(
         self,
-        host: plugins.Host | None = None,
+        manager: plugins.PluginManager | None = None,
         include: tuple[Any, ...] = (),
         fetch: Callable[[str, str], Path] | None = None,
     ) -> None:
-        self.host = host or plugins.host()
+        self.manager = manager or plugins.plugin_manager()
         self.include = include
         self._fetch = fetch
         self._notes: dict[str, dict[str, Any]] = {}
@@ -43,32 +43,32 @@ class Harness:
     @cached_property
     def catalogue(self) -> Catalogue:
         """Tasks and suites."""
-        return load_catalogue(self.host, self.task_types, self.include)
+        return load_catalogue(self.manager, self.task_types, self.include)
 
     @cached_property
     def task_types(self) -> TaskTypes:
         """Task types."""
-        return TaskTypes(self.host)
+        return TaskTypes(self.manager)
 
     @cached_property
     def readers(self) -> Registry[Opener]:
         """Readers of raw files."""
-        return load_readers(self.host)
+        return load_readers(self.manager)
 
     @cached_property
     def routes(self) -> list[Route]:
         """Routes, best first."""
-        return load_routes(self.host, self.task_types)
+        return load_routes(self.manager, self.task_types)
 
     @cached_property
     def metrics(self) -> Metrics:
         """Metrics."""
-        return Metrics(self.host, self.task_types)
+        return Metrics(self.manager, self.task_types)
 
     @cached_property
     def backends(self) -> Backends:
         """Models."""
-        return Backends(self.host)
+        return Backends(self.manager)
 
     def rows(self, task: TaskSpec, split: str) -> Iterator[Any]:
         """The raw rows of a split."""

@@ -55,7 +55,7 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
         record = begin(folder, config, model, plans, described(line))
         warn_of_helpers(record, plans, line, harness)
         record.warnings = list(warnings_of_run(plans, left_out, config))
-        harness.host.each("run_started", lambda _: {"run": record.model_dump()})
+        harness.manager.each("run_started", lambda _: {"run": record.model_copy(deep=True)})
         kept = resume(folder, record, plans)
         if kept.rows:
             observer.resumed(folder.path, kept.rows, kept.examples)
@@ -67,7 +67,7 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
                 session.do(plan)
             _end(record, config, harness)
             folder.write(record)
-            harness.host.each("run_finished", lambda _: {"run": record.model_dump()})
+            harness.manager.each("run_finished", lambda _: {"run": record.model_copy(deep=True)})
     model.close()
     return record, folder.path
 
@@ -116,8 +116,9 @@ class _Session:
         self._keep(task)
         self.observer.task_ended(task)
         if task.status == "done":
-            name = plan.name
-            self.harness.host.each("task_finished", lambda _: {"task": name, "rows": self.folder.rows(name)})
+            self.harness.manager.each(
+                "task_finished", lambda _: {"task": task.model_copy(deep=True), "rows": self.folder.rows(plan.name)}
+            )
 
     def _keep(self, task: TaskRecord) -> None:
         with noted(task):

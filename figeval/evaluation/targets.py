@@ -44,7 +44,7 @@ def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) ->
         gathered.add(lambda target=target: behind(target, harness, gathered.problems.append))  # type: ignore[misc]
     if not targets and not folders:
         gathered.add(lambda: [entry.load() for entry in harness.catalogue.tasks])
-        gathered.problems += [problem for row in harness.host.plugins.values() for problem in row.problems]
+        gathered.problems += [problem for row in harness.manager.plugins.values() for problem in row.problems]
     gathered.problems = list(dict.fromkeys(gathered.problems))  # a file may have been read twice
     return gathered
 

@@ -8,29 +8,29 @@ from typing import Any
 
 from figeval.errors import DuplicateName, TaskError, UnknownName
 from figeval.metrics.statistic import Statistic, as_statistic
-from figeval.plugins import Host
-from figeval.registry import fill, loaded, plain
+from figeval.plugins import PluginManager
+from figeval.registry import fill, loaded
 from figeval.task_types.base import Metric, TaskTypes
 
 
 class Metrics:
     """Metrics by name. One name may stand for one function per task type (`acc` of a choice and of a ranking)."""
 
-    def __init__(self, host: Host, task_types: TaskTypes) -> None:
+    def __init__(self, manager: PluginManager, task_types: TaskTypes) -> None:
         self._named: dict[str, list[Metric]] = {}
         for entry in task_types:
             kind = entry.load()
             for metric in kind.metrics:
                 self._add(replace(metric, task_types=frozenset({kind.name}), owner=entry.owner))
-        fill(host, "register_metrics", self._register, plain)
+        fill(manager, "register_metrics", self._register)
 
     def _register(
         self,
         name: str,
         function: Any,
-        higher_is_better: bool = True,
-        task_types: Iterable[str] = (),
-        routes: Iterable[str] = (),
+        higher_is_better: bool,
+        task_types: Iterable[str],
+        routes: Iterable[str],
         *,
         owner: str,
     ) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeVar
 
-from figeval.models.capabilities import CAPABILITIES, ask
+from figeval.models.capabilities import ask, capability_of
 from figeval.models.memo import Memo, failed
 from figeval.types import Example, Prediction, Request
 
@@ -111,7 +111,7 @@ class Conversation:
         for request in dict.fromkeys(requests):
             known = self.memo.get(request)
             if known is None:
-                fresh[CAPABILITIES[type(request)]].append(request)
+                fresh[capability_of(request)].append(request)
             else:
                 answers[request] = known
         for asked in fresh.values():

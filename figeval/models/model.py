@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from figeval.errors import ModelError, UnknownName, near
+from figeval.errors import FigevalError, ModelError, PluginError, UnknownName, near
 from figeval.models.capabilities import capabilities
-from figeval.plugins import Host
-from figeval.registry import Registry, fill, plain
-from figeval.types import Message
+from figeval.plugins import PluginManager, describe, foreign_code, warn
+from figeval.registry import Registry, a_type
+from figeval.text import one_line
+from figeval.types import JSON, Example, Message
 
 Factory = Callable[..., Any]
 BUDGETS = ("max_cost", "max_tokens")
+CHANGING = "a text that changes whenever an answer could"
+WANTED = f"return {CHANGING} (a version, a digest of the weights)"
 
 
 class Backends:
     """The registered factories and a line about each."""
 
-    def __init__(self, host: Host) -> None:
-        self.registry: Registry[Factory] = Registry("model", "figeval ls models")
-        self.summaries: dict[str, str] = {}
-        self._host = host
-        fill(host, "register_backends", self._add, plain)
-
-    def _add(self, name: str, factory: Factory | str, summary: str = "", *, owner: str) -> None:
-        self.registry.add(name, factory, owner)
-        self.summaries[name] = summary
+    def __init__(self, manager: PluginManager) -> None:
+        self.registry: Registry[Factory] = Registry.collect(manager, "register_backends", "model", "figeval ls models")
+        self._manager = manager
 
     def locate(self, model: str, options: Mapping[str, Any]) -> tuple[str, str]:
         """(backend, what it should load) for `backend`, `backend:model`, or a folder or hub id that a plugin knows.
@@ -36,17 +34,20 @@ class Backends:
         Raises:
             UnknownName: no backend is called so, and no plugin recognises it.
             ModelError: a plugin that looked for it could not.
+            PluginError: a plugin answered with something else than a name.
         """
         name, colon, rest = model.partition(":")
         if name in self.registry:
             return name, rest
         known = [entry.name for entry in self.registry]
         try:
-            resolved = self._host.first("resolve_backend", model=model, options=dict(options))
+            resolved = self._manager.first("resolve_backend", model=model, options=dict(options))
         except ModelError as error:  # no such folder, or no hub to ask: or it was meant to be one of our names
             raise ModelError(f"{error}{near(model, known, cutoff=0.7)}") from error
+        if resolved is not None and not isinstance(resolved, str):
+            raise PluginError(f"resolve_backend answered {model!r} with {a_type(resolved)}; return a name or None")
         if resolved is not None:
-            return str(resolved), model
+            return resolved, model
         raise UnknownName("model", name if colon else model, known, see="figeval ls models")
 
 
@@ -79,21 +80,62 @@ class Model:
         behind_an_api = "generate" in self.offers and "loglikelihood" not in self.offers
         return bool(getattr(self.backend, "converses", self.chat is not None or behind_an_api))
 
-    def fit(self, examples: Any) -> bool:
+    def fit(self, examples: Iterable[Example]) -> bool:
         """Let a model that learns from a task's texts or labels do so; False if this one does not."""
-        fit = getattr(self.backend, "fit", None)
+        fit: Callable[[Iterable[Example]], None] | None = getattr(self.backend, "fit", None)
         if fit is None:
             return False
-        fit(examples)
+        with foreign_code():
+            fit(examples)
         return True
 
     def fingerprint(self) -> str:
-        """What changes with the weights; empty for a backend that cannot tell."""
-        return str(self.backend.fingerprint()) if hasattr(self.backend, "fingerprint") else ""
+        """What changes whenever an answer could: what the backend says, or its name and options where they are enough.
 
-    def description(self) -> dict[str, Any]:
-        """What the backend says of itself."""
-        return dict(self.backend.describe()) if hasattr(self.backend, "describe") else {}
+        Raises:
+            ModelError: the backend cannot say, or says nothing.
+        """
+        if not callable(getattr(self.backend, "fingerprint", None)):
+            self.check_fingerprint()
+            return f"{self.backend_name}:{self.wanted} {json.dumps(dict(self.options), sort_keys=True, default=str)}"
+        try:
+            with foreign_code():
+                found: object = self.backend.fingerprint()
+        except (FigevalError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise ModelError(f"{self._called('fingerprint')} raised {describe(error)}; {WANTED}") from error
+        if not isinstance(found, str) or not found.strip():
+            what = "an empty text" if isinstance(found, str) else a_type(found)
+            raise ModelError(f"{self._called('fingerprint')} returned {what}; {WANTED}")
+        return found
+
+    def check_fingerprint(self) -> None:
+        """Raise `ModelError` for a backend that could not tell whether it is the one that began a run."""
+        known = callable(getattr(self.backend, "fingerprint", None))
+        if not known and getattr(self.backend, "deterministic_by_name", False) is not True:
+            raise ModelError(
+                f"model {self.name!r} has no fingerprint, so a changed model could go on with its run; give "
+                f"{type(self.backend).__name__} a method fingerprint() that returns {CHANGING}, or, where name and "
+                "options alone determine its answers, the attribute deterministic_by_name = True"
+            )
+
+    def description(self) -> JSON:
+        """What the backend says of itself, as JSON can hold it. One that cannot be had is a warning in its place."""
+        if not callable(getattr(self.backend, "describe", None)):
+            return {}
+        try:
+            with foreign_code():
+                found: JSON = json.loads(json.dumps(dict(self.backend.describe()), default=str))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return {"warnings": [one_line(f"{self._called('describe')} raised {describe(error)}")]}
+        return found
+
+    def _called(self, method: str) -> str:
+        """A method of the backend, as messages call it."""
+        return f"{method}() of model {self.name!r}"
 
     @property
     def parts(self) -> Sequence[Model]:
@@ -108,9 +150,16 @@ class Model:
         return str(self.options.get("pretrained") or self.wanted)
 
     def close(self) -> None:
-        """Free its memory."""
-        if hasattr(self.backend, "close"):
-            self.backend.close()
+        """Free its memory. One that fails to costs a warning: everything has been computed and stored by then."""
+        if not callable(getattr(self.backend, "close", None)):
+            return
+        try:
+            with foreign_code():
+                self.backend.close()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            warn(f"{self._called('close')} raised {describe(error)}")
 
 
 def open_model(
@@ -123,7 +172,9 @@ def open_model(
 
     Raises:
         UnknownName: nobody knows the model.
-        ModelError: the factory has no such option; whatever the factory raises for a model it cannot use.
+        ModelError: the factory has no such option, or the model has no fingerprint; whatever the factory raises for a
+            model it cannot use.
+        PluginError: the factory is no function.
     """
     options = dict(options)
     for named in ("pretrained", "model"):
@@ -131,7 +182,7 @@ def open_model(
             model = f"{model}:{options.pop(named)}"
     name, wanted = backends.locate(model, options)
     factory = backends.registry.get(name)
-    known = inspect.signature(factory).parameters
+    known = _parameters(name, factory)
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for option in options:
         if option not in known and not open_ended:
@@ -142,4 +193,17 @@ def open_model(
         if (common or {}).get(flag) is not None and flag not in known:
             raise ModelError(f"--{flag} bounds what models behind an API may spend; leave it out for {name!r}")
     shared = {key: value for key, value in (common or {}).items() if key in known and value is not None}
-    return Model(model, name, factory(wanted, **{**shared, **options}), options, wanted)
+    with foreign_code():
+        backend = factory(wanted, **{**shared, **options})
+    opened = Model(model, name, backend, options, wanted)
+    opened.check_fingerprint()
+    return opened
+
+
+def _parameters(name: str, factory: Factory) -> Mapping[str, inspect.Parameter]:
+    """What a factory can be given. Raises `PluginError` for what is no function, or one that cannot be asked."""
+    try:
+        return inspect.signature(factory).parameters
+    except (TypeError, ValueError) as error:
+        what = a_type(factory)
+        raise PluginError(f"the factory of model {name!r} is {what}; register a class or a function") from error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from figeval.errors import TaskError, UnknownName
-from figeval.plugins import Host
-from figeval.registry import Registry, fill
+from figeval.errors import DuplicateName, TaskError, UnknownName
+from figeval.plugins import PluginManager
+from figeval.registry import Registry, a_type, fill
 from figeval.resources import inside
 from figeval.spec.tasks import Named, SuiteSpec, TaskSpec
 from figeval.task_types.base import TaskTypes
@@ -97,43 +98,25 @@ def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Cal
     for file in sorted((one for one in entries if one.name.endswith(tuple(KINDS))), key=lambda one: one.name):
         try:
             add(read_item(file, folder))
-        except TaskError as error:
+        except (TaskError, DuplicateName) as error:
             complain(str(error))
 
 
-class _Register:
-    """What `register_tasks` hands to plugins."""
-
-    def __init__(self, add: Callable[[Named], None], complain: Callable[[str], None]) -> None:
-        self._add = add
-        self._complain = complain
-
-    def __call__(self, task: Any) -> None:
-        if not isinstance(task, Named):
-            raise TaskError(f"register(task) wants a task made with @figeval.task, not {describe_type(task)}")
-        self._add(task)
-
-    def folder(self, folder: Traversable) -> None:
-        read_folder(folder, self._add, self._complain)
-
-
-def describe_type(value: Any) -> str:
-    """`a str`, `an int` …"""
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
-
-
-def load_catalogue(host: Host, task_types: TaskTypes, include: Iterable[Traversable] = ()) -> Catalogue:
+def load_catalogue(manager: PluginManager, task_types: TaskTypes, include: Iterable[Traversable] = ()) -> Catalogue:
     """All tasks and suites of all plugins, and those of the folders given with `--include_path`."""
     catalogue = Catalogue(task_types)
 
-    def dress(owner: str, add: Callable[..., None]) -> _Register:
-        return _Register(add, lambda message: host.problem(owner, message))
+    def add(task: Any, *, owner: str) -> None:
+        if not isinstance(task, Named):
+            raise TaskError(f"register(task) wants a task made with @figeval.task, not {a_type(task)}")
+        catalogue.add(task, owner)
 
-    fill(host, "register_tasks", catalogue.add, dress)
+    def add_folder(folder: Traversable, *, owner: str) -> None:
+        read_folder(folder, lambda item: catalogue.add(item, owner), partial(manager.problem, owner))
+
+    fill(manager, "register_tasks", add, folder=add_folder)
     for folder in include:
-        register = _Register(lambda item: catalogue.add(item, "--include_path"), _refuse)
-        register.folder(folder)
+        read_folder(folder, lambda item: catalogue.add(item, "--include_path"), _refuse)
     return catalogue
 
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from figeval.errors import DuplicateName, PluginError
 from figeval.jsonfile import json_scores
 from figeval.prompts.context import PromptContext
-from figeval.registry import Registry, fill, loaded
+from figeval.registry import Registry, fill, loaded, preferred
 from figeval.task_types import probes
 from figeval.task_types.fields import Definition, RowContext, fields_of, read_fields, required_fields
 from figeval.task_types.routes import Route
 from figeval.types import JSON, Example, Prediction, Value
 
 if TYPE_CHECKING:
-    from figeval.plugins import Host
+    from figeval.plugins import PluginManager
 
 E = TypeVar("E", bound=Example)
 HIDDEN = "hidden"  # in the distribution of gold answers
@@ -234,19 +234,19 @@ def repeated_texts(options: Sequence[str]) -> Iterator[tuple[str, str]]:
 class TaskTypes(Registry[Any]):
     """The task types that plugins offer, by name."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, manager: PluginManager) -> None:
         super().__init__("task type", "figeval ls types")
-        fill(host, "register_task_types", self._register)
+        fill(manager, "register_task_types", self._register)
 
-    def _register(self, target: Any, *, owner: str) -> None:
-        made = loaded(target)
+    def _register(self, task_type: Any, *, owner: str) -> None:
+        made = loaded(task_type)
         one = made() if isinstance(made, type) else made
         if not isinstance(one, TaskType):
             raise PluginError(f"register(task_type) takes a subclass of figeval.TaskType, not {made!r:.80}")
         self.add(one.name, one, owner)
 
 
-def load_routes(host: Host, task_types: TaskTypes) -> list[Route]:
+def load_routes(manager: PluginManager, task_types: TaskTypes) -> list[Route]:
     """Return every route of every task type, in order of preference; those that plugins add to a type come last."""
     routes: dict[tuple[str, str], Route] = {}
 
@@ -263,5 +263,5 @@ def load_routes(host: Host, task_types: TaskTypes) -> list[Route]:
     for entry in task_types:
         for route in entry.load().routes:
             add(entry.name, route, owner=entry.owner)
-    fill(host, "register_routes", add)
-    return list(routes.values())
+    owners = fill(manager, "register_routes", add)
+    return preferred(routes.values(), owners)

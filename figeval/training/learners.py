@@ -1,4 +1,4 @@
-"""The table of learners, by task type and head, as plugins fill it."""
+"""The table of learners, by task_type and head, as plugins fill it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from figeval.errors import TrainError, near
-from figeval.plugins import Host
-from figeval.registry import Registry, fill, plain
+from figeval.plugins import PluginManager
+from figeval.registry import Registry, fill
 from figeval.training.contract import Learner, Setup
 
 ANY = "*"
@@ -16,19 +16,18 @@ Factory = Callable[[Setup], Learner]
 
 @dataclass(slots=True)
 class Learners:
-    """Factories by task type and head, in order of registration."""
+    """Factories by task type and head, the default head of a task type first."""
 
     registry: Registry[Factory] = field(default_factory=lambda: Registry("head", "figeval ls heads"))
-    summaries: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def add(self, task_type: str, head: str, factory: Factory | str, summary: str = "", *, owner: str) -> None:
         """Register a head of a task type."""
-        self.registry.add(f"{task_type}:{head}", factory, owner)
-        self.summaries[task_type, head] = summary
+        self.registry.add(f"{task_type}:{head}", factory, owner, summary)
 
     def heads(self, task_type: str) -> list[str]:
         """The heads for a task type, its default first, those for any task type last."""
-        return [head for wanted in (task_type, ANY) for known, head in self.summaries if known == wanted]
+        known = [entry.name.partition(":") for entry in self.registry]
+        return [head for wanted in (task_type, ANY) for of, _, head in known if of == wanted]
 
     def choose(self, task_type: str, head: str | None) -> tuple[str, Factory]:
         """The head of this name, or the default of the task type, and its factory.
@@ -37,7 +36,7 @@ class Learners:
             TrainError: the task type has no head of its own, or none of this name.
         """
         heads = self.heads(task_type)
-        own = [one for one in heads if (task_type, one) in self.summaries]
+        own = [one for one in heads if f"{task_type}:{one}" in self.registry]
         wanted = head or next(iter(own), None)
         if wanted is None:
             raise TrainError(
@@ -50,8 +49,8 @@ class Learners:
         return wanted, self.registry.get(f"{task_type if wanted in own else ANY}:{wanted}")
 
 
-def load_learners(host: Host) -> Learners:
+def load_learners(manager: PluginManager) -> Learners:
     """All learners of all plugins."""
     learners = Learners()
-    fill(host, "register_learners", learners.add, plain)
+    learners.registry.prefer(fill(manager, "register_learners", learners.add))
     return learners

@@ -6,7 +6,7 @@ printed (`config`) and what is not, but stands in the released code (`filled_in`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from importlib.resources.abc import Traversable
@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from figeval.errors import TrainError, UnknownName, near
-from figeval.plugins import Host
+from figeval.errors import DuplicateName, TrainError, UnknownName, near
+from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill
 from figeval.training.config import TrainConfig
 from figeval.yamlfile import first_problem, read_yaml
@@ -171,19 +171,16 @@ def read_presets(file: Traversable) -> Iterator[Preset]:
             yield preset
 
 
-def load_presets(host: Host) -> Presets:
+def load_presets(manager: PluginManager) -> Presets:
     """All presets of all plugins; a broken file is a problem of its plugin and does not hide the others."""
     presets = Presets()
 
-    def dress(owner: str, add: Callable[..., None]) -> Callable[[Traversable], None]:
-        def register(file: Traversable) -> None:
+    def add(file: Traversable, *, owner: str) -> None:
+        for preset in read_presets(file):
             try:
-                for preset in read_presets(file):
-                    add(preset)
-            except TrainError as error:
-                host.problem(owner, str(error))
+                presets.add(preset, owner=owner)
+            except DuplicateName as error:
+                manager.problem(owner, str(error))
 
-        return register
-
-    fill(host, "register_presets", presets.add, dress)
+    presets.registry.prefer(fill(manager, "register_presets", add))
     return presets

@@ -1,12 +1,25 @@
-"""What a model is asked: one request class per capability."""
+"""What a model is asked: one request class per capability, which it names in its attribute `capability`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, Protocol
 
 from figeval.types.examples import Input
+
+
+class Request(Protocol):
+    """What a route asks a model. A plugin may bring classes of its own, best as frozen dataclasses.
+
+    `capability` is the name of the method that answers such requests. Equal requests have equal answers: each is put to
+    the model once, so requests are hashable.
+    """
+
+    capability: ClassVar[str]
+
+    def __hash__(self) -> int:
+        """Equal requests have equal hashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +30,7 @@ class Continuation:
     context is moved to the continuation before tokenising (lm-eval's rule), so both spellings score the same.
     """
 
+    capability: ClassVar[str] = "loglikelihood"
     context: str
     continuation: str
 
@@ -25,6 +39,7 @@ class Continuation:
 class Cloze:
     """log P(word fills the gap) for each word: `before + word + after`. Needs a model that reads both sides."""
 
+    capability: ClassVar[str] = "fill"
     before: str
     after: str
     words: tuple[str, ...]
@@ -46,6 +61,7 @@ class Prompt:
     chat template reads the turns as one text, `plain`.
     """
 
+    capability: ClassVar[str] = "generate"
     messages: tuple[Message, ...]
     stop: tuple[str, ...] = ()
     max_new_tokens: int = 64
@@ -66,6 +82,7 @@ def plain_text(messages: Sequence[Message]) -> str:
 class Text:
     """One text to be embedded."""
 
+    capability: ClassVar[str] = "embed"
     text: str
 
 
@@ -73,6 +90,7 @@ class Text:
 class TextPair:
     """Two texts whose closeness is wanted; higher is closer."""
 
+    capability: ClassVar[str] = "score_pairs"
     left: str
     right: str
 
@@ -81,6 +99,7 @@ class TextPair:
 class PairLabel:
     """Two texts and the labels among which the model distributes probability."""
 
+    capability: ClassVar[str] = "label_pairs"
     left: str
     right: str
     labels: tuple[str, ...]
@@ -90,6 +109,7 @@ class PairLabel:
 class SpanQuery:
     """Find in `text` what corresponds to `given`; `known` is the other text in full."""
 
+    capability: ClassVar[str] = "find_spans"
     text: str
     given: str
     known: str
@@ -99,7 +119,5 @@ class SpanQuery:
 class Inputs:
     """The named inputs of a text to be written, for systems that are not prompted."""
 
+    capability: ClassVar[str] = "write"
     values: tuple[tuple[str, Input], ...]
-
-
-Request: TypeAlias = Continuation | Cloze | Prompt | Text | TextPair | PairLabel | SpanQuery | Inputs

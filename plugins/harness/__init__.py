@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import click
 
-from figeval.hooks import hookimpl
-from figeval.registry import BackendRegister
+from figeval.hooks import BackendRegistrar, hookimpl
 
 
 @hookimpl
-def register_backends(register: BackendRegister) -> None:
+def register_backends(register: BackendRegistrar) -> None:
     """`lm_eval:NAME` for every model that lm-eval knows."""
     register("lm_eval", f"{__name__}.models:lm_eval", "any model of lm-eval, e.g. lm_eval:vllm, with its --model_args")
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from figeval.hooks import hookimpl
 
 if TYPE_CHECKING:
-    from figeval.registry import LearnerRegister
+    from figeval.hooks import LearnerRegistrar
 
 
 @hookimpl
-def register_learners(register: LearnerRegister) -> None:
+def register_learners(register: LearnerRegistrar) -> None:
     """Task type, head, factory; the first head of a task type is its default."""
     register("ranking", "biencoder", f"{__name__}.biencoder:biencoder", "query and candidates apart, all in every step")
     register("generation", "seq2seq", f"{__name__}.writing:seq2seq", "an encoder-decoder that writes from the inputs")

@@ -6,24 +6,23 @@ from importlib.resources import files
 
 import click
 
-from figeval.hooks import hookimpl
-from figeval.registry import PresetRegister, SourceRegister, TaskRegister
+from figeval.hooks import PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
 
 
 @hookimpl
-def register_tasks(register: TaskRegister) -> None:
+def register_tasks(register: TaskRegistrar) -> None:
     """The YAML files of this folder."""
     register.folder(files(__name__))
 
 
 @hookimpl
-def register_sources(register: SourceRegister) -> None:
+def register_sources(register: SourceRegistrar) -> None:
     """`epic:<name>`; the names are listed in rows.py."""
     register("epic", f"{__name__}.rows:open")
 
 
 @hookimpl
-def register_presets(register: PresetRegister) -> None:
+def register_presets(register: PresetRegistrar) -> None:
     """How the paper's models were trained."""
     register(files(__name__) / "epic.presets.yaml")
 

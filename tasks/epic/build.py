@@ -209,7 +209,7 @@ def open_scorer(name: str) -> Model:
     from figeval import plugins
     from figeval.models.model import Backends, open_model
 
-    return open_model(Backends(plugins.host()), name, {})
+    return open_model(Backends(plugins.plugin_manager()), name, {})
 
 
 def _write_items(path: Path, lines: Sequence[JSON]) -> JSON:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from figeval.hooks import hookimpl
-from figeval.registry import SourceRegister, TaskRegister
+from figeval.hooks import SourceRegistrar, TaskRegistrar, hookimpl
 
 
 @hookimpl
-def register_tasks(register: TaskRegister) -> None:
+def register_tasks(register: TaskRegistrar) -> None:
     """The YAML files of this folder."""
     register.folder(files(__name__))
 
 
 @hookimpl
-def register_sources(register: SourceRegister) -> None:
+def register_sources(register: SourceRegistrar) -> None:
     """`nli:<part>`; the parts are listed in parts.py, the two that are made of others in union.py."""
     register("nli", f"{__name__}.rows:open")

@@ -102,7 +102,7 @@ def walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command
 
 
 def test_a_bug_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("figeval.plugins.host", lambda: 1 / 0)
+    monkeypatch.setattr("figeval.plugins.plugin_manager", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main(["ls", "tasks"])
 

@@ -72,7 +72,7 @@ def package(tmp_path: Path, name: str, **files: str) -> None:
         (folder / key.replace("__", ".")).write_text(text)
 
 
-def loaded(*modules: str) -> plugins.Host:
+def loaded(*modules: str) -> plugins.PluginManager:
     return plugins.load(modules)
 
 
@@ -80,13 +80,13 @@ def test_packages_of_plugins_are_searched(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(str(tmp_path))
     package(tmp_path, "acme_one", sources__yaml=GOOD, vectors__sources__yaml=GOOD)
     package(tmp_path, "acme_two", sources__yaml=GOOD)
-    host = loaded("acme_one", "acme_one.plugin", "acme_two.plugin")
-    assert [(entry.name, entry.owner) for entry in load_catalogue(host)] == [
+    manager = loaded("acme_one", "acme_one.plugin", "acme_two.plugin")
+    assert [(entry.name, entry.owner) for entry in load_catalogue(manager)] == [
         ("acme_one", "acme_one"),
         ("vectors", "acme_one"),
         ("acme_two", "acme_two"),
     ]
-    assert not any(plugin.problems for plugin in host.plugins.values())
+    assert not any(plugin.problems for plugin in manager.plugins.values())
 
 
 def test_a_broken_or_doubled_file_is_a_problem_of_its_plugin_only(
@@ -96,11 +96,11 @@ def test_a_broken_or_doubled_file_is_a_problem_of_its_plugin_only(
     package(tmp_path, "acme_good", shared__sources__yaml=GOOD)
     package(tmp_path, "acme_taker", shared__sources__yaml=GOOD, own__sources__yaml=GOOD)
     package(tmp_path, "acme_broken", sources__yaml="licence: [", fine__sources__yaml=GOOD)
-    host = loaded("acme_good", "acme_taker", "acme_broken")
-    assert [entry.name for entry in load_catalogue(host)] == ["shared", "own", "fine"]
-    assert "'shared' of acme_taker is already registered by acme_good" in host.plugins["acme_taker"].problems[0]
-    assert "not valid YAML" in host.plugins["acme_broken"].problems[0]
-    assert host.plugins["acme_good"].problems == []
+    manager = loaded("acme_good", "acme_taker", "acme_broken")
+    assert [entry.name for entry in load_catalogue(manager)] == ["shared", "own", "fine"]
+    assert "'shared' of acme_taker is already registered by acme_good" in manager.plugins["acme_taker"].problems[0]
+    assert "not valid YAML" in manager.plugins["acme_broken"].problems[0]
+    assert manager.plugins["acme_good"].problems == []
     assert capsys.readouterr().err.count("warning") == 2
 
 
@@ -112,7 +112,7 @@ def test_a_plugin_without_a_package_has_no_sources(tmp_path: Path, monkeypatch: 
 
 
 def test_built_in_sources_are_pinned_to_a_commit() -> None:
-    catalogue = load_catalogue(plugins.host())
+    catalogue = load_catalogue(plugins.plugin_manager())
     assert {"epic", "impli", "glove"} <= {entry.name for entry in catalogue}
     pinned = re.compile(r"https://raw\.githubusercontent\.com/[^/]+/[^/]+/[0-9a-f]{40}/.+")
     for name in ("epic", "impli", "glove"):

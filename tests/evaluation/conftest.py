@@ -94,9 +94,9 @@ class Workshop:
         self.backend = Closeness()
 
     def harness(self, *others, **more):
-        host = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("lexical", *others)])
-        host.load("models", "test", lambda: Models(model=self.backend, **more))
-        return Harness(host, include=(self.folder,))
+        manager = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("lexical", *others)])
+        manager.load("models", "test", lambda: Models(model=self.backend, **more))
+        return Harness(manager, include=(self.folder,))
 
     def run(self, *tasks, observer=None, harness=None, **settings):
         config = RunConfig(tasks=tasks or ("t",), model="model", output_path=self.path / "run", **settings)

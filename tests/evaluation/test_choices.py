@@ -163,10 +163,10 @@ class Echoes:
 
 
 def harness_with_echoes(workshop):
-    host = plugins.load(modules=("figeval.builtin.plugins.lexical",))
-    host.load("models", "test", lambda: Models(model=workshop.backend))
-    host.load("echoes", "test", Echoes)
-    return Harness(host, include=(workshop.folder,))
+    manager = plugins.load(modules=("figeval.builtin.plugins.lexical",))
+    manager.load("models", "test", lambda: Models(model=workshop.backend))
+    manager.load("echoes", "test", Echoes)
+    return Harness(manager, include=(workshop.folder,))
 
 
 def test_a_metric_that_depends_on_all_rows_is_stored_with_each_and_summed_up(workshop):

@@ -10,8 +10,8 @@ from figeval.evaluation.facts import TaskFacts, task_facts
 
 
 def facts(name: str) -> TaskFacts:
-    host = plugins.host()
-    return task_facts(Harness(host).catalogue.tasks.get(name), host)
+    manager = plugins.plugin_manager()
+    return task_facts(Harness(manager).catalogue.tasks.get(name), manager)
 
 
 def test_a_task_that_travels_with_figeval() -> None:
@@ -43,7 +43,7 @@ def test_a_task_in_python() -> None:
     def made():  # type: ignore[no-untyped-def]
         yield ChoiceExample(id="1", query="q", options=("a", "b"), gold=0)
 
-    found = task_facts(made, plugins.host())
+    found = task_facts(made, plugins.plugin_manager())
     assert [(split.name, split.source, split.n) for split in found.splits] == [("test", "Python", 1)]
     assert found.readme is None
 

@@ -71,7 +71,7 @@ def test_nobody_reads_a_finished_task_whose_rows_were_changed(
         lambda: read_run(folder.path),
         lambda: run_or_mean(folder.path),
         lambda: compare_runs(folder.path, folder.path),
-        lambda: with_breakdown(folder.path, "kind", load_metrics(workshop.harness().host)),
+        lambda: with_breakdown(folder.path, "kind", load_metrics(workshop.harness().manager)),
     ]
     before = folder.predictions_file("t").read_bytes()
     for read in readers:

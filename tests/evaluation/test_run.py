@@ -138,8 +138,8 @@ def test_a_metric_or_a_description_that_leaves_fails_the_task_as_well(workshop, 
         workshop.backend.describe = lambda: sys.exit(0)
         record = workshop.run(harness=harness)
     else:
-        harness.host.load("metrics", "test", Metrics)
-        record = workshop.run(harness=Harness(harness.host, include=(workshop.folder,)), metrics=("leaving",))
+        harness.manager.load("metrics", "test", Metrics)
+        record = workshop.run(harness=Harness(harness.manager, include=(workshop.folder,)), metrics=("leaving",))
     assert (record.status, record.tasks[0].status) == ("incomplete", "failed")
     assert "SystemExit: 0" in record.tasks[0].error
 
@@ -302,18 +302,18 @@ def test_observers_hear_of_a_run(workshop):
     class Ears:
         @hookimpl
         def run_started(self, run):
-            heard.append(("started", run["status"]))
+            heard.append(("started", run.status))
 
         @hookimpl
         def task_finished(self, task, rows):
-            heard.append((task, len(list(rows))))
+            heard.append((task.task, len(list(rows))))
 
         @hookimpl
         def run_finished(self, run):
-            heard.append(("finished", run["status"]))
+            heard.append(("finished", run.status))
 
     write_task(workshop.folder, "t")
     harness = workshop.harness()
-    harness.host.load("ears", "test", Ears)
+    harness.manager.load("ears", "test", Ears)
     workshop.run(harness=harness)
     assert heard == [("started", "running"), ("t", 20), ("finished", "complete")]

@@ -69,9 +69,9 @@ def stored(workshop):
 
 def harness(workshop, backend):
     """With the models that look at places only, too."""
-    host = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("lexical", "positions")])
-    host.load("models", "test", lambda: Models(model=backend))
-    return Harness(host, include=(workshop.folder,))
+    manager = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("lexical", "positions")])
+    manager.load("models", "test", lambda: Models(model=backend))
+    return Harness(manager, include=(workshop.folder,))
 
 
 def asked(workshop, backend, **settings):

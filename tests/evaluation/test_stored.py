@@ -17,7 +17,7 @@ from figeval.records.folder import RunFolder, read_record
 from figeval.types import JSON
 from tests.runs import finished, row
 
-METRICS = load_metrics(plugins.host())
+METRICS = load_metrics(plugins.plugin_manager())
 MEASURES = Measures([METRICS.get("acc"), METRICS.get("macro_f1")], ("entailment", "non-entailment"))
 EMPTY = {"status": "ok", "cluster": None, "group": None, "tied": 1, "truncated": False}
 TASKS = ("mini_pairs", "mini_retrieval")
@@ -42,7 +42,7 @@ def test_values_of_means_only(folder: Path) -> None:
 
 
 def test_a_breakdown_afterwards_is_that_of_the_run(folder: Path, tmp_path: Path) -> None:
-    metrics = load_metrics(plugins.host())
+    metrics = load_metrics(plugins.plugin_manager())
     during = read_record(finished(tmp_path / "run", *TASKS, by=("figure",), baselines=False) / "run.json")
     before = (folder / "run.json").read_bytes()
     afterwards = with_breakdown(folder, "figure", metrics)
@@ -89,7 +89,7 @@ def test_a_breakdown_counts_different_words_within_its_part() -> None:
 
 def test_an_unknown_column_has_near_names(folder: Path) -> None:
     with pytest.raises(RecordError, match=r"--by figur: .*did you mean 'figure'.*they have figure, idiom, proverb"):
-        with_breakdown(folder, "figur", load_metrics(plugins.host()))
+        with_breakdown(folder, "figur", load_metrics(plugins.plugin_manager()))
 
 
 def test_a_metric_that_is_not_installed_is_named(folder: Path, tmp_path: Path) -> None:
@@ -102,4 +102,4 @@ def test_a_metric_that_is_not_installed_is_named(folder: Path, tmp_path: Path) -
     line = row("1", metrics={"acme_margin": 0.5}, meta={"figure": "idiom"})
     (other / "predictions/mini_pairs.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(UnknownName, match="unknown metric 'acme_margin'"):
-        with_breakdown(other, "figure", load_metrics(plugins.host()))
+        with_breakdown(other, "figure", load_metrics(plugins.plugin_manager()))

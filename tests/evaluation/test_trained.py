@@ -39,7 +39,7 @@ SAYS = "chosen on the test split of mini_retrieval: its score there is a maximum
 
 @pytest.fixture(scope="module")
 def harness() -> Harness:
-    return Harness(plugins.host())
+    return Harness(plugins.plugin_manager())
 
 
 def of_model(*names: str, **about: Any) -> RunRecord:
@@ -95,7 +95,7 @@ def test_prompts_and_tasks_about_the_same_examples_are_concerned_too(harness: Ha
 def test_every_report_marks_the_score(harness: Harness) -> None:
     record = of_model("mini_retrieval", "mini_pairs")
     own_up(record, harness)
-    formats = load_exporters(harness.host)
+    formats = load_exporters(harness.manager)
     markdown, latex, csv = (formats.get(name)([record]) for name in ("markdown", "latex", "csv"))
     assert "| 0.250† |" in markdown and "| 0.250 [0.100, 0.500] |" in markdown
     assert "† the model was chosen on some of these examples" in markdown and SAYS in markdown
@@ -217,7 +217,7 @@ def test_every_report_has_the_mark_and_the_rest(models: Path) -> None:
     assert (
         "mini_retrieval: 20 of 60 examples were seen: trained on 18" in shown and "‡ the model was trained on" in shown
     )
-    formats = load_exporters(Harness().host)
+    formats = load_exporters(Harness().manager)
     markdown, latex, csv, json_ = (formats.get(name)([record]) for name in ("markdown", "latex", "csv", "json"))
     for text, mark in ((markdown, "‡"), (latex, r"$^\ddagger$")):
         assert f"{score.value:.3f}{mark}" in text and f"{rest.value:.3f}" in text and "(remaining)" in text

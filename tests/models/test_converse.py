@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval.errors import PluginError
 from figeval.models.converse import Conversation, Pace
 from figeval.models.memo import Memo
 from figeval.task_types.choice import ChoiceExample
@@ -82,7 +83,7 @@ def test_a_backend_that_answers_with_another_number_is_a_bug_not_a_shift():
         def score_pairs(self, pairs):
             return super().score_pairs(pairs)[:-1]
 
-    with pytest.raises(RuntimeError, match=r"returned 1 outputs for 2 requests"):
+    with pytest.raises(PluginError, match=r"returned 1 outputs for 2 requests"):
         list(Conversation(Short(), ask_pairs).predictions([example(1)]))
 
 

@@ -15,7 +15,8 @@ from tests.fakes import Chatting, Closeness, Likelihood, Vectors, Writer
 
 
 def factory(model="", pooling="mean", device=None):
-    return SimpleNamespace(model=model, pooling=pooling, device=device, score_pairs=lambda pairs: [])
+    known = {"deterministic_by_name": True, "score_pairs": lambda pairs: []}
+    return SimpleNamespace(model=model, pooling=pooling, device=device, **known)
 
 
 class Plugin:
@@ -30,9 +31,9 @@ class Plugin:
 
 @pytest.fixture
 def backends():
-    host = plugins.load(modules=())
-    host.load("fake", "test", Plugin)
-    return Backends(host)
+    manager = plugins.load(modules=())
+    manager.load("fake", "test", Plugin)
+    return Backends(manager)
 
 
 def test_name_alone_and_name_with_model(backends):

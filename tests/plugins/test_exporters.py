@@ -12,7 +12,7 @@ import pytest
 
 from figeval import hookimpl, plugins
 from figeval.errors import UnknownName
-from figeval.plugins import Host
+from figeval.plugins import PluginManager
 from figeval.records.schema import BaselineRecord, MacroRecord, ModelRecord, RunRecord
 from figeval.report.exporters import load_exporters
 from figeval.types import UNRELIABLE
@@ -20,7 +20,7 @@ from tests.runs import run, score, task
 
 
 def export(form: str, *runs: RunRecord) -> str:
-    return load_exporters(plugins.host()).get(form)(runs)
+    return load_exporters(plugins.plugin_manager()).get(form)(runs)
 
 
 def model(name: str) -> dict[str, Any]:
@@ -34,7 +34,7 @@ TWO = (
 
 
 def test_the_formats_are_registered() -> None:
-    known = {entry.name for entry in load_exporters(plugins.host())}
+    known = {entry.name for entry in load_exporters(plugins.plugin_manager())}
     assert known >= {"csv", "json", "latex", "markdown", "published"}
 
 
@@ -61,11 +61,11 @@ def test_a_plugin_may_bring_another() -> None:
         def register_exporters(register: Any) -> None:
             register("count", lambda runs: str(len(runs)))
 
-    host = Host()
-    host.load("mine", "a test", lambda: Plugin)
-    assert load_exporters(host).get("count")(TWO) == "2"
+    manager = PluginManager()
+    manager.load("mine", "a test", lambda: Plugin)
+    assert load_exporters(manager).get("count")(TWO) == "2"
     with pytest.raises(UnknownName, match="unknown format 'cuont'; did you mean 'count'"):
-        load_exporters(host).get("cuont")
+        load_exporters(manager).get("cuont")
 
 
 # ---- for programs ---------------------------------------------------------------------------------------------------

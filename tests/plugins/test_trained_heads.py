@@ -30,7 +30,7 @@ LEARNT, STEPS = 0.01, 2000  # from that loss on every answer is right; a few hun
 
 @pytest.fixture(scope="module")
 def examples() -> list[JointExample]:
-    harness = Harness(plugins.host())
+    harness = Harness(plugins.plugin_manager())
     (task,) = harness.catalogue.expand(["mini_joint"])
     return list(harness.examples(task))[:FIRST]  # type: ignore[arg-type]
 
@@ -90,7 +90,7 @@ def learn(parameters: Iterable[torch.Tensor], loss: Callable[[], tuple[torch.Ten
 
 def numbers(model: Path, task: str, folder: Path) -> dict[str, float | None]:
     config = RunConfig(tasks=(task,), model=str(model), output_path=folder, device="cpu", limit=FIRST)
-    record, _ = run_pipeline(config, Harness(plugins.host()), Deaf())
+    record, _ = run_pipeline(config, Harness(plugins.plugin_manager()), Deaf())
     (found,) = record.tasks
     assert found.error is None
     return {score.metric: score.value for score in found.scores}

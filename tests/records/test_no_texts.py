@@ -72,7 +72,7 @@ def test_no_task_puts_texts_into_rows(real_data: str, monkeypatch: pytest.Monkey
     """
     first_words = lambda texts, _notes: {key: tuple(text.split()[:5]) for key, text in texts.items()}  # noqa: E731
     monkeypatch.setattr(narratives, "keywords_of", first_words)
-    harness = Harness(plugins.host())
+    harness = Harness(plugins.plugin_manager())
     checked = set()
     for task in [harness.catalogue.tasks.get(entry.name) for entry in harness.catalogue.tasks]:
         for example in islice(harness.examples(task), ROWS):
@@ -93,7 +93,7 @@ def test_no_task_puts_texts_into_rows(real_data: str, monkeypatch: pytest.Monkey
 )
 def test_no_text_is_in_the_folder_of_a_run(model: str, tasks: tuple[str, ...], real_data: str, tmp_path: Path) -> None:
     folder = finished(tmp_path / "run", *tasks, model=model, limit=20, baselines=False)
-    harness = Harness(plugins.host())
+    harness = Harness(plugins.plugin_manager())
     texts = []
     for task in tasks:
         for example in islice(harness.examples(harness.catalogue.tasks.get(task)), 20):

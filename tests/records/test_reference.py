@@ -10,7 +10,7 @@ from figeval.records.reference import published
 
 
 def test_tasks_and_metrics_exist() -> None:
-    harness = Harness(plugins.host())
+    harness = Harness(plugins.plugin_manager())
     for one in published():
         assert one.metric in harness.catalogue.tasks.get(one.task).metrics, one
         assert 0 <= one.value <= 1, f"{one} is no fraction"

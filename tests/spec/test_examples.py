@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from figeval.errors import DataError, TaskError
-from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import first, survey
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
+from tests.typed import bound
 
 CHOICE = {
     "name": "t",
-    "protocol": "choice",
+    "type": "choice",
     "data": {"test": "jsonl:rows.jsonl"},
     "fields": {
         "id": "row.n | string",
@@ -37,7 +37,7 @@ ROW = {
 
 
 def spec(**changes):
-    return TaskSpec.model_validate({**CHOICE, **changes})
+    return bound(**{**CHOICE, **changes})
 
 
 def build(rows, **changes):

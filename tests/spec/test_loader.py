@@ -67,18 +67,18 @@ def host_with(folder):
         def register_tasks(self, register):
             register.folder(folder)
 
-    host = plugins.load(modules=())
-    host.load("p", "test", Plugin)
-    return host
+    manager = plugins.load(modules=())
+    manager.load("p", "test", Plugin)
+    return manager
 
 
 def test_a_broken_file_is_a_problem_of_its_plugin_and_hides_nothing(tmp_path, capsys):
     write(tmp_path, "a.task.yaml", YAML + "zzzzzz: 1")
     write(tmp_path, "b.task.yaml", YAML)
-    host = host_with(tmp_path)
-    catalogue = load_catalogue(host)
+    manager = host_with(tmp_path)
+    catalogue = load_catalogue(manager)
     assert [entry.name for entry in catalogue.tasks] == ["t"]
-    assert host.plugins["p"].problems == [f"{tmp_path}/a.task.yaml: unknown key 'zzzzzz'"]
+    assert manager.plugins["p"].problems == [f"{tmp_path}/a.task.yaml: unknown key 'zzzzzz'"]
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -121,7 +121,7 @@ def suites(folder: Path, members: dict[str, str]) -> Catalogue:
     (folder / "t.task.yaml").write_text(YAML)
     for name, tasks in members.items():
         (folder / f"{name}.suite.yaml").write_text(f"name: {name}\ntasks: {tasks}\n")
-    return load_catalogue(plugins.host(), (folder,))
+    return load_catalogue(plugins.plugin_manager(), (folder,))
 
 
 def test_suites_that_name_each_other(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from figeval.errors import DataError
-from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
 from figeval.task_types.generation import GenerationExample
@@ -14,6 +13,7 @@ from figeval.task_types.ranking import RankingExample
 from figeval.task_types.similarity import SimilarityExample
 from figeval.task_types.spans import SpanExample
 from figeval.types import NO_SPAN, Span
+from tests.typed import bound
 
 FIELDS = {
     "spans": {"id": "row.id", "text": "row.text", "given": "row.part", "known": "row.saying", "gold": "row.words"},
@@ -37,15 +37,13 @@ JOINT = {"id": "1", "text": "by the sea", "sayings": ["x", "y"], "right": 1, "pa
 WRITTEN = {"id": "1", "saying": "less is more", "words": ["go", "stay"], "refs": ["We stay."]}
 
 
-def task(protocol, **fields):
-    given = {**FIELDS[protocol], **fields}
-    return TaskSpec.model_validate(
-        {"name": "t", "protocol": protocol, "data": {"test": "jsonl:rows.jsonl"}, "fields": given}
-    )
+def task(task_type, **fields):
+    given = {**FIELDS[task_type], **fields}
+    return bound(name="t", type=task_type, data={"test": "jsonl:rows.jsonl"}, fields=given)
 
 
-def build(protocol, row, **fields):
-    (example,) = build_examples(task(protocol, **fields), [row])
+def build(task_type, row, **fields):
+    (example,) = build_examples(task(task_type, **fields), [row])
     return example
 
 
@@ -163,10 +161,10 @@ def test_a_similarity_example():
     assert build("similarity", row) == SimilarityExample(id="1", text="by the sea", motif="s", anchors=("s", "t"))
 
 
-@pytest.mark.parametrize(("protocol", "row"), [("spans", SPANS), ("joint", JOINT), ("generation", WRITTEN)])
-def test_every_value_of_an_example_counts_in_its_fingerprint(protocol, row):
+@pytest.mark.parametrize(("task_type", "row"), [("spans", SPANS), ("joint", JOINT), ("generation", WRITTEN)])
+def test_every_value_of_an_example_counts_in_its_fingerprint(task_type, row):
     def digest(**changes):
-        return survey("t", lambda: build_examples(task(protocol), [{**row, **changes}])).sha256
+        return survey("t", lambda: build_examples(task(task_type), [{**row, **changes}])).sha256
 
     changed = {
         "spans": {"words": [9, 16]},
@@ -174,7 +172,7 @@ def test_every_value_of_an_example_counts_in_its_fingerprint(protocol, row):
         "generation": {"words": ["go"]},
     }
     assert digest() == digest()
-    assert digest() != digest(**changed[protocol])
+    assert digest() != digest(**changed[task_type])
 
 
 def test_a_field_that_came_later_leaves_fingerprints_as_they_were():
@@ -182,8 +180,8 @@ def test_a_field_that_came_later_leaves_fingerprints_as_they_were():
     fields = {"id": "row.id", "query": "row.text", "candidates": "row.sayings", "relevant": "row.right"}
 
     def digest(**more):
-        spec = {"name": "t", "protocol": "ranking", "data": {"test": "jsonl:r.jsonl"}, "fields": {**fields, **more}}
-        return survey("t", lambda: build_examples(TaskSpec.model_validate(spec), [row])).sha256
+        spec = {"name": "t", "type": "ranking", "data": {"test": "jsonl:r.jsonl"}, "fields": {**fields, **more}}
+        return survey("t", lambda: build_examples(bound(**spec), [row])).sha256
 
     assert digest() == digest(near="row.alike") != digest(near="[1]")
 
@@ -201,6 +199,6 @@ def test_grades_change_the_fingerprint_only_where_there_are_some():
 )
 def test_near_candidates_that_are_no_list(source: str) -> None:
     fields = {"id": "1", "query": "row.q", "candidates": "row.o", "relevant": "0", "near": source}
-    task = TaskSpec(name="t", type="ranking", data={"test": "jsonl:r.jsonl"}, fields=fields)
+    task = bound(name="t", type="ranking", data={"test": "jsonl:r.jsonl"}, fields=fields)
     with pytest.raises(DataError, match="field 'near': "):
         list(build_examples(task, [{"q": "a", "o": ["b", "c"]}]))

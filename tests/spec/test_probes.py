@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.errors import TaskError
-from figeval.spec.probes import derangement, no_query, shuffled_query
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import RankingExample
+from figeval.task_types.choice import Choice, ChoiceExample
+from figeval.task_types.pairs import PairExample, Pairs
+from figeval.task_types.probes import derangement
+from figeval.task_types.ranking import Ranking, RankingExample
 
 
 def choices(clusters):
@@ -24,15 +24,15 @@ def choices(clusters):
 
 
 @pytest.mark.parametrize(
-    ("example", "field"),
+    ("task_type", "example", "field"),
     [
-        (ChoiceExample(id="1", query="q", options=("a",), gold=0), "query"),
-        (RankingExample(id="1", query="q", candidates=("a",), relevant=frozenset({0})), "query"),
-        (PairExample(id="1", left="l", right="r", label="x"), "left"),
+        (Choice, ChoiceExample(id="1", query="q", options=("a",), gold=0), "query"),
+        (Ranking, RankingExample(id="1", query="q", candidates=("a",), relevant=frozenset({0})), "query"),
+        (Pairs, PairExample(id="1", left="l", right="r", label="x"), "left"),
     ],
 )
-def test_no_query(example, field):
-    (probed,) = no_query(lambda: iter([example]), 0, "t")()
+def test_no_query(task_type, example, field):
+    (probed,) = task_type().probes["no_query"](lambda: iter([example]), 0, "t")()
     assert probed == replace(example, **{field: ""})
 
 
@@ -52,17 +52,17 @@ def test_a_derangement_gives_everybody_one_of_another_cluster(numbers, seed):
 
 def test_queries_are_exchanged_and_all_else_stays():
     examples = choices("aabbccdd")
-    probed = list(shuffled_query(lambda: iter(examples), 1, "t")())
+    probed = list(Choice().probes["shuffled_query"](lambda: iter(examples), 1, "t")())
     assert [replace(one, query="") for one in probed] == [replace(one, query="") for one in examples]
     assert sorted(one.query for one in probed) == sorted(one.query for one in examples)
     assert all(not one.query.endswith(f"of {one.cluster}") for one in probed)
-    other = list(shuffled_query(lambda: iter(examples), 2, "t")())
+    other = list(Choice().probes["shuffled_query"](lambda: iter(examples), 2, "t")())
     assert other != probed
 
 
 def test_without_clusters_nobody_keeps_its_own():
     examples = choices([None] * 9)
-    probed = shuffled_query(lambda: iter(examples), 1, "t")()
+    probed = Choice().probes["shuffled_query"](lambda: iter(examples), 1, "t")()
     assert all(new.query != old.query for new, old in zip(probed, examples, strict=True))
 
 
@@ -70,4 +70,4 @@ def test_a_task_of_one_cluster_says_so():
     with pytest.raises(
         TaskError, match="t: no shuffled_query, one cluster has 3 of the 4 examples; leave out --probes"
     ):
-        next(iter(shuffled_query(lambda: iter(choices("aaab")), 1, "t")()))
+        next(iter(Choice().probes["shuffled_query"](lambda: iter(choices("aaab")), 1, "t")()))

@@ -9,13 +9,15 @@ import pytest
 
 from figeval import plugins
 from figeval.errors import TaskError
+from figeval.evaluation import Harness
 from figeval.models.converse import Conversation
 from figeval.prompts import PromptContext
 from figeval.task_types import generation
-from figeval.task_types.generation import GenerationExample
-from figeval.task_types.routes import choose, load_routes
+from figeval.task_types.generation import Generation, GenerationExample
+from figeval.task_types.routes import choose
 from figeval.types import Inputs, Prediction, Reply
 from tests.fakes import Closeness, Vectors, Writer
+from tests.typed import start_of
 
 EXAMPLE = GenerationExample(
     id="1", inputs={"proverb": "look before you leap", "keywords": ("jumped", "fell")}, references=("he fell.",)
@@ -24,18 +26,20 @@ POOL = [
     GenerationExample(id=str(number), inputs={"proverb": "p", "keywords": ()}, references=(text, "another telling"))
     for number, text in enumerate(("nothing of the kind", "she jumped and fell", "he fell"), 10)
 ]
+BY_DECODING = start_of(Generation, "by_decoding")
 
 
 def render(_block: str, example: GenerationExample, **_extra: Any) -> str:
     return f"Write about {example.inputs['proverb']}.\nStory:"
 
 
-def briefing(**settings: Any) -> PromptContext:
-    return PromptContext(render, max_new_tokens=9, pool=lambda: POOL, **settings)
+def context(**settings: Any) -> PromptContext:
+    answer = Generation().few_shot_answer
+    return PromptContext(render, max_new_tokens=9, pool=lambda: POOL, few_shot_answer=answer, **settings)
 
 
-def answer(route: Any, backend: Any, brief: PromptContext | None = None) -> Prediction:
-    told = brief or briefing()
+def answer(route: Any, backend: Any, given: PromptContext | None = None) -> Prediction:
+    told = given or context()
     ((_, prediction),) = Conversation(backend, lambda example: route(example, told)).predictions([EXAMPLE])
     return prediction
 
@@ -62,7 +66,7 @@ def test_a_system_without_a_prompt_gets_the_inputs_as_they_are() -> None:
 
 def test_a_model_is_prompted_with_the_block_write() -> None:
     writer = Writer(function=lambda question: f"  {question.splitlines()[0]}\n")
-    prediction = answer(generation.by_decoding, writer, briefing(stop=("\n\n",), shots=lambda _example: POOL[:1]))
+    prediction = answer(BY_DECODING, writer, context(stop=("\n\n",), shots=lambda _example: POOL[:1]))
     assert (prediction.value, prediction.status) == ("Write about look before you leap.", "ok")
     (prompt,) = writer.asked
     assert [message.content for message in prompt.messages] == [
@@ -91,7 +95,7 @@ def test_a_model_is_prompted_with_the_block_write() -> None:
     ],
 )
 def test_which_replies_are_texts(reply: Any, status: str, value: str | None) -> None:
-    prediction = answer(generation.by_decoding, Writer(function=lambda _question: reply))
+    prediction = answer(BY_DECODING, Writer(function=lambda _question: reply))
     assert (prediction.status, prediction.value) == (status, value)
     if status != "error":
         assert prediction.raw == (reply if isinstance(reply, str) else reply.text), "a later reader finds all of it"
@@ -99,7 +103,7 @@ def test_which_replies_are_texts(reply: Any, status: str, value: str | None) -> 
 
 def test_somebody_who_declines_within_a_long_story_is_no_refusal() -> None:
     story = "She asked him for a loan the day after the wedding, and again a week later. 'I cannot help with that.'"
-    assert answer(generation.by_decoding, Writer(function=lambda _question: story)).status == "ok"
+    assert answer(BY_DECODING, Writer(function=lambda _question: story)).status == "ok"
 
 
 # ---- a training text in its place ------------------------------------------------------------------------------------
@@ -132,7 +136,7 @@ def test_a_broken_model_takes_none() -> None:
 
 
 def test_all_examples_share_the_training_texts() -> None:
-    first, second = (next(generation.by_retrieval(EXAMPLE, briefing())) for _ in range(2))
+    first, second = (next(generation.by_retrieval(EXAMPLE, context())) for _ in range(2))
     assert all(one is other for one, other in zip(first[1:], second[1:], strict=True))
 
 
@@ -163,5 +167,5 @@ def test_without_training_texts_the_cure_is_named(route: Any) -> None:
     ],
 )
 def test_whoever_writes_writes(offers: set[str], route: str) -> None:
-    routes = load_routes(plugins.load(modules=()))
+    routes = Harness(plugins.load(modules=())).routes
     assert choose("generation", frozenset(offers), routes).name == route

@@ -10,11 +10,12 @@ import pytest
 
 from figeval import plugins
 from figeval.errors import CapabilityError
+from figeval.evaluation import Harness
 from figeval.hooks import hookimpl
 from figeval.models.converse import Conversation
 from figeval.prompts import PromptContext
-from figeval.task_types.joint import JointExample
-from figeval.task_types.routes import Route, choose, covered, load_routes
+from figeval.task_types.joint import Joint, JointExample
+from figeval.task_types.routes import Route, choose, covered
 from figeval.task_types.spans import SpanExample
 from figeval.types import Continuation, Prediction, Reply, ScoredSpan, Span, SpanQuery
 from tests.fakes import Closeness, Vectors, Writer
@@ -32,7 +33,7 @@ EXAMPLE = JointExample(
     background=("the mat",),
     parts=PARTS,
 )
-BRIEFING = PromptContext(lambda block, example, **extra: f"{block} {getattr(example, 'given', '')}")
+CONTEXT = PromptContext(lambda block, example, **extra: f"{block} {getattr(example, 'given', '')}")
 
 
 @dataclass
@@ -54,7 +55,7 @@ class Writing(Writer):
 
 
 def routes() -> list[Route]:
-    return load_routes(plugins.load(modules=()))
+    return Harness(plugins.load(modules=())).routes
 
 
 def way(name: str, *needs: str) -> Route:
@@ -62,7 +63,7 @@ def way(name: str, *needs: str) -> Route:
 
 
 def answer(route: Route, backend: Any, example: JointExample = EXAMPLE) -> Prediction:
-    ((_, prediction),) = Conversation(backend, lambda one: route.start(one, BRIEFING)).predictions([example])
+    ((_, prediction),) = Conversation(backend, lambda one: route.begin(one, CONTEXT)).predictions([example])
     return prediction
 
 
@@ -123,10 +124,10 @@ def test_an_error_in_a_part_is_an_error_of_the_whole() -> None:
 
 def test_solved_examples_of_a_part_are_parts() -> None:
     solved = JointExample(**{**vars_of(EXAMPLE), "id": "2"})
-    briefing = PromptContext(BRIEFING.block, shots=lambda _: [solved])
+    told = PromptContext(CONTEXT.block, shots=lambda _: [solved], few_shot_answer=Joint().few_shot_answer)
     backend = Writing(function=lambda _: "none")
     route = way("at_once", "loglikelihood", "generate")
-    list(Conversation(backend, lambda one: route.start(one, briefing)).predictions([EXAMPLE]))
+    list(Conversation(backend, lambda one: route.begin(one, told)).predictions([EXAMPLE]))
     turns = [[message.content for message in prompt.messages] for prompt in backend.asked]
     assert [one[-1] for one in turns] == ["json cats", "json sit"]
     assert [one[0] for one in turns] == ["json cats", "json cats"], "the first part of the solved example"
@@ -153,7 +154,7 @@ def test_each_model_is_given_its_first_routes(needs: set[str], parts: tuple[str,
     found = choose("joint", frozenset(needs), routes())
     assert (found.name, tuple(part.name for part in found.parts)) == ("at_once", parts)
     assert found.needs == frozenset().union(*(part.needs for part in found.parts)) <= needs
-    assert found.blocks == frozenset().union(*(part.blocks for part in found.parts))
+    assert found.renders == frozenset().union(*(part.renders for part in found.parts))
 
 
 @pytest.mark.parametrize("needs", [{"find_spans"}, {"loglikelihood"}, {"generate"}, set()])
@@ -167,23 +168,24 @@ def test_a_route_whose_parts_are_not_known_cannot_begin() -> None:
     route = next(one for one in routes() if one.name == "at_once")
     assert route.wants == ("a ranking route", "a spans route")
     with pytest.raises(CapabilityError, match="puts a ranking and a spans route together: name a --model"):
-        route.start(EXAMPLE, BRIEFING)
+        route.begin(EXAMPLE, CONTEXT)
 
 
 def test_plugins_put_routes_together_as_the_core_does() -> None:
-    def twice(example: Any, briefing: PromptContext, first: Route, second: Route) -> Any:
+    def twice(example: Any, context: PromptContext, first: Route, second: Route) -> Any:
         yield [first.name, second.name]
 
     class Plugin:
         @hookimpl
         def register_routes(self, register: Any) -> None:
-            register("choice", {"embed"}, twice, of=("pairs", "spans"))
+            needs = frozenset({"embed"})
+            register("choice", Route(name="twice", start=twice, needs=needs, of=("pairs", "spans")))
 
-    host = plugins.load(modules=())
-    host.load("p", "test", Plugin)
-    known = load_routes(host)
+    manager = plugins.load(modules=())
+    manager.load("p", "test", Plugin)
+    known = Harness(manager).routes
     mine = next(one for one in known if one.name == "twice")
     found = covered(mine, frozenset({"embed", "fill"}), known)
     assert found is not None
-    assert next(found.start(EXAMPLE, BRIEFING)) == ["by_cloze", "by_window_cosine"]
+    assert next(found.begin(EXAMPLE, CONTEXT)) == ["by_cloze", "by_window_cosine"]
     assert covered(mine, frozenset({"fill", "find_spans"}), known) is None

@@ -12,16 +12,14 @@ from hypothesis import strategies as st
 from figeval.errors import CapabilityError
 from figeval.models.converse import Conversation
 from figeval.prompts import PromptContext
-from figeval.task_types import choice
-from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.choice import Choice, ChoiceExample
 from figeval.task_types.orders import as_they_are, cyclic, folded, in_orders, orders_of, seen, together
-from figeval.task_types.routes import Route
 from figeval.types import Continuation, Prediction, Reply
 from tests.fakes import Likelihood, Writer, in_rounds
+from tests.typed import route_of
 
 EXAMPLE = ChoiceExample(id="1", query="q", options=("wrong", "right", "silly"), gold=1)
-LETTER = Route("by_letter", "choice", frozenset({"generate"}), choice.by_letter, "test", frozenset({"letter"}))
-SCORED = Route("scored", "choice", frozenset(), choice.by_letter_likelihood, "test", frozenset({"letter"}))
+LETTER, SCORED = route_of(Choice, "by_letter"), route_of(Choice, "by_letter_likelihood")
 ORDERS = st.integers(1, 7).flatmap(lambda n: st.permutations(range(n)))
 
 
@@ -127,7 +125,7 @@ def test_dialogues_of_different_length_keep_their_own_outputs():
 
 def test_a_route_that_shows_one_option_at_a_time_is_refused():
     with pytest.raises(CapabilityError, match="by_cosine shows no list of options, so --orders would change nothing"):
-        in_orders(Route("by_cosine", "choice", frozenset({"embed"}), choice.by_cosine, "test"), "cyclic", 0)
+        in_orders(route_of(Choice, "by_cosine"), "cyclic", 0)
 
 
 # ---- folded ----------------------------------------------------------------------------------------------------------

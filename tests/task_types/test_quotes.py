@@ -16,7 +16,7 @@ from figeval.types import NO_SPAN, Reply, Span
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "task_types" / "quotations.json").read_text("utf-8"))
 TEXT = GOLDEN["text"]
-BRIEFING = PromptContext(lambda *_: "")
+CONTEXT = PromptContext(lambda *_: "")
 LETTERS = string.ascii_letters + "éßİﬁ’“”—… \n.,'\"{}\\"
 
 
@@ -25,7 +25,7 @@ def example(text=TEXT):
 
 
 def heard(reply, text=TEXT, finish="stop"):
-    return read_quote(example(text), BRIEFING, Reply(text=reply, finish=finish))
+    return read_quote(example(text), CONTEXT, Reply(text=reply, finish=finish))
 
 
 def stretch(span, text=TEXT):
@@ -85,7 +85,7 @@ def test_invisible_marks_and_composed_accents_do_not_matter():
 
 
 def test_an_error_is_no_answer():
-    found = read_quote(example(), BRIEFING, Reply(text="", finish="error", error="no route to host"))
+    found = read_quote(example(), CONTEXT, Reply(text="", finish="error", error="no route to host"))
     assert (found.status, found.value, found.error) == ("error", None, "no route to host")
 
 

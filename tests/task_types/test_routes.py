@@ -9,15 +9,16 @@ import pytest
 
 from figeval import plugins
 from figeval.errors import CapabilityError, TaskError
+from figeval.evaluation import Harness
 from figeval.hooks import hookimpl
 from figeval.metrics.classification import confusion, pair_accuracy
 from figeval.models.converse import Conversation
 from figeval.prompts import PromptContext
-from figeval.task_types import choice, pairs
+from figeval.task_types import choice, pairs, ranking
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
-from figeval.task_types.routes import Route, choose, decide, load_routes
+from figeval.task_types.routes import Route, choose, decide
 from figeval.types import Prediction
 from tests.fakes import Closeness, Gaps, Labels, Likelihood, Vectors
 
@@ -31,13 +32,13 @@ def render(block, example, **extra):
     return texts.get(block, f" {extra.get('option')}")
 
 
-def briefing(**settings):
-    return PromptContext(render, labels=LABELS, **settings)
+def context(**settings):
+    return PromptContext(render, **{"labels": LABELS, "settings": {"threshold": 0.5}, **settings})
 
 
-def answer(route, example, backend, brief=None):
-    brief = brief or briefing()
-    ((_, prediction),) = Conversation(backend, lambda e: route(e, brief)).predictions([example])
+def answer(route, example, backend, told=None):
+    told = told or context()
+    ((_, prediction),) = Conversation(backend, lambda e: route(e, told)).predictions([example])
     return prediction
 
 
@@ -55,7 +56,7 @@ def test_choice_by_loglikelihood_asks_what_the_template_says():
 
 def test_priors_are_asked_for_in_the_same_round_where_a_metric_wants_them():
     backend = Likelihood(function=lambda context, option: -float(len(context) + len(option)))
-    prediction = answer(choice.by_loglikelihood, EXAMPLE, backend, briefing(metrics=frozenset({"acc", "acc_pmi"})))
+    prediction = answer(choice.by_loglikelihood, EXAMPLE, backend, context(metrics=frozenset({"acc", "acc_pmi"})))
     assert len(backend.batches) == 1
     assert [r.context for r in backend.asked] == ["Q", "Q", "Q", "A:", "A:", "A:"]
     assert (prediction.scores, prediction.priors) == ((-7.0, -9.0, -5.0), (-8.0, -10.0, -6.0))
@@ -72,7 +73,7 @@ def test_ranking_chooses_among_candidates_but_scores_background_too():
     example = RankingExample(
         id="1", query="the cat", candidates=("a", "the"), relevant=frozenset({1}), background=("the cat",)
     )
-    prediction = answer(choice.by_pair_score, example, Closeness())
+    prediction = answer(ranking.by_pair_score, example, Closeness())
     assert prediction.scores == (0.0, 1.0, 2.0)
     assert prediction.value == 1
 
@@ -102,7 +103,7 @@ def test_pairs_by_head():
 
 def test_pairs_by_cloze():
     backend = Gaps(function=lambda word, before, after: -1.0)
-    answer(pairs.by_cloze, PAIR, backend, briefing(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)}))
+    answer(pairs.by_cloze, PAIR, backend, context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)}))
     assert (backend.asked[0].before, backend.asked[0].after, backend.asked[0].words) == (
         "before",
         "after",
@@ -112,12 +113,12 @@ def test_pairs_by_cloze():
 
 def three_way(yes: float, no: float, maybe: float) -> dict[str, Prediction]:
     """What each route makes of the same three probabilities."""
-    brief = briefing(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
+    told = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
     logs = {word: math.log(p) if p else -math.inf for word, p in (("Yes", yes), ("No", no), ("Maybe", maybe))}
     head = Labels(function=lambda left, right: {"non-entailment": (no, maybe), "entailment": (yes,)})
     return {
-        "by_head": answer(pairs.by_head, PAIR, head, brief),
-        "by_cloze": answer(pairs.by_cloze, PAIR, Gaps(function=lambda word, *_: logs[word] - 7), brief),
+        "by_head": answer(pairs.by_head, PAIR, head, told),
+        "by_cloze": answer(pairs.by_cloze, PAIR, Gaps(function=lambda word, *_: logs[word] - 7), told),
         "by_verbalizer": answer(
             pairs.by_verbalizer, PAIR, Likelihood(function=lambda _, word: logs[word.strip()] - 7), brief
         ),
@@ -147,27 +148,27 @@ def test_every_route_takes_the_most_probable_of_three_classes_and_then_its_label
 
 
 def test_words_that_are_all_impossible_tie_and_nan_is_no_answer():
-    brief = briefing(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
-    nothing = answer(pairs.by_verbalizer, PAIR, Likelihood(function=lambda *_: -math.inf), brief)
+    told = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
+    nothing = answer(pairs.by_verbalizer, PAIR, Likelihood(function=lambda *_: -math.inf), told)
     assert (nothing.status, nothing.tied, nothing.among) == (
         "ok",
         2,
         ("entailment", "non-entailment", "non-entailment"),
     )
     broken = Likelihood(function=lambda _, word: math.nan if word == " No" else -1.0)
-    assert answer(pairs.by_verbalizer, PAIR, broken, brief).status == "nan"
+    assert answer(pairs.by_verbalizer, PAIR, broken, told).status == "nan"
 
 
 def test_a_cloze_without_a_gap_is_a_mistake_of_the_template():
-    brief = PromptContext(lambda block, example, **extra: "no gap", labels=LABELS)
+    told = PromptContext(lambda block, example, **extra: "no gap", labels=LABELS)
     with pytest.raises(TaskError, match="exactly once"):
-        answer(pairs.by_cloze, PAIR, Gaps(), brief)
+        answer(pairs.by_cloze, PAIR, Gaps(), told)
 
 
 def test_pairs_by_verbalizer():
     backend = Likelihood(function=lambda context, word: {" Yes": -1.0, " No": -2.0}[word])
-    brief = briefing(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)})
-    assert answer(pairs.by_verbalizer, PAIR, backend, brief).value == "entailment"
+    told = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)})
+    assert answer(pairs.by_verbalizer, PAIR, backend, told).value == "entailment"
 
 
 @pytest.mark.parametrize(("closeness", "value"), [(0.5, "entailment"), (0.4999, "non-entailment"), (1.0, "entailment")])
@@ -188,13 +189,13 @@ def test_unknown_closeness_is_no_verdict():
 
 
 def test_a_threshold_tells_two_labels_apart():
-    brief = PromptContext(render, labels=("a", "b", "c"))
+    told = context(labels=("a", "b", "c"))
     with pytest.raises(CapabilityError, match="two labels"):
-        answer(pairs.by_threshold, PAIR, Closeness(), brief)
+        answer(pairs.by_threshold, PAIR, Closeness(), told)
 
 
 def routes():
-    return load_routes(plugins.load(modules=()))
+    return Harness(plugins.load(modules=())).routes
 
 
 def test_the_best_route_that_the_model_covers():
@@ -214,24 +215,25 @@ def test_an_unknown_route_is_told_near_names():
 
 
 def test_a_route_may_be_a_function_of_a_plugin():
-    def by_guess(example, briefing):
+    def by_guess(example, context):
         yield []
 
-    route = Route("by_guess", "choice", frozenset(), by_guess, "test")
-    assert next(route.start(EXAMPLE, briefing())) == []
+    route = Route(name="by_guess", start=by_guess)
+    assert next(route.begin(EXAMPLE, context())) == []
 
 
 def test_a_second_route_of_the_same_name_is_refused(capsys):
     class Plugin:
         @hookimpl
         def register_routes(self, register):
-            def by_cosine(example, briefing):
+            def by_cosine(example, context):
                 yield []
 
-            register("choice", {"embed"}, by_cosine)
+            register("choice", Route(name="by_cosine", start=by_cosine, needs=frozenset({"embed"})))
 
-    host = plugins.load(modules=())
-    host.load("p", "test", Plugin)
-    mine = [route.owner for route in load_routes(host) if (route.protocol, route.name) == ("choice", "by_cosine")]
+    manager = plugins.load(modules=())
+    manager.load("p", "test", Plugin)
+    found = Harness(manager).routes
+    mine = [route.owner for route in found if (route.task_type, route.name) == ("choice", "by_cosine")]
     assert mine == ["figeval.defaults"]
     assert "route 'by_cosine' for choice of p is already registered by figeval.defaults" in capsys.readouterr().err

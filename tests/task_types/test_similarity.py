@@ -1,4 +1,4 @@
-"""Routes of the similarity protocol, put to scripted backends, and what a run makes of them."""
+"""Routes of the task type similarity, put to scripted backends, and what a run makes of them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from figeval.hooks import hookimpl
 from figeval.models.converse import Conversation
 from figeval.prompts import PromptContext
 from figeval.records.schema import RunRecord
-from figeval.task_types import motif
-from figeval.task_types.routes import choose, load_routes
+from figeval.task_types import similarity
+from figeval.task_types.routes import choose
 from figeval.task_types.similarity import SimilarityExample
 from figeval.types import Prediction
 from tests.fakes import Closeness, Likelihood, Vectors
@@ -39,45 +39,45 @@ def answer(route: Callable[..., Any], backend: Any, example: SimilarityExample =
 
 
 def test_cosines_to_the_anchors_are_stored_as_they_are() -> None:
-    prediction = answer(motif.by_distribution, Vectors(function=VECTORS.__getitem__))
+    prediction = answer(similarity.by_distribution, Vectors(function=VECTORS.__getitem__))
     assert prediction.scores == pytest.approx((0.0, math.sqrt(0.5), -1.0), abs=1e-15)
     assert prediction.value == 1  # the nearest anchor
 
 
 def test_dot_products_for_models_that_were_trained_with_them() -> None:
-    prediction = answer(motif.by_distribution_dot, Vectors(function=VECTORS.__getitem__))
+    prediction = answer(similarity.by_distribution_dot, Vectors(function=VECTORS.__getitem__))
     assert prediction.scores == (0.0, 2.0, -2.0)
 
 
 def test_scores_of_a_model_of_pairs() -> None:
-    prediction = answer(motif.by_distribution_score, Closeness())
+    prediction = answer(similarity.by_distribution_score, Closeness())
     assert (prediction.scores, prediction.status) == ((0.0, 2.0, 1.0), "ok")
 
 
 def test_log_likelihoods_of_the_anchors() -> None:
     backend = Likelihood()
-    prediction = answer(motif.by_distribution_likelihood, backend)
+    prediction = answer(similarity.by_distribution_likelihood, backend)
     assert [(r.context, r.continuation) for r in backend.asked] == [("Q", " a dog"), ("Q", " the cat"), ("Q", " cat")]
     assert prediction.scores == (-6.0, -8.0, -4.0)
 
 
 def test_the_embedding_itself() -> None:
-    prediction = answer(motif.by_embedding, Vectors(function=VECTORS.__getitem__))
+    prediction = answer(similarity.by_embedding, Vectors(function=VECTORS.__getitem__))
     assert (prediction.scores, prediction.value, prediction.status) == ((2.0, 0.0), None, "ok")
 
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf])
 def test_an_embedding_that_is_no_number_is_told_apart(broken: float) -> None:
-    prediction = answer(motif.by_embedding, Vectors(function=lambda text: (1.0, broken)))
+    prediction = answer(similarity.by_embedding, Vectors(function=lambda text: (1.0, broken)))
     assert prediction.status == "nan"
-    assert answer(motif.by_distribution, Vectors(function=lambda text: (1.0, math.nan))).status == "nan"
+    assert answer(similarity.by_distribution, Vectors(function=lambda text: (1.0, math.nan))).status == "nan"
 
 
 def test_without_anchors_there_is_no_distribution() -> None:
     bare = SimilarityExample(id="7", text="t", motif="m")
     with pytest.raises(TaskError, match=r"'7' has no anchors.*`anchors`, or `route: by_embedding`"):
-        answer(motif.by_distribution_score, Closeness(), bare)
-    assert answer(motif.by_embedding, Vectors(), bare).status == "ok"
+        answer(similarity.by_distribution_score, Closeness(), bare)
+    assert answer(similarity.by_embedding, Vectors(), bare).status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_without_anchors_there_is_no_distribution() -> None:
     ],
 )
 def test_which_route_is_taken(offered: set[str], name: str) -> None:
-    assert choose("similarity", frozenset(offered), load_routes(plugins.load(modules=()))).name == name
+    assert choose("similarity", frozenset(offered), Harness(plugins.load(modules=())).routes).name == name
 
 
 # ---- a whole run -----------------------------------------------------------------------------------------------------
@@ -134,11 +134,11 @@ class Models:
 
 
 def ran(folder: Path, *tasks: str, model: str = "numbers", **settings: Any) -> RunRecord:
-    host = plugins.load(modules=("figeval.builtin.plugins.lexical",))
-    host.load("models", "test", Models)
+    manager = plugins.load(modules=("figeval.builtin.plugins.lexical",))
+    manager.load("models", "test", Models)
     output = folder / "-".join((*tasks, *map(str, settings.values())))
     config = RunConfig(tasks=tasks, model=model, output_path=output, **settings)
-    return run(config, Harness(host, include=(folder,)), Deaf())[0]
+    return run(config, Harness(manager, include=(folder,)), Deaf())[0]
 
 
 def values(record: RunRecord) -> dict[str, float | None]:

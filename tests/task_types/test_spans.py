@@ -9,12 +9,14 @@ import pytest
 from figeval.models.converse import Conversation
 from figeval.prompts import PromptContext
 from figeval.task_types import spans
-from figeval.task_types.spans import SpanExample
+from figeval.task_types.spans import SpanExample, Spans
 from figeval.types import Prediction, Reply, ScoredSpan, Span, SpanQuery
 from tests.fakes import Closeness, Counting, Vectors, Writer
+from tests.typed import start_of
 
 TEXT = "it rained. the dog ran home, the cat slept."
 EXAMPLE = SpanExample(id="1", text=TEXT, given="a hound", known="a hound at play", gold=Span(11, 28))
+BY_JSON = start_of(Spans, "by_json")
 
 
 @dataclass
@@ -126,7 +128,7 @@ def test_scores_are_plain_floats_in_double_precision():
 
 def test_a_quotation_is_found_again():
     backend = Writer(function=lambda _: '{"quote": "the dog ran home"}')
-    prediction = answer(spans.by_json, backend)
+    prediction = answer(BY_JSON, backend)
     assert (said(prediction), prediction.status, prediction.scores) == ("the dog ran home", "ok", (1.0,))
     assert prediction.raw == '{"quote": "the dog ran home"}'
     (asked,) = backend.asked
@@ -134,16 +136,18 @@ def test_a_quotation_is_found_again():
 
 
 def test_a_quotation_that_is_nowhere_is_told_from_none():
-    absent = answer(spans.by_json, Writer(function=lambda _: '{"quote": "a miller counted sacks"}'))
+    absent = answer(BY_JSON, Writer(function=lambda _: '{"quote": "a miller counted sacks"}'))
     assert (absent.status, absent.value) == ("absent", None)
-    assert answer(spans.by_json, Writer(function=lambda _: "I would not know.")).status == "unparseable"
-    assert answer(spans.by_json, Writer(function=lambda _: Reply(text="", finish="length"))).status == "truncated"
+    assert answer(BY_JSON, Writer(function=lambda _: "I would not know.")).status == "unparseable"
+    assert answer(BY_JSON, Writer(function=lambda _: Reply(text="", finish="length"))).status == "truncated"
 
 
 def test_a_solved_example_shows_its_span_as_json():
     backend = Writer(function=lambda _: "{}")
     shot = SpanExample(id="2", text='he said "no" to it', given="g", known="k", gold=Span(8, 12))
-    brief = PromptContext(lambda _, example, **__: example.id, shots=lambda _: [shot])
-    list(Conversation(backend, lambda one: spans.by_json(one, brief)).predictions([EXAMPLE]))
+    brief = PromptContext(
+        lambda _, example, **__: example.id, shots=lambda _: [shot], few_shot_answer=Spans().few_shot_answer
+    )
+    list(Conversation(backend, lambda one: BY_JSON(one, brief)).predictions([EXAMPLE]))
     (prompt,) = backend.asked
     assert [turn.content for turn in prompt.messages] == ["2", ' {"quote": "\\"no\\""}', "1"]

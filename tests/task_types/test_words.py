@@ -7,15 +7,17 @@ import pytest
 from figeval.errors import CapabilityError
 from figeval.models.converse import Conversation
 from figeval.prompts import PromptContext
-from figeval.task_types import choice, pairs
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.pairs import PairExample
+from figeval.task_types import choice
+from figeval.task_types.choice import Choice, ChoiceExample
+from figeval.task_types.pairs import PairExample, Pairs
 from figeval.types import Reply
 from tests.fakes import Chatting, Likelihood, Writer
+from tests.typed import start_of
 
 EXAMPLE = ChoiceExample(id="1", query="it rained", options=("a dog", "a cat", "a hen"), gold=1)
 PAIR = PairExample(id="1", left="He kicked the bucket", right="He died", label="entailment")
 LABELS = ("entailment", "non-entailment")
+BY_LETTER, BY_LABEL_WORD = start_of(Choice, "by_letter"), start_of(Pairs, "by_label_word")
 WORDS = {"entailment": ("Yes",), "non-entailment": ("No", "Maybe")}
 
 
@@ -24,14 +26,14 @@ def block(name, example, **extra):
 
 
 def answer(route, example, backend, **settings):
-    brief = PromptContext(block, labels=LABELS, verbalizer=WORDS, **settings)
-    ((_, prediction),) = Conversation(backend, lambda e: route(e, brief)).predictions([example])
+    told = PromptContext(block, labels=LABELS, verbalizer=WORDS, **settings)
+    ((_, prediction),) = Conversation(backend, lambda e: route(e, told)).predictions([example])
     return prediction
 
 
 def test_a_letter_is_an_option():
     backend = Writer(function=lambda _: "The answer is C.")
-    prediction = answer(choice.by_letter, EXAMPLE, backend, stop=("\n\n",), max_new_tokens=9)
+    prediction = answer(BY_LETTER, EXAMPLE, backend, stop=("\n\n",), max_new_tokens=9)
     assert (prediction.value, prediction.status, prediction.scores) == (2, "ok", ())
     assert (prediction.raw, prediction.finish) == ("The answer is C.", "stop")
     (asked,) = backend.asked
@@ -40,7 +42,7 @@ def test_a_letter_is_an_option():
 
 def test_the_whole_text_is_kept_with_its_reasoning():
     text = "<think>It might be A.</think> B"
-    prediction = answer(choice.by_letter, EXAMPLE, Writer(function=lambda _: Reply(text=text)))
+    prediction = answer(BY_LETTER, EXAMPLE, Writer(function=lambda _: Reply(text=text)))
     assert (prediction.value, prediction.raw) == (1, text)
 
 
@@ -54,14 +56,14 @@ def test_the_whole_text_is_kept_with_its_reasoning():
     ],
 )
 def test_no_answer_is_told_by_its_kind(reply, status):
-    prediction = answer(choice.by_letter, EXAMPLE, Writer(function=lambda _: reply))
+    prediction = answer(BY_LETTER, EXAMPLE, Writer(function=lambda _: reply))
     assert (prediction.value, prediction.status, prediction.raw, prediction.finish) == (
         *(None, status, reply.text),
         reply.finish,
     )
 
 
-@pytest.mark.parametrize(("route", "example"), [(choice.by_letter, EXAMPLE), (pairs.by_label_word, PAIR)])
+@pytest.mark.parametrize(("route", "example"), [(BY_LETTER, EXAMPLE), (BY_LABEL_WORD, PAIR)])
 def test_no_reply_at_all_keeps_why(route, example):
     reply = Reply(text="", finish="error", error="HTTP 500 after 5 tries")
     prediction = answer(route, example, Writer(function=lambda _: reply))
@@ -71,13 +73,13 @@ def test_no_reply_at_all_keeps_why(route, example):
 
 @pytest.mark.parametrize(("text", "label"), [("Yes.", LABELS[0]), ("No", LABELS[1]), ("Maybe", LABELS[1])])
 def test_every_word_of_a_label_means_it(text, label):
-    prediction = answer(pairs.by_label_word, PAIR, Writer(function=lambda _: text))
+    prediction = answer(BY_LABEL_WORD, PAIR, Writer(function=lambda _: text))
     assert (prediction.value, prediction.labels, prediction.status) == (label, LABELS, "ok")
 
 
 def test_more_options_than_letters_is_one_line():
     many = ChoiceExample(id="big", query="q", options=tuple(map(str, range(27))), gold=0)
-    for route in (choice.by_letter, choice.by_letter_likelihood):
+    for route in (BY_LETTER, choice.by_letter_likelihood):
         with pytest.raises(
             CapabilityError, match="'big' has 27 options, more than the 26 letters; take another --route"
         ):

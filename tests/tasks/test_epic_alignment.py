@@ -56,7 +56,7 @@ TWO = record("Q2N3", ("Still", "CALM"), ("run deep", "It was"), ("still", "a cal
 
 
 def examples(context: DataContext, task: str = TASKS[0]) -> list[Example]:
-    spec = Harness(plugins.host()).catalogue.tasks.get(task)
+    spec = Harness(plugins.plugin_manager()).catalogue.tasks.get(task)
     return list(build_examples(spec, rows.open(spec.data["test"].partition(":")[2], context)))
 
 
@@ -106,7 +106,7 @@ def test_half_a_pair(small: Any, pair: tuple[str, str]) -> None:
 
 
 def real(task: str, split: str = "test") -> list[SpanExample]:
-    harness = Harness(plugins.host())
+    harness = Harness(plugins.plugin_manager())
     return list(harness.examples(harness.catalogue.tasks.get(task), split))  # type: ignore[arg-type]
 
 
@@ -137,7 +137,7 @@ TRIALS = {"published": (0.0752, 0.0981, 0.0851), "right": (0.2739, 0.4132, 0.329
 
 
 def published_scores(found: list[SpanExample], model: str) -> list[float]:
-    respondent = open_model(Harness(plugins.host()).backends, model, {}, {"seed": 0})
+    respondent = open_model(Harness(plugins.plugin_manager()).backends, model, {}, {"seed": 0})
     respondent.fit(found)
     answers = respondent.backend.find_spans([_query(one) for one in found])
     scores = []
@@ -175,7 +175,7 @@ def test_the_right_gold_spans_give_trivial_answers_far_more_than_what_was_printe
 def test_a_run_prints_the_three_floors_and_takes_the_published_task_in_its_place(
     real_data: str, tmp_path: Path
 ) -> None:
-    harness = Harness(plugins.host())
+    harness = Harness(plugins.plugin_manager())
     config = RunConfig(tasks=TASKS[:1], model="random", output_path=tmp_path / "run", limit=60)
     record_, _ = run(config, harness, Deaf())
     (task,) = record_.tasks

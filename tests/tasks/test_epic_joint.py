@@ -66,7 +66,7 @@ def test_a_narrative_without_spans_is_an_error_in_one_line(small: DataContext, t
 
 
 def test_the_real_splits(real_data: str) -> None:
-    harness = Harness(plugins.host())
+    harness = Harness(plugins.plugin_manager())
     for task in harness.catalogue.expand(["epic_joint", "epic_pipelined"]):
         found = list(harness.examples(task))
         assert all(isinstance(one, JointExample) for one in found)

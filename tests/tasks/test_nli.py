@@ -241,7 +241,7 @@ def test_the_union_is_made_once_per_process(small: Small) -> None:
 
 
 def test_every_test_and_validation_split_is_kept_out_of_train() -> None:
-    tasks = Harness(plugins.host()).catalogue
+    tasks = Harness(plugins.plugin_manager()).catalogue
     scored = [tasks.tasks.get(name) for name in tasks.suites.get("nli").tasks]
     assert {task.data["test"] for task in scored} == {f"nli:{part}" for part in union.TEST}
     assert {task.data[split] for task in scored for split in task.data if split == "validation"} == {

@@ -27,24 +27,24 @@ TABLES = {f"ePiC, ACL 2022, Table {table}" for table in (7, 8, 9, 11)} | {"IMPLI
 
 @pytest.fixture(scope="module")
 def presets() -> dict[str, Preset]:
-    return {preset.full_name: preset for preset in load_presets(plugins.host())}
+    return {preset.full_name: preset for preset in load_presets(plugins.plugin_manager())}
 
 
 def test_no_file_of_ours_is_broken(presets: dict[str, Preset]) -> None:
-    assert not [plugin.problems for plugin in plugins.host().plugins.values() if plugin.problems]
+    assert not [plugin.problems for plugin in plugins.plugin_manager().plugins.values() if plugin.problems]
     assert len(presets) > 30
 
 
 def test_every_fine_tuned_row_of_the_papers_has_one(presets: dict[str, Preset]) -> None:
     """The models of the published numbers, table by table."""
-    tasks = [entry.name for entry in load_catalogue(plugins.host()).tasks]
+    tasks = [entry.name for entry in load_catalogue(plugins.plugin_manager()).tasks]
     wanted = {(one.source, one.model) for task in tasks for one in published(task) if one.source in TABLES}
     there = {(preset.table.source, preset.own.model) for preset in presets.values() if preset.table.name == "paper"}
     assert {row for row in wanted if row[1] != "Random"} == there
 
 
 def test_their_tasks_can_be_trained_on(presets: dict[str, Preset]) -> None:
-    catalogue = load_catalogue(plugins.host())
+    catalogue = load_catalogue(plugins.plugin_manager())
     for task in {task for preset in presets.values() for task in preset.table.tasks}:
         assert "train" in catalogue.tasks.get(task).data, task
 
@@ -111,8 +111,8 @@ def test_no_such_row(name: str, task: str, model: str, words: str) -> None:
 
 
 def test_their_options_are_those_of_the_heads(presets: dict[str, Preset], tmp_path: Path) -> None:
-    workshop, learners = Workshop(tmp_path), load_learners(plugins.host())
-    catalogue = load_catalogue(plugins.host())
+    workshop, learners = Workshop(tmp_path), load_learners(plugins.plugin_manager())
+    catalogue = load_catalogue(plugins.plugin_manager())
     models = {name: str(workshop(*kind)) for name, kind in {"seq2seq": ("bart", "ForConditionalGeneration")}.items()}
     encoder = str(workshop("bert", "Model"))
     asked = {
@@ -233,8 +233,8 @@ def test_a_broken_file_is_a_problem_of_its_plugin_alone(tmp_path: Path, text: st
     broken, sound = tmp_path / "broken.presets.yaml", tmp_path / "sound.presets.yaml"
     broken.write_text(text.replace("{{", "{").replace("}}", "}"), encoding="utf-8")
     sound.write_text(FILE.replace("{CONFIG}", "{epochs: 2}").replace("{{", "{").replace("}}", "}"), encoding="utf-8")
-    host = plugins.load(modules=[])
-    host.load("acme", "test", lambda: Acme(broken, sound))
-    assert [preset.full_name for preset in load_presets(host)] == ["acme:table1-a"]
-    (problem,) = host.plugins["acme"].problems
+    manager = plugins.load(modules=[])
+    manager.load("acme", "test", lambda: Acme(broken, sound))
+    assert [preset.full_name for preset in load_presets(manager)] == ["acme:table1-a"]
+    (problem,) = manager.plugins["acme"].problems
     assert words in problem

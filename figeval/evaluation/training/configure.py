@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from figeval.errors import TrainError
 from figeval.evaluation.training.published import row_of
-from figeval.plugins import Host
+from figeval.plugins import PluginManager
 from figeval.training.config import TrainConfig
 from figeval.training.presets import merged
 from figeval.yamlfile import first_problem, read_mapping
@@ -19,7 +19,7 @@ from figeval.yamlfile import first_problem, read_mapping
 NONE = "none"
 
 
-def configured(file: Path | None, flags: Mapping[str, Any], host: Host | None = None) -> TrainConfig:
+def configured(file: Path | None, flags: Mapping[str, Any], manager: PluginManager | None = None) -> TrainConfig:
     """The resolved config; of a preset it names the row.
 
     Raises:
@@ -29,7 +29,7 @@ def configured(file: Path | None, flags: Mapping[str, Any], host: Host | None = 
     written = {} if file is None else read_mapping(file, TrainError)
     asked = merged(written, {name: typed(name, value) for name, value in flags.items()})
     if asked.get("preset") and asked.get("task") and asked.get("model"):
-        row = row_of(str(asked["preset"]), str(asked["task"]), str(asked["model"]), host)
+        row = row_of(str(asked["preset"]), str(asked["task"]), str(asked["model"]), manager)
         asked = merged(row.settings, asked, {"preset": row.full_name})
     return checked(asked, "" if file is None else f"{file}: ")
 

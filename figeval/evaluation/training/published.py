@@ -9,7 +9,7 @@ from typing import Any
 from figeval import plugins
 from figeval.errors import TrainError
 from figeval.jsonfile import read_json
-from figeval.plugins import Host
+from figeval.plugins import PluginManager
 from figeval.textfile import is_file
 from figeval.training.config import TrainConfig
 from figeval.training.described import described
@@ -38,20 +38,20 @@ def _line_of(model: str) -> Iterator[str]:
         model = str(about.get("trained_from") or "") if isinstance(about, dict) else ""
 
 
-def row_of(name: str, task: str, model: str, host: Host | None = None) -> Preset:
+def row_of(name: str, task: str, model: str, manager: PluginManager | None = None) -> Preset:
     """The row that `--preset NAME` means for this task and model.
 
     Raises:
         UnknownName, TrainError: there is no such preset, or none of its rows fits.
     """
-    return load_presets(host or plugins.host()).choose(name, task, names_of(model))
+    return load_presets(manager or plugins.plugin_manager()).choose(name, task, names_of(model))
 
 
-def told(config: TrainConfig, host: Host | None = None) -> str | None:
+def told(config: TrainConfig, manager: PluginManager | None = None) -> str | None:
     """Which row was taken, and how far it is from what was published; None without a preset."""
     if config.preset is None:
         return None
-    preset = row_of(config.preset, config.task, config.model, host)
+    preset = row_of(config.preset, config.task, config.model, manager)
     of = f"{preset.own.model}, {preset.table.source}"
     parts = [f"--preset {preset.full_name} ({of})"]
     if not preset.is_of(names_of(config.model)):
@@ -62,11 +62,11 @@ def told(config: TrainConfig, host: Host | None = None) -> str | None:
     return "; ".join(parts)
 
 
-def recorded(config: TrainConfig, host: Host | None = None) -> JSON | None:
+def recorded(config: TrainConfig, manager: PluginManager | None = None) -> JSON | None:
     """What the record of a training says of its preset; `changed` are the fields that something else set since."""
     if config.preset is None:
         return None
-    preset = row_of(config.preset, config.task, config.model, host)
+    preset = row_of(config.preset, config.task, config.model, manager)
     return {**described(preset), "exact": preset.is_of(names_of(config.model)), "changed": changed(config, preset)}
 
 

@@ -47,7 +47,7 @@ def settle(config: TrainConfig, harness: Harness, device: str) -> Training:
         FigevalError: an unknown task, head or option, no train split, a model that is not there.
     """
     task = harness.catalogue.tasks.get(config.task)
-    head, factory = load_learners(harness.host).choose(task.type, config.head)
+    head, factory = load_learners(harness.manager).choose(task.type, config.head)
     learner = factory(
         Setup(
             model=config.model,
@@ -81,7 +81,7 @@ def train_here(config: TrainConfig, harness: Harness, observer: Observer) -> Pro
     progress = train(job, crew)
     if crew.first:
         declare(config.output, progress)
-        preset = {"preset": recorded(config, harness.host)}
+        preset = {"preset": recorded(config, harness.manager)}
         write_json(folder.record_file, record_of(training, job, progress) | preset)
     return progress
 

@@ -42,7 +42,7 @@ def task(train: list[Example], test: list[Example], **fields: object) -> tuple[T
         def examples(self, task: TaskSpec, split: str = "test"):  # type: ignore[no-untyped-def]
             return iter({"train": train, "test": test, "dev": test}[split])
 
-    return spec, Made(plugins.host())
+    return spec, Made(plugins.plugin_manager())
 
 
 def config(**changes: object) -> TrainConfig:
@@ -96,7 +96,7 @@ def test_questions_about_one_text_are_never_parted(holdout: Callable[..., Any]) 
 @pytest.mark.slow
 @pytest.mark.usefixtures("real_data")
 def test_a_joint_model_is_not_chosen_on_what_its_ranker_has_learnt() -> None:
-    harness = Harness(plugins.host())
+    harness = Harness(plugins.plugin_manager())
     found = [
         splits_of(harness.catalogue.tasks.get(name), config(task=name), harness)
         for name in ("epic_retrieval_seen", "epic_joint", "epic_alignment", "epic_narrative_seen")

@@ -72,7 +72,7 @@ def in_lm_eval(model: Any, task: str, folder: Path, **settings: Any) -> tuple[Re
 def in_figeval(model: str, task: str, folder: Path, **settings: Any) -> Result:
     """`figeval run`, read from its predictions and record."""
     config = RunConfig(tasks=(task,), model=model, output_path=folder, log_samples=True, baselines=False, **settings)
-    record, _ = run(config, Harness(plugins.host(), include=config.include_path), Deaf())
+    record, _ = run(config, Harness(plugins.plugin_manager(), include=config.include_path), Deaf())
     (done,) = record.tasks
     assert done.status == "done", done.error
     lines = (folder / "predictions" / f"{task}.jsonl").read_text().splitlines()

@@ -184,7 +184,7 @@ def test_a_chat_server_is_sent_the_conversation(concurrent: int, gpt2: Path, cap
 
 def test_a_chat_model_goes_another_way_or_says_so() -> None:
     remote = lm_eval("local-chat-completions", model="tiny", base_url="http://127.0.0.1:9/v1/chat/completions")
-    routes = Harness(plugins.host()).routes
+    routes = Harness(plugins.plugin_manager()).routes
     assert choose("choice", capabilities(remote), routes).name == "by_letter"
     assert choose("pairs", capabilities(remote), routes).name == "by_label_word"
     with pytest.raises(CapabilityError, match=r"offers generate, which is not enough.*by_loglikelihood needs loglik"):
@@ -322,7 +322,7 @@ def test_an_empty_continuation(gpt2: Path) -> None:
 
 
 def test_it_is_a_backend_by_its_name(gpt2: Path) -> None:
-    backends = Backends(plugins.host())
+    backends = Backends(plugins.plugin_manager())
     model = open_model(backends, "lm_eval:hf", {"pretrained": str(gpt2)}, {"device": "cpu", "seed": 0})
     assert (model.backend_name, model.offers) == ("lm_eval", {"loglikelihood", "generate"})
     with pytest.raises(ModelError, match="has no model 'local-chat-completion'; did you mean 'local-chat-comp"):

@@ -57,7 +57,7 @@ class Quoting(LM):
 
 def test_scores_that_are_no_means_over_rows(tmp_path: Path) -> None:
     there, _ = in_lm_eval(Quoting(), TASK, stubs(), limit=20)
-    harness = Harness(plugins.host())
+    harness = Harness(plugins.plugin_manager())
     examples = list(harness.examples(harness.catalogue.tasks.get(TASK)))[:20]
     for name in ("span_precision", "span_recall", "span_f1"):
         tally = MetricAggregator(name, getattr(spans, name))

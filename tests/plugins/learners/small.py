@@ -46,7 +46,7 @@ TASKS = {
 
 def examples_of(task: str, n: int) -> list[Any]:
     """The first examples of a task of tasks/mini."""
-    harness = Harness(plugins.host())
+    harness = Harness(plugins.plugin_manager())
     (found,) = harness.catalogue.expand([task])
     return [example for example, _ in zip(harness.examples(found), range(n), strict=False)]
 
@@ -93,7 +93,7 @@ class Small:
 
     @property
     def harness(self) -> Harness:
-        return Harness(plugins.host(), include=(self.place,))
+        return Harness(plugins.plugin_manager(), include=(self.place,))
 
     def train(self, **changes: Any) -> Progress:
         """Through the very function that `figeval train` calls, chosen on what is learnt."""

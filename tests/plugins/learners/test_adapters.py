@@ -151,7 +151,7 @@ def trained(folder: Path, name: str, model: Path, heard: Heard) -> Path:
         task="tell", model=str(model), output=folder / name, include_path=(folder,), head="causal", device="cpu",
         lora=4, batch_size=2, epochs=4, lr=2e-2, select_on="test", patience=None,
     )  # fmt: skip
-    train_here(asked, Harness(plugins.host(), include=(folder,)), heard)
+    train_here(asked, Harness(plugins.plugin_manager(), include=(folder,)), heard)
     return asked.output
 
 

@@ -185,7 +185,7 @@ def test_it_learns_and_answers_as_it_did_in_training(
         folder_of_tasks, workshop("bert", "Model"), select_on="test",
         head_args={"pooling": "mean", "similarity": similarity},
     )  # fmt: skip
-    harness, heard = Harness(plugins.host(), include=asked.include_path), Heard()
+    harness, heard = Harness(plugins.plugin_manager(), include=asked.include_path), Heard()
     progress = train_here(asked, harness, heard)
     assert heard.losses[-1] < heard.losses[0]
     best = next(one for one in progress.evaluations if one.step == progress.best)

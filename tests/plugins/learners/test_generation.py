@@ -180,7 +180,7 @@ def test_it_learns_and_writes_as_it_did_in_training(
         head_args={"max_new_tokens": 20, "num_beams": 2}, batch_size=4, epochs=100, evaluate_every=50, patience=None,
         lr=2e-2 if trained is None else 1e-2, schedule="constant", select_on="test", select_by="rouge_l",
     )  # fmt: skip
-    harness, heard = Harness(plugins.host(), include=(telling,)), Heard()
+    harness, heard = Harness(plugins.plugin_manager(), include=(telling,)), Heard()
     train_here(config, harness, heard)
     assert heard.losses[-1] < heard.losses[0] / 10
     assert resolve_backend(str(config.output), {}) == "writer"

@@ -197,7 +197,7 @@ def trained(folder: Path, model: Path, head: str, **changes: Any) -> tuple[Path,
     further = {"epochs": 6, "lr": 5e-3, "batch_size": 4, "device": "cpu", "max_length": 20}
     heard = Heard()
     config = TrainConfig.model_validate({**values, **further, **changes})
-    train_here(config, Harness(plugins.host(), include=(folder,)), heard)
+    train_here(config, Harness(plugins.plugin_manager(), include=(folder,)), heard)
     return config.output, heard
 
 

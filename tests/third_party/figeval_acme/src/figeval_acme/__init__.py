@@ -24,3 +24,10 @@ def register_backends(register):
 def register_metrics(register):
     """A metric for choice tasks."""
     register("acme_margin", f"{__name__}.margin:margin", protocols=["choice"])
+
+
+@hookimpl
+def run_finished(run):
+    """A line about every run, on stderr; `run` is a `figeval.RunRecord`, as exporters get it."""
+    done = sum(task.status == "done" for task in run.tasks)
+    print(f"acme: {run.model.name} has done {done} of {len(run.tasks)} tasks")

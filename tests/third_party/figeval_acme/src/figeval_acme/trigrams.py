@@ -1,4 +1,11 @@
-"""A model: any class whose methods are named after what it can do (here one of seven, `score_pairs`)."""
+"""A model: any class whose methods are named after what it can do; here one of eight, `score_pairs`.
+
+`figeval.ScoresPairs` is the same for a type checker.
+"""
+
+from collections.abc import Sequence
+
+from figeval import TextPair
 
 
 class Trigrams:
@@ -8,12 +15,12 @@ class Trigrams:
         """`model` is what stands behind the colon of `--model acme_trigrams:…`, `size` comes from `--model_args`."""
         self.size = size
 
-    def score_pairs(self, requests):
+    def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
         """One float per `TextPair`, in [0, 1], in the same order."""
         return [self._dice(self._pieces(pair.left), self._pieces(pair.right)) for pair in requests]
 
-    def fingerprint(self):
-        """Changes whenever answers would; runs with another one are not mixed."""
+    def fingerprint(self) -> str:
+        """Changes whenever answers would; runs with another one are not mixed. Without it the model is refused."""
         return f"acme_trigrams/1/{self.size}"
 
     def _pieces(self, text):

@@ -1,0 +1,144 @@
+from figeval.answers.extract import (
+    extract_choice as extract_choice,
+    extract_label as extract_label,
+    strip_reasoning as strip_reasoning,
+)
+from figeval.answers.reading import (
+    heard as heard,
+    unanswered as unanswered,
+)
+from figeval.config import (
+    RunConfig as RunConfig,
+)
+from figeval.data import (
+    DataContext as DataContext,
+)
+from figeval.errors import (
+    CapabilityError as CapabilityError,
+    DataError as DataError,
+    FigevalError as FigevalError,
+    ModelError as ModelError,
+    PluginError as PluginError,
+    RecordError as RecordError,
+    TaskError as TaskError,
+    TrainError as TrainError,
+)
+from figeval.hooks import (
+    hookimpl as hookimpl,
+)
+from figeval.metrics import (
+    Collective as Collective,
+    PerLabel as PerLabel,
+    Statistic as Statistic,
+    collective as collective,
+    mean_of as mean_of,
+)
+from figeval.models.capabilities import (
+    Chats as Chats,
+    Closes as Closes,
+    ComputesLoglikelihood as ComputesLoglikelihood,
+    Describes as Describes,
+    DeterministicByName as DeterministicByName,
+    Embeds as Embeds,
+    EstimatesCost as EstimatesCost,
+    Fills as Fills,
+    FindsSpans as FindsSpans,
+    Fingerprints as Fingerprints,
+    Fits as Fits,
+    Generates as Generates,
+    LabelsPairs as LabelsPairs,
+    Outputs as Outputs,
+    ScoresPairs as ScoresPairs,
+    Writes as Writes,
+)
+from figeval.prompts.context import (
+    PromptContext as PromptContext,
+)
+from figeval.records.schema import (
+    RunRecord as RunRecord,
+    TaskRecord as TaskRecord,
+)
+from figeval.spec import (
+    SuiteSpec as SuiteSpec,
+    TaskSpec as TaskSpec,
+    task as task,
+)
+from figeval.task_types.base import (
+    Metric as Metric,
+    TaskType as TaskType,
+    metric as metric,
+)
+from figeval.task_types.choice import (
+    ChoiceExample as ChoiceExample,
+)
+from figeval.task_types.fields import (
+    ColumnsField as ColumnsField,
+    Field as Field,
+    IndexField as IndexField,
+    IndexesField as IndexesField,
+    LabelField as LabelField,
+    NamedTextsField as NamedTextsField,
+    OptionalTextField as OptionalTextField,
+    PositiveField as PositiveField,
+    RowContext as RowContext,
+    SpanField as SpanField,
+    TextField as TextField,
+    TextsField as TextsField,
+)
+from figeval.task_types.generation import (
+    GenerationExample as GenerationExample,
+)
+from figeval.task_types.joint import (
+    JointExample as JointExample,
+)
+from figeval.task_types.pairs import (
+    PairExample as PairExample,
+)
+from figeval.task_types.ranking import (
+    RankingExample as RankingExample,
+)
+from figeval.task_types.routes import (
+    Dialogue as Dialogue,
+    ReplyReader as ReplyReader,
+    Route as Route,
+    by_reply as by_reply,
+    decide as decide,
+)
+from figeval.task_types.scoring import (
+    cosine_scores as cosine_scores,
+    dot_scores as dot_scores,
+    log_likelihoods as log_likelihoods,
+    pair_scores as pair_scores,
+)
+from figeval.task_types.similarity import (
+    SimilarityExample as SimilarityExample,
+)
+from figeval.task_types.spans import (
+    SpanExample as SpanExample,
+)
+from figeval.training.contract import (
+    Features as Features,
+    Learner as Learner,
+    Setup as Setup,
+)
+from figeval.types import (
+    Cloze as Cloze,
+    Continuation as Continuation,
+    Example as Example,
+    Finish as Finish,
+    Inputs as Inputs,
+    Message as Message,
+    PairLabel as PairLabel,
+    Prediction as Prediction,
+    Prompt as Prompt,
+    Reply as Reply,
+    Request as Request,
+    Score as Score,
+    ScoredSpan as ScoredSpan,
+    Span as Span,
+    SpanQuery as SpanQuery,
+    Status as Status,
+    Text as Text,
+    TextPair as TextPair,
+    written as written,
+)

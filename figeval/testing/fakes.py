@@ -1,0 +1,137 @@
+"""Fakes in the place of models: each answers one capability by a function of texts, and remembers what it was asked.
+
+model = Closeness(function=lambda left, right: float(left == right))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from figeval.models.capabilities import Outputs
+from figeval.types import Cloze, Continuation, Message, PairLabel, Prediction, Prompt, Reply, Request, Text, TextPair
+
+
+@dataclass
+class Counting:
+    """Remembers every batch that it was asked for."""
+
+    batches: list[list[Any]] = field(default_factory=list)
+
+    deterministic_by_name = True
+
+    def note(self, requests: Sequence[Request]) -> None:
+        """Remember a batch."""
+        self.batches.append(list(requests))
+
+    @property
+    def asked(self) -> list[Any]:
+        """All requests so far, in their order."""
+        return [request for batch in self.batches for request in batch]
+
+
+@dataclass
+class Closeness(Counting):
+    """`score_pairs` by a function of two texts; without one, the number of words that they share."""
+
+    function: Callable[[str, str], float] = lambda left, right: float(len(set(left.split()) & set(right.split())))
+
+    def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
+        """Return the function of each pair."""
+        self.note(requests)
+        return [self.function(pair.left, pair.right) for pair in requests]
+
+
+@dataclass
+class Likelihood(Counting):
+    """`loglikelihood` by a function of context and continuation; without one, minus the length of the continuation."""
+
+    function: Callable[[str, str], float] = lambda _context, continuation: -float(len(continuation))
+
+    def loglikelihood(self, requests: Sequence[Continuation]) -> list[float]:
+        """Return the function of each request."""
+        self.note(requests)
+        return [self.function(request.context, request.continuation) for request in requests]
+
+
+@dataclass
+class Gaps(Counting):
+    """`fill` by a function of word, before and after; without one, minus the length of the word."""
+
+    function: Callable[[str, str, str], float] = lambda word, _before, _after: -float(len(word))
+
+    def fill(self, requests: Sequence[Cloze]) -> list[tuple[float, ...]]:
+        """Return the function of each word of each request."""
+        self.note(requests)
+        return [tuple(self.function(word, r.before, r.after) for word in r.words) for r in requests]
+
+
+@dataclass
+class Vectors(Counting):
+    """`embed` by a function of the text; texts longer than `longest` characters are reported as cut."""
+
+    function: Callable[[str], Sequence[float]] = lambda text: (float(len(text)), 1.0)
+    longest: int = 10_000
+
+    def embed(self, requests: Sequence[Text]) -> Outputs[Any]:
+        """Return the function of each text, as an array."""
+        import numpy as np
+
+        self.note(requests)
+        cut = frozenset(index for index, text in enumerate(requests) if len(text.text) > self.longest)
+        vectors: Any = np.array([self.function(text.text) for text in requests])
+        return Outputs(vectors, cut)
+
+
+def evenly(request: PairLabel) -> dict[str, float]:
+    """The same probability for every label of a request."""
+    return dict.fromkeys(request.labels, 1 / len(request.labels))
+
+
+@dataclass
+class Labels(Counting):
+    """`label_pairs` by a function of the two texts; without one, all labels are as probable."""
+
+    function: Callable[[str, str], dict[str, float]] | None = None
+
+    def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
+        """Return the function of each pair."""
+        self.note(requests)
+        return [self.function(r.left, r.right) if self.function else evenly(r) for r in requests]
+
+
+@dataclass
+class Writer(Counting):
+    """`generate` by a function of the last turn, which returns a `Reply` or plain text; without one, always `A`."""
+
+    function: Callable[[str], Reply | str] = lambda _question: "A"
+
+    def generate(self, requests: Sequence[Prompt]) -> list[Reply | str]:
+        """Return the function of the last turn of each prompt."""
+        self.note(requests)
+        return [self.function(prompt.messages[-1].content) for prompt in requests]
+
+
+@dataclass
+class Chatting(Likelihood):
+    """A local model whose chat template is switched on."""
+
+    def chat(self, messages: Sequence[Message]) -> str:
+        """Return the turns as one text, with the header of the answer."""
+        return "".join(f"<{message.role}>{message.content.strip()}</>" for message in messages) + "<assistant>"
+
+
+Dialogue = Generator[Sequence[Request], Sequence[Any], Prediction]
+
+
+def in_rounds(*rounds: Sequence[Request], then: Callable[[list[Any]], Prediction]) -> Callable[[Any], Dialogue]:
+    """A route that asks several rounds of requests and ends with `then(all answers)`."""
+
+    def start(_example: Any) -> Dialogue:
+        answers = []
+        for requests in rounds:
+            answers.append((yield requests))
+        return then(answers)
+
+    return start

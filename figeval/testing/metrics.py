@@ -1,0 +1,142 @@
+"""`check_metric`: does a metric keep to what figeval relies on?"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from figeval.metrics.statistic import Collective, Statistic, as_statistic
+from figeval.plugins import describe
+from figeval.types import Example, Prediction, Status
+
+NO_ANSWER: tuple[Status, ...] = ("unparseable", "nan", "refusal", "empty", "error")
+GOLDS = {"gold", "label"}  # fields of examples that are None where the right answer is hidden
+
+
+def check_metric(
+    metric: Any, cases: Iterable[tuple[Any, ...]], *, labels: tuple[str, ...] = (), tolerance: float = 1e-9
+) -> None:
+    """Check that a metric keeps to what figeval relies on.
+
+    The metric is called with every case, and with variations of it. It returns a number or None ("does not apply",
+    which is not 0), never NaN, and the same for the same prediction. It copes with a prediction without a value
+    (unparseable, NaN, refused …) and with an example whose right answer is hidden: it returns None, or a number that
+    needs neither. Where several options tie for the best, it does not matter which of them happens to come first:
+    figeval scores ties by expectation. The features of a `figeval.Statistic` are equally many for all examples, and its
+    `combine` is vectorised: sums of shape (n, k) give n values, each the same as for its own row.
+
+    Args:
+        metric: What is registered: a function of an example and a prediction, a `Statistic`, or a `PerLabel`.
+        cases: Tuples (example, prediction) or (example, prediction, expected number or None). Some of them should have
+            several options that tie for the best.
+        labels: The labels of the task, for a metric that depends on them.
+        tolerance: How far a number may be from the expected one.
+
+    Raises:
+        AssertionError: saying what is wrong, for which example and prediction.
+    """
+    statistic = as_statistic(metric, labels)
+    name = getattr(metric, "__name__", type(metric).__name__)
+    given = list(cases)
+    assert given, "check_metric needs cases: tuples (example, prediction) or (example, prediction, expected)"
+    rows = []
+    for example, prediction, *expected in given:
+        found = _features(name, statistic, example, prediction)
+        rows.append(found)
+        if expected:
+            _check_expected(name, statistic, found, expected[0], tolerance)
+        for other in alternatives(prediction):
+            again = _features(name, statistic, example, other)
+            assert _alike(found, again, tolerance), (
+                f"{name} gives {found} for {prediction}, but {again} where another of the tied options comes first; "
+                "score ties by expectation (`tied` counts them)"
+            )
+        for one, other in variations(example, prediction):
+            _features(name, statistic, one, other)
+    if not isinstance(statistic, Collective):
+        _check_combine(name, statistic, [row for row in rows if row is not None])
+
+
+def alternatives(prediction: Prediction) -> Iterator[Prediction]:
+    """The prediction with each other option that ties for the best as its value."""
+    if prediction.tied > 1 and isinstance(prediction.value, int) and prediction.scores:
+        best = prediction.scores[prediction.value]
+        for index, score in enumerate(prediction.scores):
+            if score == best and index != prediction.value:
+                yield replace(prediction, value=index)
+
+
+def variations(example: Example, prediction: Prediction) -> Iterator[tuple[Example, Prediction]]:
+    """The case without an answer, for every reason that there may be, and with the right answer hidden."""
+    for status in NO_ANSWER:
+        yield example, Prediction(example_id=prediction.example_id, value=None, status=status)
+    for gold in GOLDS & {field.name for field in fields(example)}:
+        hidden: Any = replace(example, **{gold: None})  # type: ignore[arg-type]
+        yield hidden, prediction
+
+
+def _features(name: str, statistic: Statistic, example: Any, prediction: Prediction) -> tuple[float, ...] | None:
+    """The numbers of one example, twice the same."""
+    found = _once(name, statistic, example, prediction)
+    assert _alike(found, _once(name, statistic, example, prediction), 0.0), (
+        f"{name} changes from call to call for {prediction}"
+    )
+    return found
+
+
+def _once(name: str, statistic: Statistic, example: Any, prediction: Prediction) -> tuple[float, ...] | None:
+    about = f"{example} and {prediction}"
+    try:
+        found = statistic.features(example, prediction)
+    except Exception as error:
+        raise AssertionError(f"{name} raised {describe(error)} for {about}") from error
+    if found is None:
+        return None
+    for number in found:
+        assert hasattr(number, "__float__"), (
+            f"{name} returned {type(number).__name__}, not a number or None, for {about}"
+        )
+        assert not math.isnan(float(number)), f"{name} returned NaN for {about}; return None where it does not apply"
+    return tuple(float(number) for number in found)
+
+
+def _check_expected(
+    name: str, statistic: Statistic, found: Sequence[float] | None, expected: float | None, tolerance: float
+) -> None:
+    import numpy as np
+
+    value = None if found is None else float(statistic.combine(np.asarray(found)))
+    same = value is expected if value is None or expected is None else math.isclose(value, expected, abs_tol=tolerance)
+    assert same, f"{name} gives {value}, not {expected}"
+
+
+def _alike(a: Sequence[float] | None, b: Sequence[float] | None, tolerance: float) -> bool:
+    if a is None or b is None:
+        return a is b
+    return len(a) == len(b) and all(math.isclose(x, y, abs_tol=tolerance) for x, y in zip(a, b, strict=True))
+
+
+def _check_combine(name: str, statistic: Statistic, rows: Sequence[tuple[float, ...]]) -> None:
+    """`combine` takes one row of sums or many."""
+    import numpy as np
+
+    assert rows, f"{name} applies to none of the cases; give some with an answer"
+    widths = {len(row) for row in rows}
+    assert len(widths) == 1, f"the features of {name} are not equally many for all examples: {sorted(widths)}"
+    sums = np.array([rows[0], *np.cumsum(rows, axis=0), np.zeros(len(rows[0]))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            whole = np.asarray(statistic.combine(sums))
+            alone = np.array([float(statistic.combine(row)) for row in sums])
+        except Exception as error:
+            raise AssertionError(f"combine of {name} raised {describe(error)}; it maps (..., k) to (...)") from error
+    assert whole.shape == alone.shape, f"combine of {name} is not vectorised: {sums.shape} became {whole.shape}"
+    assert np.allclose(whole, alone, equal_nan=True), f"combine of {name} gives other values for many rows than for one"
+    assert not statistic.is_mean or np.isnan(whole[-1]), f"the mean of {name} over no example is {whole[-1]}, not NaN"
+    assert not statistic.is_mean or all(row[1:] == (1.0,) for row in rows), (
+        f"{name} says that it is a mean, so its features must be (value, 1.0)"
+    )

@@ -1,0 +1,341 @@
+"""`check_model`: does a model keep to what figeval relies on?"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, is_dataclass, replace
+from functools import partial
+from typing import Any, get_args
+
+from figeval.errors import FigevalError
+from figeval.models.capabilities import ask, capabilities, capability_of
+from figeval.models.model import Model
+from figeval.plugins import describe
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.types import (
+    Cloze,
+    Continuation,
+    Example,
+    Finish,
+    Inputs,
+    Message,
+    PairLabel,
+    Prompt,
+    Reply,
+    Request,
+    ScoredSpan,
+    SpanQuery,
+    Text,
+    TextPair,
+)
+
+Problem = Callable[[Any, Any], str]
+LONG = "The crow sang for the fox and lost the cheese that it held in its beak. " * 250  # some 4,000 tokens
+
+
+@dataclass(frozen=True)
+class CapabilityCheck:
+    """What a model is asked to check one capability, and what its answers must be.
+
+    `problem(request, answer)` says in a few words what is wrong with an answer, or returns an empty string. `requests`
+    are at least two different ones. `long` is a request that few models read in full: one may cut it, but must answer.
+    """
+
+    capability: str
+    requests: Sequence[Request]
+    problem: Problem
+    long: Request | None = None
+
+
+def check_model(
+    model: object,
+    *,
+    requests: Iterable[Request] = (),
+    examples: Iterable[Example] | None = None,
+    checks: Iterable[CapabilityCheck] = (),
+    tolerance: float = 1e-6,
+    repeatable: bool = True,
+) -> None:
+    """Check that a model keeps to what figeval relies on.
+
+    Every capability that the model offers is asked: one answer per request, of the right type and without NaN; answers
+    in the order of the requests, whatever else is in the batch; equal answers to equal requests; an empty list for an
+    empty list; an answer to an input that is too long, and indexes of cut inputs that exist. The fingerprint is there,
+    not empty, stable, and the same for two models that are made alike. `describe` returns what JSON can hold, and
+    `close` may be called twice.
+
+    Args:
+        model: The model, or a function or class that makes one when called without arguments. Only of the latter can be
+            said whether two models that are made alike have the same fingerprint.
+        requests: Requests to ask instead of the built-in ones of the same capability, for a model that knows only
+            certain labels or words.
+        examples: What a model with `fit` learns from, instead of two built-in examples.
+        checks: Checks of capabilities that figeval does not know, or that are to replace its own.
+        tolerance: How far numbers may differ between batches, relative and absolute; neural networks need 1e-4.
+        repeatable: Whether the same request is to have the same answer when it is put again; False for sampling.
+
+    Raises:
+        AssertionError: naming the method and what is wrong with it.
+    """
+    make = model if inspect.isroutine(model) or isinstance(model, type | partial) else None
+    backend = make() if make is not None else model
+    _check_identity(backend, make)
+    if callable(getattr(backend, "fit", None)):
+        Model("", "", backend).fit(list(EXAMPLES if examples is None else examples))
+    known = _known(checks, list(requests))
+    offered = sorted(_asserting(partial(capabilities, backend), type(backend).__name__) - {"dot"})
+    name = type(backend).__name__
+    assert offered, f"{name} offers no capability: it has no method such as score_pairs or generate"
+    for capability in offered:
+        assert capability in known, (
+            f"{name} offers {capability!r}, for which there are no requests; give a CapabilityCheck in checks=[…]"
+        )
+        _Asked(backend, known[capability], tolerance, repeatable).check()
+    _check_description(backend)
+    close: Any = getattr(backend, "close", None)
+    for _ in range(2 if callable(close) else 0):
+        _asserting(close, f"{name}.close()")
+
+
+def _known(checks: Iterable[CapabilityCheck], requests: Sequence[Request]) -> dict[str, CapabilityCheck]:
+    """The check of each capability, with the caller's requests in the place of its own."""
+    known = {check.capability: check for check in (*CHECKS, *checks)}
+    for name, check in known.items():
+        mine = [request for request in requests if capability_of(request) == name]
+        if mine:
+            known[name] = replace(check, requests=mine, long=None)
+    return known
+
+
+def _asserting(function: Callable[[], Any], what: str) -> Any:
+    """Call a function of the model; what it raises is what is wrong with it."""
+    try:
+        return function()
+    except FigevalError as error:
+        raise AssertionError(str(error)) from error
+    except Exception as error:
+        raise AssertionError(f"{what} raised {describe(error)}") from error
+
+
+def _check_identity(backend: object, make: Callable[[], object] | None) -> None:
+    """The fingerprint is there, not empty, and stable."""
+    name = type(backend).__name__
+    opened = Model(name, name, backend)
+    _asserting(opened.check_fingerprint, name)
+    first = _asserting(opened.fingerprint, name)
+    assert first == _asserting(opened.fingerprint, name), f"{name}.fingerprint() changes from call to call"
+    if make is not None:
+        other = _asserting(Model(name, name, make()).fingerprint, name)
+        assert first == other, (
+            f"two models that are made alike have different fingerprints ({first!r} and {other!r}): no run of {name} "
+            "could be continued"
+        )
+
+
+def _check_description(backend: Any) -> None:
+    """The description is a mapping that JSON can hold."""
+    if not callable(getattr(backend, "describe", None)):
+        return
+    name = f"{type(backend).__name__}.describe()"
+    found = _asserting(backend.describe, name)
+    assert isinstance(found, Mapping), f"{name} returned {type(found).__name__}, not a mapping"
+    _asserting(partial(json.dumps, dict(found)), f"{name} returned what JSON cannot hold: json.dumps")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One capability of a model, asked in several ways."""
+
+    backend: object
+    against: CapabilityCheck
+    tolerance: float
+    repeatable: bool
+
+    @property
+    def method(self) -> str:
+        """The method, as messages call it."""
+        return f"{type(self.backend).__name__}.{self.against.capability}"
+
+    def check(self) -> None:
+        """Ask together, alone, in reverse, twice, nothing, and for too much."""
+        requests = list(self.against.requests)
+        together = self.answers(requests)
+        self.check_answers(requests, together)
+        assert not self.different_lengths(together), f"{self.method} returned vectors of different lengths"
+        self.check_nothing()
+        if self.against.long is not None:
+            beside = [requests[0], self.against.long]
+            self.check_answers(beside, self.answers(beside))
+        if self.repeatable:
+            self.check_same("the answers change when the same requests are put again", together, requests)
+            self.check_same(
+                "the answers are not in the order of the requests, or depend on it", together[::-1], requests[::-1]
+            )
+            for request, answer in zip(requests, together, strict=True):
+                self.check_same("the answer depends on what else is in the batch", [answer], [request])
+                self.check_same("equal requests have different answers", [answer, answer], [request, request])
+
+    def answers(self, requests: Sequence[Request]) -> list[Any]:
+        """The answers to a batch, with the indexes of cut inputs checked."""
+        outputs = _asserting(partial(ask, self.backend, requests), self.method)
+        wrong = [index for index in outputs.truncated if index not in range(len(requests))]
+        assert not wrong, f"{self.method}: truncated has {wrong[0]!r}, which is no index of {len(requests)} requests"
+        return list(outputs.values)
+
+    def check_answers(self, requests: Sequence[Request], answers: Sequence[Any]) -> None:
+        """Each answer is what the capability promises."""
+        for request, answer in zip(requests, answers, strict=True):
+            found = self.against.problem(request, answer)
+            assert not found, f"{self.method} answered {request!r:.200} with {answer!r:.200}: {found}"
+
+    def different_lengths(self, answers: Sequence[Any]) -> bool:
+        """Whether some vectors are longer than others."""
+        return self.against.capability == Text.capability and len({len(answer) for answer in answers}) > 1
+
+    def check_nothing(self) -> None:
+        """An empty list has an empty answer."""
+        answer = _asserting(partial(getattr(self.backend, self.against.capability), []), f"{self.method}([])")
+        values = getattr(answer, "values", answer) if not isinstance(answer, Mapping) else answer
+        assert len(values) == 0, f"{self.method}([]) returned {len(values)} answers"
+
+    def check_same(self, what: str, expected: Sequence[Any], requests: Sequence[Request]) -> None:
+        """The answers to these requests are the expected ones."""
+        for request, wanted, found in zip(requests, expected, self.answers(requests), strict=True):
+            assert self.alike(wanted, found), (
+                f"{self.method}: {what}; {request!r:.200} had the answer {wanted!r:.200}, and then {found!r:.200}"
+            )
+
+    def alike(self, a: Any, b: Any) -> bool:
+        """Whether two answers are the same, up to the tolerance of numbers."""
+        if isinstance(a, Mapping):
+            return isinstance(b, Mapping) and list(a) == list(b) and self.alike(list(a.values()), list(b.values()))
+        if is_dataclass(a) and not isinstance(a, type):
+            return type(a) is type(b) and self.alike(astuple(a), astuple(b))
+        if isinstance(a, str | bytes) or a is None:
+            return bool(a == b)
+        if hasattr(a, "__len__"):
+            return len(a) == len(b) and all(self.alike(x, y) for x, y in zip(a, b, strict=True))
+        return math.isclose(a, b, rel_tol=self.tolerance, abs_tol=self.tolerance)
+
+
+# ---- what the answers of figeval's own capabilities must be ---------------------------------------------------------
+
+
+def _number(value: Any) -> str:
+    """A number that is not NaN."""
+    if isinstance(value, str | bytes | bool) or not hasattr(value, "__float__"):
+        return f"{type(value).__name__} is no number"
+    return "NaN, which counts as a broken model" if math.isnan(float(value)) else ""
+
+
+def _finite(value: Any) -> str:
+    return _number(value) or ("" if math.isfinite(float(value)) else "the number is not finite")
+
+
+def _log_probability(value: Any) -> str:
+    return _number(value) or ("a log-probability is at most 0" if float(value) > 1e-6 else "")
+
+
+def _vector(_request: Text, answer: Any) -> str:
+    if isinstance(answer, str) or not hasattr(answer, "__len__"):
+        return "not a vector"
+    return next(filter(None, map(_finite, answer)), "") if len(answer) else "the vector is empty"
+
+
+def _score(_request: TextPair, answer: Any) -> str:
+    return _finite(answer)
+
+
+def _likelihood(_request: Continuation, answer: Any) -> str:
+    return _log_probability(answer)
+
+
+def _words(request: Cloze, answer: Any) -> str:
+    if not hasattr(answer, "__len__") or len(answer) != len(request.words):
+        return f"not {len(request.words)} numbers, one for each of its words"
+    return next(filter(None, map(_log_probability, answer)), "")
+
+
+def _probabilities(request: PairLabel, answer: Any) -> str:
+    if not isinstance(answer, Mapping) or set(answer) != set(request.labels):
+        return f"not a mapping of the labels {', '.join(request.labels)} to probabilities"
+    values = [one for value in answer.values() for one in (value if isinstance(value, tuple | list) else [value])]
+    wrong = next(filter(None, map(_number, values)), "")
+    if wrong or any(not -1e-6 <= float(value) <= 1 + 1e-6 for value in values):
+        return wrong or "a probability lies outside of [0, 1]"
+    total = math.fsum(map(float, values))
+    return "" if math.isclose(total, 1, abs_tol=1e-3) else f"the probabilities sum to {total:.4g}, not 1"
+
+
+def _spans(request: SpanQuery, answer: Any) -> str:
+    if isinstance(answer, str) or not hasattr(answer, "__len__"):
+        return "not a list of figeval.ScoredSpan"
+    for found in answer:
+        if not isinstance(found, ScoredSpan):
+            return f"{type(found).__name__} is no figeval.ScoredSpan"
+        if not 0 <= found.span.start <= found.span.end <= len(request.text):
+            return "a span lies outside of the text"
+    scores = [found.score for found in answer]
+    wrong = next(filter(None, map(_number, scores)), "")
+    return wrong or ("" if scores == sorted(scores, reverse=True) else "the best span does not come first")
+
+
+def _written(_request: Any, answer: Any) -> str:
+    if isinstance(answer, Reply):
+        return "" if answer.finish in get_args(Finish) else f"finish must be one of {', '.join(get_args(Finish))}"
+    return "" if isinstance(answer, str) else "not a figeval.Reply or str"
+
+
+def _prompts(*questions: str) -> tuple[Prompt, ...]:
+    return tuple(Prompt((Message("user", question),), max_new_tokens=8) for question in questions)
+
+
+SLOW = ("She is as fast as a snail.", "She is slow.")
+LIGHT = ("It is as light as a feather.", "It weighs next to nothing.")
+CALM = ("Still waters run deep.", "A quiet person may have much to say.")
+LABELS = ("entailment", "non-entailment")
+CHECKS = (
+    CapabilityCheck("embed", (Text(SLOW[0]), Text(LIGHT[0]), Text("Crow")), _vector, Text(LONG)),
+    CapabilityCheck(
+        "score_pairs", (TextPair(*SLOW), TextPair(*LIGHT), TextPair("Crow", "crow")), _score, TextPair(LONG, LONG)
+    ),
+    CapabilityCheck(
+        "label_pairs",
+        (PairLabel(*SLOW, LABELS), PairLabel(*LIGHT, LABELS), PairLabel(*CALM, LABELS)),
+        _probabilities,
+        PairLabel(LONG, SLOW[1], LABELS),
+    ),
+    CapabilityCheck(
+        "loglikelihood",
+        (Continuation(SLOW[0], " She is slow."), Continuation("It is", " light"), Continuation(CALM[0], " Quiet")),
+        _likelihood,
+        Continuation(LONG, " The end."),
+    ),
+    CapabilityCheck(
+        "fill",
+        (Cloze("She is as fast as a snail? ", ", she is slow.", ("Yes", "No")), Cloze("It is ", ".", ("light", "old"))),
+        _words,
+        Cloze(LONG, " she is slow.", ("Yes", "No")),
+    ),
+    CapabilityCheck(
+        "find_spans",
+        (SpanQuery(" ".join(SLOW), "slow", "The snail is slow."), SpanQuery(" ".join(CALM), "quiet", CALM[1])),
+        _spans,
+        SpanQuery(LONG, "the crow", "A crow lost its cheese."),
+    ),
+    CapabilityCheck("generate", _prompts("What does a crow say?", "Is a snail slow?"), _written, _prompts(LONG)[0]),
+    CapabilityCheck(
+        "write",
+        (Inputs((("story", LONG[:200]), ("keywords", ("crow", "fox")))), Inputs((("story", SLOW[0]),))),
+        _written,
+        Inputs((("story", LONG),)),
+    ),
+)
+EXAMPLES: tuple[Example, ...] = (
+    ChoiceExample(id="1", query=SLOW[0], options=(SLOW[1], LIGHT[1]), gold=0),
+    PairExample(id="2", left=CALM[0], right=CALM[1], label=LABELS[0]),
+)

@@ -1,0 +1,99 @@
+"""The check of metrics: None is no number, ties have no first, sums are combined row by row."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from figeval import ChoiceExample, PairExample, Prediction, Statistic
+from figeval.metrics import classes, controls, ranking, statistic
+from figeval.testing import check_metric
+from figeval.types import RankingExample
+
+EXAMPLE = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=1)
+RIGHT = Prediction(example_id="1", value=1, scores=(0.2, 0.7, 0.1))
+WRONG = Prediction(example_id="1", value=0, scores=(0.7, 0.2, 0.1))
+TIED = Prediction(example_id="1", value=0, scores=(0.4, 0.4, 0.2), tied=2)
+CASES = [(EXAMPLE, RIGHT), (EXAMPLE, WRONG), (EXAMPLE, TIED)]
+RANKED = RankingExample(id="1", query="q", candidates=("a", "b", "c"), relevant=frozenset({1}))
+PAIR = PairExample(id="1", left="l", right="r", label="yes")
+PAIRS = [
+    (PAIR, Prediction(example_id="1", value="yes", scores=(0.8, 0.2), labels=("yes", "no"))),
+    (PAIR, Prediction(example_id="1", value="no", scores=(0.2, 0.8), labels=("yes", "no"))),
+]
+
+
+def test_built_in_metrics_are_sound() -> None:
+    check_metric(classes.accuracy, [(EXAMPLE, RIGHT, 1.0), (EXAMPLE, WRONG, 0.0), (EXAMPLE, TIED, 0.5)])
+    check_metric(controls.acc_of_all, CASES)
+    check_metric(controls.parse_rate, CASES)
+    for one in (ranking.mrr, ranking.recall_at_1):
+        check_metric(one, [(RANKED, prediction) for _, prediction in CASES])
+    for one in (classes.macro_f1, classes.balanced_accuracy):
+        check_metric(one, PAIRS, labels=("yes", "no"))
+
+
+def right(example: Any, prediction: Any) -> float | None:
+    return None if prediction.value is None or example.gold is None else float(prediction.value == example.gold)
+
+
+BROKEN: dict[str, tuple[Any, str]] = {
+    "NaN": (lambda example, prediction: math.nan, "returned NaN .*; return None where it does not apply"),
+    "a text": (lambda example, prediction: "good", "returned str, not a number or None"),
+    "no answer": (lambda example, prediction: prediction.scores[0], "raised IndexError: .* value=None"),
+    "hidden gold": (
+        lambda example, prediction: prediction.scores[example.gold] if prediction.scores else None,
+        "raised TypeError: .* gold=None",
+    ),
+    "first of the tied": (right, "where another of the tied options comes first; score ties by expectation"),
+    "one row at a time": (
+        Statistic(lambda example, prediction: (1.0, 1.0), lambda sums: np.asarray(sums[0] / max(sums[1], 1))),
+        "combine of Statistic raised",
+    ),
+    "all rows at once": (
+        Statistic(lambda example, prediction: (1.0,), lambda sums: np.asarray(sums.sum())),
+        "combine of Statistic is not vectorised",
+    ),
+    "not quite a mean": (
+        Statistic(lambda example, prediction: (1.0, 2.0), statistic.ratio, is_mean=True),
+        r"its features must be \(value, 1.0\)",
+    ),
+    "zero over nothing": (
+        Statistic(lambda e, p: (1.0, 1.0), lambda sums: sums[..., 0] / np.maximum(sums[..., 1], 1), is_mean=True),
+        "the mean of Statistic over no example is 0.0, not NaN",
+    ),
+    "nothing": (lambda example, prediction: None, "applies to none of the cases"),
+}
+
+
+@pytest.mark.parametrize(("metric", "said"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_metric_is_told_what_is_wrong(metric: Any, said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        check_metric(metric, CASES)
+
+
+def test_a_metric_that_changes() -> None:
+    count = iter(range(100))
+    with pytest.raises(AssertionError, match="changes from call to call"):
+        check_metric(lambda example, prediction: next(count), CASES)
+
+
+def test_features_of_different_lengths() -> None:
+    ragged = Statistic(lambda example, prediction: (1.0,) * (1 + int(prediction.value or 0)), lambda sums: sums[..., 0])
+    with pytest.raises(AssertionError, match="not equally many for all examples"):
+        check_metric(ragged, [(EXAMPLE, RIGHT), (EXAMPLE, WRONG)])
+
+
+def test_an_expected_value() -> None:
+    with pytest.raises(AssertionError, match=r"accuracy gives 1\.0, not None"):
+        check_metric(classes.accuracy, [(EXAMPLE, RIGHT, None)])
+    with pytest.raises(AssertionError, match=r"accuracy gives 0\.5, not 1"):
+        check_metric(classes.accuracy, [(EXAMPLE, TIED, 1)])
+
+
+def test_without_cases_nothing_is_checked() -> None:
+    with pytest.raises(AssertionError, match="check_metric needs cases"):
+        check_metric(classes.accuracy, [])

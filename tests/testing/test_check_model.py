@@ -1,0 +1,207 @@
+"""The check of models finds what is wrong with broken ones, names it, and lets the sound ones pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from figeval import Outputs, Reply, ScoredSpan, Span
+from figeval.builtin.plugins import lexical, positions, tfidf
+from figeval.testing import CapabilityCheck, check_model
+from figeval.testing.fakes import Chatting, Closeness, Gaps, Labels, Likelihood, Vectors, Writer
+from figeval.types import PairExample
+
+
+@pytest.mark.parametrize("fake", [Chatting, Closeness, Gaps, Labels, Likelihood, Vectors, Writer])
+def test_the_fakes_are_sound(fake: type) -> None:
+    check_model(fake)
+    check_model(fake())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lexical.Chance,
+        lexical.Random,
+        partial(lexical.Random, seed=3),
+        lexical.Majority,
+        lexical.Overlap,
+        lexical.Echo,
+        positions.LastSentence,
+        positions.WholeText,
+        positions.Oracle,
+        tfidf.Tfidf,
+    ],
+)
+def test_built_in_models_without_weights_are_sound(model: Callable[[], Any]) -> None:
+    check_model(model)
+
+
+def scoring(answer: Callable[[Any], Any], **more: Any) -> Any:
+    """A model whose `score_pairs` is a function of the list of requests."""
+    body = {"score_pairs": lambda self, requests: answer(requests), "fingerprint": lambda self: "1", **more}
+    return type("Model", (), body)
+
+
+def fair(requests: Any) -> list[float]:
+    return [float(len(one.left)) for one in requests]
+
+
+BROKEN: dict[str, tuple[Any, str]] = {
+    "a dict": (
+        scoring(lambda requests: dict.fromkeys(requests, 1.0)),
+        "Model.score_pairs returned a dict; return a list",
+    ),
+    "a set": (scoring(lambda requests: set(fair(requests))), "Model.score_pairs returned a set"),
+    "a text": (scoring(lambda requests: "1" * len(requests)), "Model.score_pairs returned a str"),
+    "too few": (scoring(lambda requests: fair(requests)[1:]), "returned 2 outputs for 3 requests"),
+    "too few of a generator": (scoring(lambda requests: iter(fair(requests)[1:])), "returned 2 outputs for 3 requests"),
+    "None": (scoring(lambda requests: None), "returned a NoneType"),
+    "NaN": (scoring(lambda requests: [math.nan] * len(requests)), "NaN, which counts as a broken model"),
+    "words": (scoring(lambda requests: ["high"] * len(requests)), "str is no number"),
+    "raising": (scoring(lambda requests: 1 / 0), "Model.score_pairs raised ZeroDivisionError"),
+    "sorted": (scoring(lambda requests: sorted(fair(requests))), "not in the order of the requests"),
+    "ranks": (scoring(lambda requests: list(range(len(requests)))), "not in the order of the requests"),
+    "relative": (scoring(lambda requests: [one / sum(fair(requests)) for one in fair(requests)]), "what else is in"),
+    "nothing": (
+        scoring(lambda requests: [max(fair(requests))] * len(requests)),
+        r"score_pairs\(\[\]\) raised ValueError",
+    ),
+    "cut": (scoring(lambda requests: Outputs(fair(requests), frozenset({9}))), "truncated has 9, which is no index"),
+    "no fingerprint": (scoring(fair, fingerprint=None), "Model.* has no fingerprint"),
+    "empty": (scoring(fair, fingerprint=lambda self: ""), "returned an empty text"),
+    "by id": (scoring(fair, fingerprint=lambda self: str(id(self))), "made alike have different fingerprints"),
+    "describing": (scoring(fair, describe=lambda self: {"device": object()}), "returned what JSON cannot hold"),
+    "closing": (scoring(fair, close=lambda self: 1 / 0), r"close\(\) raised ZeroDivisionError"),
+    "able of nothing": (type("Model", (), {"fingerprint": lambda self: "1"}), "offers no capability"),
+}
+
+
+@pytest.mark.parametrize(("model", "said"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_model_is_told_what_is_wrong(model: Any, said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        check_model(model)
+
+
+def test_an_answer_that_changes() -> None:
+    count = iter(range(1000))
+    with pytest.raises(AssertionError, match="the answers change when the same requests are put again"):
+        check_model(scoring(lambda requests: [float(next(count)) for _ in requests]))
+    check_model(scoring(lambda requests: [float(next(count)) for _ in requests]), repeatable=False)
+
+
+def ragged(text: str) -> list[float]:
+    return [1.0] * len(text[:6])
+
+
+@pytest.mark.parametrize(
+    ("fake", "said"),
+    [
+        (Likelihood(function=lambda context, continuation: 0.5), "a log-probability is at most 0"),
+        (Labels(function=lambda left, right: {"yes": 1.0}), "not a mapping of the labels entailment, non-entailment"),
+        (Labels(function=lambda left, right: {"entailment": 0.5, "non-entailment": 0.4}), "sum to 0.9, not 1"),
+        (Writer(function=lambda question: Reply(text="A", finish="done")), "finish must be one of stop"),  # type: ignore[arg-type]
+        (Writer(function=lambda question: 3), "not a figeval.Reply or str"),  # type: ignore[arg-type, return-value]
+        (Vectors(function=lambda text: (math.inf, 1.0)), "the number is not finite"),
+    ],
+)
+def test_what_each_capability_promises(fake: Any, said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        check_model(fake)
+
+
+def test_vectors_of_different_lengths() -> None:
+    class Ragged(Vectors):
+        def embed(self, requests: Any) -> Any:
+            return [ragged(request.text) for request in requests]
+
+    with pytest.raises(AssertionError, match="vectors of different lengths"):
+        check_model(Ragged)
+
+
+@pytest.mark.parametrize(
+    ("spans", "said"),
+    [
+        ([ScoredSpan(Span(0, 1), 0.0), ScoredSpan(Span(0, 2), 1.0)], "the best span does not come first"),
+        ([ScoredSpan(Span(0, 10**6), 0.0)], "a span lies outside of the text"),
+        ([Span(0, 1)], "Span is no figeval.ScoredSpan"),
+    ],
+)
+def test_spans_that_are_wrong(spans: list[Any], said: str) -> None:
+    class Finder:
+        deterministic_by_name = True
+
+        def find_spans(self, requests: Any) -> Any:
+            return [spans for _ in requests]
+
+    with pytest.raises(AssertionError, match=said):
+        check_model(Finder)
+
+
+def test_numbers_may_differ_a_little_where_that_is_said() -> None:
+    def rounded(requests: Any) -> Any:
+        return np.array([1 + 1e-5 * len(requests)] * len(requests))
+
+    with pytest.raises(AssertionError, match="what else is in the batch"):
+        check_model(scoring(rounded))
+    check_model(scoring(rounded), tolerance=1e-3)
+
+
+def test_a_model_that_learns_is_given_examples() -> None:
+    class Learned(Closeness):
+        seen: tuple[Any, ...] = ()
+
+        def fit(self, examples: Any) -> None:
+            Learned.seen = tuple(examples)
+
+    check_model(Learned)
+    assert len(Learned.seen) == 2
+    example = PairExample(id="1", left="a", right="b", label="c")
+    check_model(Learned, examples=[example])
+    assert Learned.seen == (example,)
+
+
+# ---- a capability that figeval does not know ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Syllables:
+    capability: ClassVar[str] = "count_syllables"
+    word: str
+
+
+class Counter:
+    deterministic_by_name = True
+    capabilities = ("count_syllables",)
+
+    def count_syllables(self, requests: Any) -> list[int]:
+        return [sum(letter in "aeiou" for letter in request.word) for request in requests]
+
+
+def test_a_capability_of_a_plugin_is_checked_by_its_own_check() -> None:
+    words = (Syllables("crow"), Syllables("lantern"))
+    check_model(Counter, checks=[CapabilityCheck("count_syllables", words, lambda request, answer: "")])
+    with pytest.raises(AssertionError, match=r"Counter\.count_syllables answered .*: too few"):
+        check_model(Counter, checks=[CapabilityCheck("count_syllables", words, lambda request, answer: "too few")])
+    with pytest.raises(AssertionError, match="offers 'count_syllables', for which there are no requests"):
+        check_model(Counter)
+
+
+def test_a_capability_without_its_method() -> None:
+    class Boasting(Closeness):
+        capabilities = ("sing",)
+
+    with pytest.raises(AssertionError, match=r"Boasting\.capabilities names 'sing', but it has no such method"):
+        check_model(Boasting)
+
+
+def test_the_requests_may_be_the_authors_own() -> None:
+    model = Counter()
+    first = [CapabilityCheck("count_syllables", (Syllables("crow"), Syllables("ox")), lambda request, answer: "")]
+    check_model(model, checks=first, requests=[Syllables("lantern"), Syllables("well")])
