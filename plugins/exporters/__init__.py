@@ -8,6 +8,9 @@ from figeval.registry import ExporterRegister
 
 @hookimpl
 def register_exporters(register: ExporterRegister) -> None:
-    """One module per format."""
-    for name in ("csv", "json", "latex", "markdown", "published"):
-        register(name, f"{__name__}.{'json_' if name == 'json' else name}:export")
+    """Two formats for programs, two for people, and one with published numbers."""
+    register("csv", f"{__name__}.long_format:export_csv")
+    register("json", f"{__name__}.long_format:export_json")
+    register("latex", f"{__name__}.latex:export")
+    register("markdown", f"{__name__}.markdown:export")
+    register("published", f"{__name__}.markdown:export_published")

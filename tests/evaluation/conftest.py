@@ -94,7 +94,7 @@ class Workshop:
         self.backend = Closeness()
 
     def harness(self, *others, **more):
-        host = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("lexical", *others)])
+        host = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("baselines", *others)])
         host.load("models", "test", lambda: Models(model=self.backend, **more))
         return Harness(host, include=(self.folder,))
 

@@ -163,7 +163,7 @@ class Echoes:
 
 
 def harness_with_echoes(workshop):
-    host = plugins.load(modules=("figeval.builtin.plugins.lexical",))
+    host = plugins.load(modules=("figeval.builtin.plugins.baselines",))
     host.load("models", "test", lambda: Models(model=workshop.backend))
     host.load("echoes", "test", Echoes)
     return Harness(host, include=(workshop.folder,))

@@ -69,7 +69,7 @@ def stored(workshop):
 
 def harness(workshop, backend):
     """With the models that look at places only, too."""
-    host = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("lexical", "positions")])
+    host = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("baselines",)])
     host.load("models", "test", lambda: Models(model=backend))
     return Harness(host, include=(workshop.folder,))
 

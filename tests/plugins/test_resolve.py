@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from figeval.builtin.plugins.resolve import resolve_backend
+from figeval.builtin.plugins.encoders.checkpoint import resolve_backend
 from figeval.errors import ModelError
 from tests.plugins.tiny import Workshop, change_config
 

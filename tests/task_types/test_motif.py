@@ -132,7 +132,7 @@ class Models:
 
 
 def ran(folder: Path, *tasks: str, model: str = "numbers", **settings: Any) -> RunRecord:
-    host = plugins.load(modules=("figeval.builtin.plugins.lexical",))
+    host = plugins.load(modules=("figeval.builtin.plugins.baselines",))
     host.load("models", "test", Models)
     output = folder / "-".join((*tasks, *map(str, settings.values())))
     config = RunConfig(tasks=tasks, model=model, output_path=output, **settings)
