@@ -40,6 +40,9 @@ BROKE = {"insufficient_quota", "billing_hard_limit_reached", "credit_balance_exh
 DECLARED = ("id", "root", "parent", "max_model_len", "meta")  # of a model; by vLLM and llama.cpp
 FEW = 8
 LONGEST = 300  # characters of what a server says that are kept
+MAX_BYTES = 1 << 24  # 16 MiB, unpacked
+ZLIB_OR_GZIP = zlib.MAX_WBITS | 32
+PACKED = {"gzip", "x-gzip", "deflate"}
 
 
 class RetryableError(Exception):
@@ -160,7 +163,8 @@ class Client:
                 return self._read(body)
             code = error.get("code") if isinstance(error, Mapping) else None
             status = code if isinstance(code, int) else 502  # an upstream's error, passed on as 200
-        said = shortened(self.endpoint.scrub(complaint(body, content)))
+        said = self.endpoint.scrub(complaint(body, content))  # before it is cut: half of a key would not be found
+        said = said if len(said) <= LONGEST else said[:LONGEST] + "…"
         if filtered(status, body):
             return ApiAnswer(Reply(text="", finish="refusal", error=said))
         if status == HTTPStatus.PAYMENT_REQUIRED or codes(body) & BROKE or "credit balance is too low" in said:
@@ -223,11 +227,6 @@ def complaint(body: JSON, content: bytes) -> str:
     return one_line(str(told))
 
 
-def shortened(text: str) -> str:
-    """A text that fits a line. The key must be out of it: half of it would not be found any more."""
-    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
-
-
 def codes(body: JSON) -> set[str]:
     """Every name that a server gives to an error."""
     error = body.get("error")
@@ -267,11 +266,6 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     with ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(asyncio.run, work).result()
-
-
-MAX_BYTES = 1 << 24  # 16 MiB, unpacked
-ZLIB_OR_GZIP = zlib.MAX_WBITS | 32
-PACKED = {"gzip", "x-gzip", "deflate"}
 
 
 class BadBody(Exception):

@@ -39,6 +39,8 @@ from .tokens import tokenize
 COSINE = "cosine"
 # (states (rows, length, d), mask (rows, length), model output) → (rows, d)
 Pooling = Callable[[Any, Any, Any], Any]
+HEADS = ("pairs", "spans")  # heads that answer by themselves; what is under them is an encoder, too
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 def first_token(states: Any, _mask: Any, _output: Any) -> Any:
@@ -198,10 +200,6 @@ def _check(model: Any, setup: ModelSetup[EncoderSettings]) -> None:
         return
     checkpoint = setup.checkpoint
     check_weights(again, report, checkpoint.model, checkpoint.architecture or "something else", "pooler")
-
-
-HEADS = ("pairs", "spans")  # heads that answer by themselves; what is under them is an encoder, too
-MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 class Encoder(Neural[EncoderSettings, EncoderNetwork]):

@@ -27,6 +27,9 @@ from .settings import Settings
 COMPUTED = re.compile(r"(^|\.)(position_ids|token_type_ids|inv_freq|(attn|attention)\.(masked_)?bias)$")
 HALVES = ("float16", "bfloat16")
 UNLIMITED = 1_000_000  # tokenizers write 10**30 where they know of no limit
+ABOUT = "about"  # of figeval.json
+S = TypeVar("S", bound=Settings)
+N = TypeVar("N")
 
 
 def choose_device(name: str | None) -> str:
@@ -222,12 +225,6 @@ def one_line(error: BaseException) -> str:
 def parameters(model: Any) -> int:
     """How many weights a model has, tied ones counted once."""
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-ABOUT = "about"  # of figeval.json
-
-S = TypeVar("S", bound=Settings)
-N = TypeVar("N")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,9 @@ BESIDE: dict[str, Callable[[SpanQuery, str], str]] = {
     "given": lambda query, _: query.given,
 }
 QUESTIONS = (*BESIDE, "none")
+# The rule in words, for the record.
+NULL_RULE = "; or no span, where the logits of the first token score better"
+RULE = "best log p(start) + log p(end), start <= end, over the tokens of the text; ties: the shortest, then the first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +70,6 @@ class SpanSettings(Settings):
     def side(self) -> int:
         """The place of the text in the pair."""
         return int((self.text or SECOND) == SECOND)
-
-
-# The rule in words, for the record.
-NULL_RULE = "; or no span, where the logits of the first token score better"
-RULE = "best log p(start) + log p(end), start <= end, over the tokens of the text; ties: the shortest, then the first"
 
 
 def found_spans(

@@ -14,6 +14,7 @@ from figeval.errors import ModelError
 
 IDS = "input_ids"
 TYPES = "token_type_ids"
+LEAST = 16  # tokens of a longer text that a window has to show
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,6 @@ def _encode(
 def padding_of(tokenizer: Any) -> int:
     """The id to pad with; the mask hides it, so a tokenizer without one may pad with anything."""
     return 0 if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
-
-
-LEAST = 16  # tokens of a longer text that a window has to show
 
 
 @dataclass(frozen=True, slots=True)

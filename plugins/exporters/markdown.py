@@ -81,15 +81,14 @@ def export_published(runs: Sequence[RunRecord]) -> str:
     """As `markdown`, with a column for what was published of the same task and metric, and a note for each source."""
     found = lines(runs)
     head, body = columns(runs, found)
-    numbers = [latest(line) for line in found]
+    numbers = [
+        # of a model that a paper's later version prints again, the later one
+        list({one.model: one for one in published(line.task) if one.metric == line.metric}.values())
+        for line in found
+    ]
     body = [[*cells, said(known)] for cells, known in zip(body, numbers, strict=True)]
     told = [*remarks(runs), *sources(one for known in numbers for one in known)]
     return table([*head, "published"], body, told)
-
-
-def latest(line: Line) -> list[Published]:
-    """The published numbers of a line; of a model that a paper's later version prints again, the later one."""
-    return list({one.model: one for one in published(line.task) if one.metric == line.metric}.values())
 
 
 def said(numbers: Sequence[Published]) -> str:

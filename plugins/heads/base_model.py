@@ -34,6 +34,8 @@ KNOWN = ("Transformer", "Pooling", "Normalize")  # modules of sentence-transform
 POOLING = "1_Pooling/config.json"
 POOLING_MODES = {"mean_tokens": "mean", "cls_token": "cls", "lasttoken": "last"}  # sentence-transformers' → ours
 MINILM_LENGTH = 512  # positions; its tokenizer file says 128
+POOLER = "pooler"  # what a head reads through: fresh where the checkpoint has none, left out where the head has none
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -161,9 +163,6 @@ def refuse_pickle(model: str, folder: Any) -> None:
         raise ModelError(f"{model!r} has its weights in {found[0].name}, a pickle; save it anew, or say --allow_pickle")
 
 
-POOLER = "pooler"  # what a head reads through: fresh where the checkpoint has none, left out where the head has none
-
-
 def fresh_head(base: Base, auto: Any, **changes: Any) -> Any:
     """A model of a transformers Auto class with the checkpoint's body; its head is random.
 
@@ -188,9 +187,6 @@ def fresh_head(base: Base, auto: Any, **changes: Any) -> Any:
         kind = type(model).__name__
         raise ModelError(f"{base.setup.model!r} does not go under a {kind}, which has another {left[0]}; take another")
     return base.ready(model)
-
-
-T = TypeVar("T")
 
 
 def options_of(kind: Callable[..., T], given: Mapping[str, Any]) -> T:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 TEMPERATURE = 0.05  # of cosines, as sentence-transformers' ranking losses have it
 CANDIDATES = ("all", "batch")
 CACHING = ("auto", "on", "off")
+Golds = Sequence[Sequence[int]]  # per row the numbers of its right candidates
+SHARE = 2  # of all memory, one part may be taken by activations of candidates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,16 +91,16 @@ class RankingFeatures:
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:
         """The candidates of the step; `columns` (rows,) are their numbers."""
-        import torch
-
         from figeval.training.batches import shares
 
-        wanted = range(len(self.candidates.lengths)) if self.everything else in_step(self.golds, self.hard, rows)
+        wanted = range(len(self.candidates.lengths)) if self.everything else self.in_step(rows)
         parts = shares(wanted, self.candidates.lengths, self.tokens, 0, 1)
         return [{**self.candidates.tensors(part.rows, "cpu"), "columns": torch.tensor(part.rows)} for part in parts]
 
-
-Golds = Sequence[Sequence[int]]  # per row the numbers of its right candidates
+    def in_step(self, rows: Sequence[int]) -> list[int]:
+        """The right candidates of the rows of a step and their hard negatives, each once."""
+        hard = [number for row in rows for number in self.hard[row]] if self.hard else []
+        return sorted({number for row in rows for number in self.golds[row]} | {*hard})
 
 
 def shared_candidates(examples: Sequence[RankingExample]) -> tuple[str, ...]:
@@ -112,11 +114,6 @@ def shared_candidates(examples: Sequence[RankingExample]) -> tuple[str, ...]:
     return candidates
 
 
-def in_step(golds: Golds, hard: Golds, rows: Sequence[int]) -> list[int]:
-    """The right candidates of the rows of a step and their hard negatives, each once."""
-    return sorted({number for row in rows for number in (*golds[row], *(hard[row] if hard else ()))})
-
-
 def hardest(queries: Any, candidates: Any, golds: Golds, count: int) -> list[list[int]]:
     """Per row the `count` wrong candidates that are nearest, from vectors (rows, d) and (candidates, d)."""
     import numpy as np
@@ -125,9 +122,6 @@ def hardest(queries: Any, candidates: Any, golds: Golds, count: int) -> list[lis
     for row, gold in enumerate(golds):
         scores[row, list(gold)] = -np.inf
     return np.argsort(-scores, axis=1, kind="stable")[:, :count].tolist()  # type: ignore[no-any-return]
-
-
-SHARE = 2  # of all memory, one part may be taken by activations of candidates
 
 
 class BiencoderNetwork(Module):  # type: ignore[misc]
@@ -247,7 +241,6 @@ class Biencoder:
 
     def network(self) -> Any:
         """Encoder and temperature."""
-
         encoder = self.encoder()
         return BiencoderNetwork(encoder, self.pooling, self.options)
 

@@ -40,7 +40,7 @@ from ..encoders.pairs import (
 from ..encoders.settings import positive
 from ..encoders.tokens import Tokens, tokenize
 from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
-from .inputs import Alone, inputs_of, ranking_losses, rectangle
+from .inputs import IndependentFeatures, inputs_of, ranking_losses, rectangle
 
 if TYPE_CHECKING:
     from figeval.training.contract import Batch, Setup
@@ -67,7 +67,7 @@ class RankingOptions(CrossOptions):
 
 
 @dataclass(frozen=True)
-class Reader:
+class PairTokenizer:
     """What makes token ids of pairs."""
 
     tokenizer: Any
@@ -77,13 +77,13 @@ class Reader:
         """The pairs; what is too long loses tokens of its longer text."""
         return tokenize(self.tokenizer, lefts, self.limit, rights)
 
-    def bare(self, texts: Sequence[str]) -> list[int]:
+    def own_lengths(self, texts: Sequence[str]) -> list[int]:
         """The tokens of the texts alone, special ones not counted."""
         own = self.tokenizer.num_special_tokens_to_add(pair=False)
         return [length - own for length in tokenize(self.tokenizer, texts, None).lengths]
 
 
-class PairFeatures(Alone):
+class PairFeatures(IndependentFeatures):
     """Pairs with their classes."""
 
     def __init__(self, tokens: Tokens, classes: Sequence[int]) -> None:
@@ -93,17 +93,15 @@ class PairFeatures(Alone):
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
         """input_ids, attention_mask … (rows, length) and classes (rows,)."""
-        import torch
-
         return {**self.tokens.tensors(rows, "cpu"), "classes": torch.tensor([self.classes[row] for row in rows])}
 
 
-class ChoiceFeatures(Alone):
+class ChoiceFeatures(IndependentFeatures):
     """The query with each of its options. An example takes as many tokens as its pairs, padded to the longest."""
 
-    def __init__(self, reader: Reader, examples: Sequence[ChoiceExample]) -> None:
+    def __init__(self, pair_tokenizer: PairTokenizer, examples: Sequence[ChoiceExample]) -> None:
         lefts = [example.query for example in examples for _ in example.options]
-        self.tokens = reader.pairs(lefts, [option for example in examples for option in example.options])
+        self.tokens = pair_tokenizer.pairs(lefts, [option for example in examples for option in example.options])
         ends = list(accumulate(len(example.options) for example in examples))
         self.groups = [range(end - len(example.options), end) for end, example in zip(ends, examples, strict=True)]
         self.golds = [gold_of(example) for example in examples]
@@ -118,22 +116,22 @@ class ChoiceFeatures(Alone):
         return grouped(self.tokens.tensors(own, "cpu"), counts, golds)
 
 
-class DrawnFeatures(Alone):
+class CandidateFeatures(IndependentFeatures):
     """The query with its right candidates and some wrong ones, drawn anew in every epoch.
 
     All pairs together would be too many to keep, so those of a batch are made when it is. Candidates that say the same
     as a right one (`near`) are never drawn.
     """
 
-    def __init__(self, reader: Reader, examples: Sequence[RankingExample], negatives: int) -> None:
-        self.reader, self.examples, self.negatives = reader, examples, negatives
+    def __init__(self, pair_tokenizer: PairTokenizer, examples: Sequence[RankingExample], negatives: int) -> None:
+        self.pair_tokenizer, self.examples, self.negatives = pair_tokenizer, examples, negatives
         candidates = {example.candidates: 0 for example in examples}
         for texts in candidates:
-            candidates[texts] = max(reader.bare(texts))
-        queries = reader.bare([example.query for example in examples])
-        around = reader.tokenizer.num_special_tokens_to_add(pair=True)
+            candidates[texts] = max(pair_tokenizer.own_lengths(texts))
+        queries = pair_tokenizer.own_lengths([example.query for example in examples])
+        around = pair_tokenizer.tokenizer.num_special_tokens_to_add(pair=True)
         pairs = [one + candidates[example.candidates] + around for one, example in zip(queries, examples, strict=True)]
-        limit = reader.limit or max(pairs)
+        limit = pair_tokenizer.limit or max(pairs)
         self.lengths = [
             min(pair, limit) * (len(example.relevant) + negatives)
             for pair, example in zip(pairs, examples, strict=True)
@@ -145,7 +143,7 @@ class DrawnFeatures(Alone):
         drawn = [self.drawn(row, draw) for row in rows]
         lefts = [self.examples[row].query for row, numbers in zip(rows, drawn, strict=True) for _ in numbers]
         rights = [self.examples[row].candidates[n] for row, numbers in zip(rows, drawn, strict=True) for n in numbers]
-        tokens = self.reader.pairs(lefts, rights)
+        tokens = self.pair_tokenizer.pairs(lefts, rights)
         golds = [range(len(self.examples[row].relevant)) for row in rows]
         return grouped(tokens.tensors(range(len(lefts)), "cpu"), list(map(len, drawn)), golds)
 
@@ -221,9 +219,9 @@ class Cross(ABC):
         """The backend that reads the saved model."""
 
     @property
-    def reader(self) -> Reader:
+    def pair_tokenizer(self) -> PairTokenizer:
         """Tokenizer and limit."""
-        return Reader(with_padding(self.base.tokenizer), self.base.limit)
+        return PairTokenizer(with_padding(self.base.tokenizer), self.base.limit)
 
     def network(self) -> Any:
         """The classifier, with its own head or a fresh one."""
@@ -231,7 +229,7 @@ class Cross(ABC):
 
         outputs = {"num_labels": len(self.names), "id2label": dict(self.names)}
         model = fresh_head(self.base, Auto, **outputs) if self.fresh else self.base.load(Auto)
-        model.config.pad_token_id = self.reader.tokenizer.pad_token_id
+        model.config.pad_token_id = self.pair_tokenizer.tokenizer.pad_token_id
         frozen_modules(model, self.options.freeze)
         return CrossNetwork(model, self.losses())
 
@@ -239,7 +237,7 @@ class Cross(ABC):
         """The classifier as `figeval run` has it."""
         device = str(next(network.parameters()).device)
         backend = self.reading(ModelSetup(PairSettings(), self.base.checkpoint, device, "float32"))
-        vars(backend)["network"] = PairNetwork(network.model, self.reader.tokenizer, self.reader.limit)
+        vars(backend)["network"] = PairNetwork(network.model, self.pair_tokenizer.tokenizer, self.pair_tokenizer.limit)
         return backend
 
     def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
@@ -270,7 +268,7 @@ class LabelCross(Cross):
         hidden = next((row.id for row in rows if row.label is None), None)
         if hidden is not None:
             raise TrainError(f"{hidden} has no label to learn from; leave it out of the train split")
-        tokens = self.reader.pairs([row.left for row in rows], [row.right for row in rows])
+        tokens = self.pair_tokenizer.pairs([row.left for row in rows], [row.right for row in rows])
         return PairFeatures(tokens, [behind[str(row.label)][0] for row in rows])
 
     @property
@@ -292,7 +290,7 @@ class OptionCross(Cross):
 
     def features(self, examples: Sequence[Example]) -> Any:
         """Query and option, as the route `by_pair_score` sends them."""
-        return ChoiceFeatures(self.reader, cast("Sequence[ChoiceExample]", examples))
+        return ChoiceFeatures(self.pair_tokenizer, cast("Sequence[ChoiceExample]", examples))
 
     def losses(self) -> Callable[[Any, Any], Any]:
 
@@ -309,12 +307,12 @@ class CandidateCross(OptionCross):
     options: RankingOptions = field(default_factory=RankingOptions)
     select_by: str | None = LOSS  # all pairs of dev, as a score needs them, are many
 
-    def features(self, examples: Sequence[Example]) -> DrawnFeatures:
+    def features(self, examples: Sequence[Example]) -> CandidateFeatures:
         rows = cast("Sequence[RankingExample]", examples)
         lost = next((row.id for row in rows if not row.relevant), None)
         if lost is not None:
             raise TrainError(f"{lost} has no right candidate to learn from; leave it out of the train split")
-        return DrawnFeatures(self.reader, rows, int(self.options.negatives))
+        return CandidateFeatures(self.pair_tokenizer, rows, int(self.options.negatives))
 
     def describe(self) -> JSON:
         return super().describe() | {"negatives": self.options.negatives}

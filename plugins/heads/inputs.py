@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 READ = (IDS, TYPES, "attention_mask")
 
 
-class Alone:
+class IndependentFeatures:
     """Features of examples that are read beside nothing, each of which counts alike."""
 
     lengths: Sequence[int]

@@ -37,13 +37,14 @@ from ..encoders.tokens import Passages, Tokens, Window, passages, tokenize
 from .base_model import base_of, options_of
 from .biencoder import Biencoder, BiencoderNetwork, BiencoderOptions, RankingFeatures, encoder_of
 from .inputs import inputs_of
-from .span_head import Answer, answer_in, gold_tokens, inside, searched, span_losses
+from .span_head import AnswerTokens, answer_in, gold_tokens, inside, searched, span_losses
 
 if TYPE_CHECKING:
     from figeval.training.contract import Batch, Setup
 
 TANH = "tanh"
 BRANCH = "branch."
+GIVEN = "given."  # before the names of what the given spans are read from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +75,11 @@ class JointOptions(BiencoderOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SpanPart:
     """A given span by its number, where it stands in the narrative, and its weight among the parts of its example."""
 
     given: int
-    answer: Answer
+    answer: AnswerTokens
     weight: float
 
 
@@ -95,14 +96,14 @@ class JointFeatures:
         self.truncated = ranking.truncated + len(given.truncated)
         firsts = {window.owner: row for row, window in reversed(list(enumerate(shown.windows)))}
         self.searched: list[list[int]] = []
-        self.parts: list[list[Part]] = []
+        self.parts: list[list[SpanPart]] = []
         self.cut, number = 0, 0
         for row, one in enumerate(rows):
             stretches = [gold_tokens(part, shown.places[row]) for part in one.parts]
             place, *places = searched(shown, firsts[row], one.query)
             self.searched.append([place, *places])
             kept = whole_parts(shown.windows[firsts[row]], stretches, number)
-            self.parts.append(kept or [Part(number, Answer(place, place), 0.0)])
+            self.parts.append(kept or [SpanPart(number, AnswerTokens(place, place), 0.0)])
             self.cut += len(stretches) - len(kept)
             number += len(stretches)
         if self.cut == number:
@@ -112,8 +113,6 @@ class JointFeatures:
         """Queries as the biencoder has them, with `searched` (rows, length); for every part its given span, to whose
         row it belongs (`owners`), `answers` (parts, 2) and `weights` (parts,).
         """
-        import torch
-
         queries = self.ranking.batch(rows, draw)
         parts = [(place, part) for place, row in enumerate(rows) for part in self.parts[row]]
         given = self.given.tensors([part.given for _, part in parts], "cpu")
@@ -131,14 +130,11 @@ class JointFeatures:
         return self.ranking.beside(rows)
 
 
-def whole_parts(window: Window, stretches: Sequence[Sequence[int]], number: int) -> list[Part]:
+def whole_parts(window: Window, stretches: Sequence[Sequence[int]], number: int) -> list[SpanPart]:
     """The stretches of a text that an input shows whole; `number` is that of the first one's given span."""
     answers = {number + n: answer_in(window, stretch) for n, stretch in enumerate(stretches)}
     whole = {given: answer for given, answer in answers.items() if answer is not None and not answer.lost}
-    return [Part(given, answer, 1 / len(whole)) for given, answer in whole.items()]
-
-
-GIVEN = "given."  # before the names of what the given spans are read from
+    return [SpanPart(given, answer, 1 / len(whole)) for given, answer in whole.items()]
 
 
 class JointNetwork(BiencoderNetwork):
@@ -183,7 +179,6 @@ class JointLearner:
 
     def network(self) -> Any:
         """Encoder, temperature and branch; the branch is fresh where the model is no joint one yet."""
-
         encoder, checkpoint = self.ranker.encoder(), self.ranker.base.checkpoint
         width = int(encoder.config.hidden_size)
         own = None if self.fresh else load_branch(checkpoint.folder_here(), checkpoint.model, width)

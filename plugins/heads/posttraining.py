@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 SHARE = 0.15  # of the tokens are hidden
 MEAN_SPAN = 3.0
+SPECIAL = "special_tokens_mask"
+MAX_BYTES = 1 << 32  # 4 GiB: all texts are held in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +63,6 @@ class InfillOptions(MaskOptions):
             raise TrainError(f"mean_span={self.mean_span} is less than a token")
 
 
-SPECIAL = "special_tokens_mask"
-MAX_BYTES = 1 << 32  # 4 GiB: all texts are held in memory
-
-
 def texts_of(examples: Iterable[Example]) -> dict[str, str]:
     """Every text of the examples, once and in order → the example that it comes from."""
     found: dict[str, str] = {}
@@ -81,16 +79,12 @@ def texts_in(file: Path) -> dict[str, str]:
         TrainError: it cannot be read, or a line of it holds no text.
     """
     lines = read_text(expand_user(file), TrainError, max_bytes=MAX_BYTES).splitlines()
-    read = _field if file.suffix == ".jsonl" else _line
     found: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            found.setdefault(read(line, f"{file}, line {number}"), f"line {number}")
+            text = _field(line, f"{file}, line {number}") if file.suffix == ".jsonl" else line
+            found.setdefault(text, f"line {number}")
     return found
-
-
-def _line(line: str, _where: str) -> str:
-    return line
 
 
 def _field(line: str, where: str) -> str:
@@ -120,7 +114,7 @@ def pieces_of(tokenizer: Any, texts: dict[str, str], limit: int | None) -> list[
     return found
 
 
-class DrawnFeatures:
+class NoisyFeatures:
     """Pieces of texts with noise that is drawn anew in every epoch, from the epoch's draw and the row alone.
 
     How much is drawn depends on the length of a piece only, so that lengths and weights are known beforehand.
@@ -165,7 +159,7 @@ class PostTraining(ABC):
     def backend(self, network: Any) -> Any:
         """The model as `figeval run` has it."""
 
-    def features(self, examples: Sequence[Example]) -> DrawnFeatures:
+    def features(self, examples: Sequence[Example]) -> NoisyFeatures:
         """The texts to learn from, tokenised and in pieces: of a file, or of the examples."""
         return self._drawn(self.texts(examples))
 
@@ -173,13 +167,13 @@ class PostTraining(ABC):
         """The texts to learn from, and where each comes from."""
         return texts_in(Path(self.options.texts)) if self.options.texts else texts_of(examples)
 
-    def held_out(self, examples: Sequence[Example]) -> DrawnFeatures:
+    def held_out(self, examples: Sequence[Example]) -> NoisyFeatures:
         """The texts of held-out examples, wherever the others come from."""
         return self._drawn(texts_of(examples))
 
-    def _drawn(self, texts: dict[str, str]) -> DrawnFeatures:
+    def _drawn(self, texts: dict[str, str]) -> NoisyFeatures:
         pieces = pieces_of(self.base.tokenizer, texts, self.base.limit)
-        return DrawnFeatures(pieces, self.noise, padding_of(self.base.tokenizer))
+        return NoisyFeatures(pieces, self.noise, padding_of(self.base.tokenizer))
 
     def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
         """A model of transformers with its tokenizer. There is nothing to declare."""
@@ -203,14 +197,14 @@ class MaskedLearner(PostTraining):
 
         from .language import LanguageNetwork
 
-        model = (fresh_head(self.base, Auto) if self.bare else self.base.load(Auto)).eval()
+        model = (fresh_head(self.base, Auto) if self.has_no_head else self.base.load(Auto)).eval()
         network = LanguageNetwork(model, sparse=has_separable_head(model, self.base.tokenizer.mask_token_id))
-        if self.bare:
+        if self.has_no_head:
             network.fresh = [name for name, child in model.named_children() if child is not model.base_model]
         return network.train()
 
     @property
-    def bare(self) -> bool:
+    def has_no_head(self) -> bool:
         """Whether the checkpoint is an encoder without a head."""
         architecture = self.base.checkpoint.architecture
         return not architecture or architecture.endswith("Model")
@@ -224,7 +218,7 @@ class MaskedLearner(PostTraining):
 
     def describe(self) -> JSON:
         """The same, and whether the head is fresh."""
-        return super().describe() | {"fresh_head": self.bare}
+        return super().describe() | {"fresh_head": self.has_no_head}
 
 
 class InfillLearner(PostTraining):

@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch.nn import Module
+from torch.nn import Module, functional
 
 from figeval.errors import TrainError
 from figeval.types import JSON, NO_SPAN, Example, Span, SpanExample, SpanQuery
 
 from ..encoders.checkpoint import ends, with_declared
 from ..encoders.loading import ModelSetup
-from ..encoders.span_finder import FULL, SECOND, SpanFinder, SpanSettings, passages_of, solid_tokens
-from ..encoders.span_finder import SpanNetwork as Loaded
+from ..encoders.span_finder import FULL, SECOND, SpanFinder, SpanNetwork, SpanSettings, passages_of, solid_tokens
 from ..encoders.tokens import Passages, Window
 from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
-from .inputs import Alone, inputs_of
+from .inputs import IndependentFeatures, inputs_of
 
 if TYPE_CHECKING:
     from figeval.training.contract import Batch, Setup
@@ -46,7 +45,7 @@ class SpanOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerTokens:
     """A stretch of an input: places of its first and last token, and how many of its tokens the input does not show."""
 
     first: int
@@ -80,13 +79,13 @@ def gold_tokens(example: SpanExample, places: Sequence[tuple[int, int]]) -> list
     return found
 
 
-def answer_in(window: Window, tokens: Sequence[int]) -> Answer | None:
+def answer_in(window: Window, tokens: Sequence[int]) -> AnswerTokens | None:
     """Where these tokens of the text stand in an input; None where it shows none of them."""
     shown = [token for token in tokens if window.first <= token < window.first + window.count]
     if not shown:
         return None
     before = window.at - window.first
-    return Answer(before + shown[0], before + shown[-1], len(tokens) - len(shown))
+    return AnswerTokens(before + shown[0], before + shown[-1], len(tokens) - len(shown))
 
 
 def searched(passages: Passages, row: int, text: str) -> list[int]:
@@ -98,8 +97,6 @@ def searched(passages: Passages, row: int, text: str) -> list[int]:
 
 def inside(places: Sequence[Sequence[int]], length: int) -> Any:
     """Places per row as a mask (rows, length)."""
-    import torch
-
     mask = torch.zeros(len(places), length, dtype=torch.bool)
     for row, own in enumerate(places):
         mask[row, list(own)] = True
@@ -111,16 +108,14 @@ def span_losses(logits: Any, searched: Any, answers: Any) -> Any:
 
     `logits` (rows, length, 2), `searched` (rows, length) a mask, `answers` (rows, 2) the right places.
     """
-    from torch.nn import functional
-
     known = logits.float().masked_fill(~searched.unsqueeze(-1), float("-inf"))
     return functional.cross_entropy(known, answers, reduction="none")
 
 
-NULL = Answer(0, 0)  # the first token of an input, [CLS] of BERT, stands for "no span is right"
+NULL = AnswerTokens(0, 0)  # the first token of an input, [CLS] of BERT, stands for "no span is right"
 
 
-class SpanFeatures(Alone):
+class SpanFeatures(IndependentFeatures):
     """One window of each text, and the right stretch in it; with `null` the first token is a target, too."""
 
     def __init__(self, passages: Passages, examples: Sequence[SpanExample], *, null: bool = False) -> None:
@@ -143,15 +138,13 @@ class SpanFeatures(Alone):
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
         """input_ids, attention_mask … and searched (rows, length), answers (rows, 2)."""
-        import torch
-
         inputs = self.passages.tokens.tensors([self.rows[row] for row in rows], "cpu")
         answers = torch.tensor([(self.answers[row].first, self.answers[row].last) for row in rows])
         length = inputs["input_ids"].shape[1]
         return {**inputs, "searched": inside([self.searched[row] for row in rows], length), "answers": answers}
 
 
-def best_window(passages: Passages, rows: Sequence[int], example: SpanExample) -> tuple[int, Answer]:
+def best_window(passages: Passages, rows: Sequence[int], example: SpanExample) -> tuple[int, AnswerTokens]:
     """The input, of these, that shows most of the right stretch, then most around it; and the stretch in it.
 
     Raises:
@@ -161,7 +154,7 @@ def best_window(passages: Passages, rows: Sequence[int], example: SpanExample) -
     answers = ((row, answer_in(passages.windows[row], tokens)) for row in rows)
     shown = [(row, answer) for row, answer in answers if answer is not None]
 
-    def worth(found: tuple[int, Answer]) -> tuple[int, int]:
+    def worth(found: tuple[int, AnswerTokens]) -> tuple[int, int]:
         row, answer = found
         window = passages.windows[row]
         return -answer.lost, min(answer.first - window.at, window.at + window.count - 1 - answer.last)
@@ -169,7 +162,7 @@ def best_window(passages: Passages, rows: Sequence[int], example: SpanExample) -
     return max(shown, key=worth)
 
 
-class SpanNetwork(Module):  # type: ignore[misc]
+class SpanHeadNetwork(Module):  # type: ignore[misc]
     """Losses of start and end, added up."""
 
     def __init__(self, model: Any) -> None:
@@ -207,7 +200,7 @@ class SpanLearner:
 
         model = fresh_head(self.base, Auto, num_labels=2) if self.fresh else self.base.load(Auto)
         frozen_modules(model, self.freeze)
-        return SpanNetwork(model)
+        return SpanHeadNetwork(model)
 
     def features(self, examples: Sequence[Example]) -> SpanFeatures:
         """Texts with what stands beside them, and the right stretches."""
@@ -220,7 +213,7 @@ class SpanLearner:
         """The model as `figeval run` has it."""
         device = str(next(network.parameters()).device)
         backend = SpanFinder(ModelSetup(self.settings, self.base.checkpoint, device, "float32"))
-        vars(backend)["network"] = Loaded(network.model, self.base.tokenizer, self.base.limit)
+        vars(backend)["network"] = SpanNetwork(network.model, self.base.tokenizer, self.base.limit)
         return backend
 
     def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:

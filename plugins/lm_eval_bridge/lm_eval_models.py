@@ -19,51 +19,8 @@ from ..encoders.loading import one_line, suppress_logging
 
 GROUP = "lm_eval.models"  # entry points; lm-eval itself reads them from the release after 0.4.13 on
 OURS = {"figeval-hf": "figeval.builtin.plugins.causal.figeval_hf:FigevalHF"}
-
-
-def lm_eval_version() -> str:
-    """The installed release."""
-    return version("lm_eval")
-
-
-def model_registry() -> Any:
-    """lm-eval's models by name: its own first, then `figeval-hf`, then those of installed distributions.
-
-    The order matters: lm-eval fills its registry when `lm_eval.models` is imported, and otherwise only while it is
-    empty. Whoever registers anything before that makes `hf` unknown. A name that is taken is left to its owner.
-    """
-    import_module("lm_eval.models")
-    registry = import_module("lm_eval.api.registry").MODEL_REGISTRY
-    further: dict[str, Any] = {**OURS, **{point.name: point for point in entry_points(group=GROUP)}}
-    for name, target in further.items():
-        if name not in registry:
-            registry.register(name, target=target)
-    return registry
-
-
-def find(name: str) -> type:
-    """The class of this name.
-
-    Raises:
-        ModelError: lm-eval has none, or what it imports is not installed.
-    """
-    with suppress_logging("lm_eval", errors=True):
-        registry = model_registry()
-        if name not in registry:
-            known = sorted(registry.keys())
-            said = f"lm-eval {lm_eval_version()} has no model {name!r}" if name else "say which: --model lm_eval:NAME"
-            raise ModelError(f"{said}{near(name, known)}; it has {', '.join(known)}")
-        try:
-            return registry[name]  # type: ignore[no-any-return]
-        except ImportError as error:
-            raise missing_module(name, error) from error
-        except (ValueError, TypeError, AttributeError) as error:
-            raise ModelError(f"lm-eval cannot import its model {name!r}: {one_line(error)}") from error
-
-
 METHODS = {"loglikelihood": "loglikelihood", "generate": "generate_until"}  # capability → method of an LM
 SCORED_BY_OPENAI = frozenset({"babbage-002", "davinci-002"})
-
 # Models without log-likelihoods, and why. Of models that are not here, `refuses` tells.
 CHAT = "a chat API returns probabilities of what it writes, never of a text that it is given"
 NO_LOGLIKELIHOOD = {
@@ -106,6 +63,46 @@ HARMLESS = frozenset({"add_bos_token", "bos_token", "eos_token", "pad_token", "s
 SECRET = re.compile(r"(^|_)(api_?key|apikey|key|token|secret|password|passwd|credentials?|authorization|headers?)$")
 
 
+def lm_eval_version() -> str:
+    """The installed release."""
+    return version("lm_eval")
+
+
+def model_registry() -> Any:
+    """lm-eval's models by name: its own first, then `figeval-hf`, then those of installed distributions.
+
+    The order matters: lm-eval fills its registry when `lm_eval.models` is imported, and otherwise only while it is
+    empty. Whoever registers anything before that makes `hf` unknown. A name that is taken is left to its owner.
+    """
+    import_module("lm_eval.models")
+    registry = import_module("lm_eval.api.registry").MODEL_REGISTRY
+    further: dict[str, Any] = {**OURS, **{point.name: point for point in entry_points(group=GROUP)}}
+    for name, target in further.items():
+        if name not in registry:
+            registry.register(name, target=target)
+    return registry
+
+
+def find(name: str) -> type:
+    """The class of this name.
+
+    Raises:
+        ModelError: lm-eval has none, or what it imports is not installed.
+    """
+    with suppress_logging("lm_eval", errors=True):
+        registry = model_registry()
+        if name not in registry:
+            known = sorted(registry.keys())
+            said = f"lm-eval {lm_eval_version()} has no model {name!r}" if name else "say which: --model lm_eval:NAME"
+            raise ModelError(f"{said}{near(name, known)}; it has {', '.join(known)}")
+        try:
+            return registry[name]  # type: ignore[no-any-return]
+        except ImportError as error:
+            raise missing_module(name, error) from error
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ModelError(f"lm-eval cannot import its model {name!r}: {one_line(error)}") from error
+
+
 # ---- what a class can do --------------------------------------------------------------------------------------------
 
 
@@ -133,12 +130,10 @@ def refuses(kind: type, method: str) -> bool:
     definition = tree.body[0]
     if not isinstance(definition, ast.FunctionDef):
         return False
-    body = [node for node in definition.body if not _is_text(node)]
+    body = [
+        node for node in definition.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    ]
     return len(body) == 1 and isinstance(body[0], ast.Raise) and "NotImplementedError" in ast.unparse(body[0])
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 # ---- what it may be given -------------------------------------------------------------------------------------------

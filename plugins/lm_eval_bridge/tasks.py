@@ -198,7 +198,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
             system_instruction=setting.system_instruction,
         )
         chat = None if setting.template is None else setting.chat
-        reader = Model("lm-eval", "lm-eval", Reader(chat is not None, chat))
+        reader = Model("lm-eval", "lm-eval", PromptModel(chat is not None, chat))
         shots = shots_of(self.spec, self.harness, config)
         return briefing_of(
             self.spec, template_of(self.spec, self.route), shots, config, reader, self.measures.statistics
@@ -320,7 +320,7 @@ def folded(messages: Sequence[Message]) -> list[Message]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class PromptModel:
     """What stands for the model where the prompt is put together."""
 
     converses: bool

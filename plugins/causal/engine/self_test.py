@@ -23,6 +23,7 @@ from .views import LONGEST_TRIED, ReadStrategy, strategies_for, windows
 TOLERANCE = 1e-4  # nats per request, in single precision
 HALF_TOLERANCE = 0.05  # nats per token in half precision; a wrong mask costs tenths or more
 REFUSALS = (RuntimeError, TypeError, ValueError, KeyError, IndexError, AttributeError, NotImplementedError)
+CONTEXT = 24
 
 
 def settle(engine: Engine) -> Engine:
@@ -46,6 +47,8 @@ def settle(engine: Engine) -> Engine:
 
 def difference(engine: Engine, strategy: ReadStrategy) -> str:
     """What is wrong with a strategy, empty if nothing is."""
+    import torch
+
     sample = sample_for(engine.model.config, positions(engine.model))
     tight = replace(strategy, shape=replace(strategy.shape, branches=12, width=24))  # the sample is small
     plain = engine.score_by(PLAIN, sample)
@@ -54,7 +57,8 @@ def difference(engine: Engine, strategy: ReadStrategy) -> str:
     except REFUSALS as error:
         return f"{type(error).__name__}: {one_line(error)[:120]}"
     apart = gaps(plain, values)
-    allowed = [TOLERANCE if is_single(engine.model) else HALF_TOLERANCE * request.predicted for request in sample]
+    single = next(engine.model.parameters()).dtype in (torch.float32, torch.float64)
+    allowed = [TOLERANCE if single else HALF_TOLERANCE * request.predicted for request in sample]
     agree = all(gap <= limit for gap, limit in zip(apart, allowed, strict=True))
     return "" if agree else f"differs by {max(apart):.2g} nats"
 
@@ -63,13 +67,6 @@ def gaps(left: Sequence[Answer], right: Sequence[Answer]) -> list[float]:
     """The differences of two sets of log-likelihoods; infinite where one is NaN."""
     differences = [abs(a - b) for (a, _), (b, _) in zip(left, right, strict=True)]
     return [math.inf if math.isnan(difference) else difference for difference in differences]
-
-
-def is_single(model: Any) -> bool:
-    """Whether a model's weights have single precision, or better."""
-    import torch
-
-    return next(model.parameters()).dtype in (torch.float32, torch.float64)
 
 
 def separable_body(model: Any, device: Any) -> Any:
@@ -118,9 +115,6 @@ def alike(part: Any, whole: Any) -> bool:
     tolerance = 1e-4 if whole.dtype in (torch.float32, torch.float64) else 2e-2
     same = part.shape == whole.shape and torch.allclose(part.float(), whole.float(), rtol=tolerance, atol=tolerance)
     return bool(same)
-
-
-CONTEXT = 24
 
 
 def sample_for(config: Any, limit: int | None) -> list[Scored]:
