@@ -71,7 +71,7 @@ lm-eval-range: $(VENV)/.dev  ## the tests around lm-eval with the oldest and the
 	@for release in $(LM_EVAL); do \
 		folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 		$(PIP) --no-deps --target "$$folder" "$$release" && \
-		PYTHONPATH="$$folder" $(BIN)/python -m pytest -n 2 tests/plugins/harness tests/plugins/test_causal.py && \
+		PYTHONPATH="$$folder" $(BIN)/python -m pytest -n 2 tests/plugins/lm_eval_bridge tests/plugins/test_causal.py && \
 		rm -rf "$$folder" || exit 1; \
 	done
 

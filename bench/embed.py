@@ -151,7 +151,7 @@ def main() -> int:
     options = parser.parse_args()
     import torch
 
-    from figeval.builtin.plugins.encoder import minilm
+    from figeval.builtin.plugins.encoders.encoder import minilm
 
     torch.set_num_threads(options.threads)
     backend = minilm(device="cpu")

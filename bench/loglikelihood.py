@@ -162,10 +162,10 @@ def cost_of_forest(texts: list[Texts], lm: Any) -> Cost:
     """Every token once, the vocabulary where something is predicted."""
     import numpy as np
 
-    from figeval.builtin.plugins._encode import encode_pairs, fitted
-    from figeval.builtin.plugins._forest import grow
+    from figeval.builtin.plugins.causal.engine.prefix_tree import build
+    from figeval.builtin.plugins.causal.lm_eval_requests import encode_pairs, fitted
 
-    forest = grow([fitted("causal", *pair, lm.max_length) for pair in encode_pairs(lm, texts)])
+    forest = build([fitted("causal", *pair, lm.max_length) for pair in encode_pairs(lm, texts)])
     predicted = len(np.unique(forest.asked[:, 0]))
     return Cost(len(forest.tokens), int((forest.depth + 1).sum()), predicted)
 
@@ -256,7 +256,7 @@ def main() -> int:
     import torch
     from lm_eval.models.huggingface import HFLM
 
-    from figeval.builtin.plugins._figeval_hf import FigevalHF
+    from figeval.builtin.plugins.causal.figeval_hf import FigevalHF
 
     torch.set_num_threads(chosen.threads)
     model, tokenizer = model_of_gpt2s_shape(), tokenizer_for(narratives())

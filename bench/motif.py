@@ -36,7 +36,7 @@ def minilm_scores() -> Any:
     """Cosines of narratives and proverbs, shape (1000, 250)."""
     import torch
 
-    from figeval.builtin.plugins.encoder import minilm
+    from figeval.builtin.plugins.encoders.encoder import minilm
     from figeval.evaluation import Harness
     from figeval.task_types.scoring import cosines
     from figeval.types import Text

@@ -82,7 +82,7 @@ def theirs(asked: argparse.Namespace) -> Watch:
     from torch.nn import functional
     from transformers import AutoModel, AutoTokenizer
 
-    from figeval.builtin.plugins.encoder import minilm_model
+    from figeval.builtin.plugins.encoders.encoder import minilm_model
     from figeval.training.batches import Epochs
 
     examples = list(narratives())

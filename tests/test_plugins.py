@@ -307,7 +307,7 @@ def test_check_hooks_accepts_a_default_of_the_authors_own() -> None:
 
 def test_built_in_plugins_are_the_modules_of_two_folders() -> None:
     found = list(plugins.builtin_modules())
-    assert {"figeval.builtin.tasks.mini", "figeval.builtin.plugins.lexical"} <= set(found)
+    assert {"figeval.builtin.tasks.mini", "figeval.builtin.plugins.baselines"} <= set(found)
     assert not [name for name in found if name.rpartition(".")[2].startswith("_")]
 
 

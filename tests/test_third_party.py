@@ -112,7 +112,7 @@ BROKEN = {
     ),
     "bad_backend": (
         HEAD + hook("register_backends", "register('overlap', dict)"),
-        ("model 'overlap'", "bad_backend", "figeval.builtin.plugins.lexical", "rename"),
+        ("model 'overlap'", "bad_backend", "figeval.builtin.plugins.baselines", "rename"),
     ),
     "bad_metric": (
         HEAD + hook("register_metrics", "register('acc', len)"),

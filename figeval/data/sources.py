@@ -1,7 +1,7 @@
 """Where upstream files come from: `sources.yaml`, one per benchmark.
 
 The rule: the package of a plugin may hold `sources.yaml`, which describes the benchmark named like the package
-(`tasks/epic/sources.yaml` → `epic`), and any number of `<name>.sources.yaml` (`plugins/glove.sources.yaml` → `glove`).
+(`tasks/epic/sources.yaml` → `epic`), and any number of `<name>.sources.yaml` (`glove.sources.yaml` → `glove`).
 Built-in and third-party plugins are treated alike; nothing is registered by hand.
 """
 

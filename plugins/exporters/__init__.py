@@ -7,6 +7,9 @@ from figeval.hooks import ExporterRegistrar, hookimpl
 
 @hookimpl
 def register_exporters(register: ExporterRegistrar) -> None:
-    """One module per format."""
-    for name in ("csv", "json", "latex", "markdown", "published"):
-        register(name, f"{__name__}.{'json_' if name == 'json' else name}:export")
+    """Two formats for programs, two for people, and one with published numbers."""
+    register("csv", f"{__name__}.long_format:export_csv")
+    register("json", f"{__name__}.long_format:export_json")
+    register("latex", f"{__name__}.latex:export")
+    register("markdown", f"{__name__}.markdown:export")
+    register("published", f"{__name__}.markdown:export_published")

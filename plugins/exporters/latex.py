@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from figeval.records.schema import SEEN_NOTES, Role, RunRecord, ScoreRecord
 from figeval.text import one_line
 
-from ._table import Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
+from .side_by_side import Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
 
 MISSING = "--"
 MARKS: dict[Role | None, str] = {"trained": r"$^\ddagger$", "chosen": r"$^\dagger$", None: ""}

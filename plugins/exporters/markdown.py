@@ -1,14 +1,15 @@
-"""A Markdown table for a README or an issue."""
+"""A Markdown table for a README or an issue; `published` adds a column with the numbers of the papers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from figeval.records.reference import Published, published
 from figeval.records.schema import SEEN_NOTES, Role, RunRecord, ScoreRecord
 from figeval.text import one_line
 
-from ._table import Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
+from .side_by_side import Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
 
 MISSING = "–"
 SPECIAL = {**{letter: f"\\{letter}" for letter in "\\|`*~"}, "<": "&lt;", ">": "&gt;"}
@@ -74,3 +75,39 @@ def plain(text: str) -> str:
     """Text on one line that is nothing but text: no cell ends in it, no markup, HTML, link or picture begins."""
     escaped = "".join(SPECIAL.get(letter, letter) for letter in ENTITY.sub("&amp;", one_line(text)))
     return escaped.replace("](", r"]\(").replace("]:", r"]\:").replace("][", r"]\[")
+
+
+def export_published(runs: Sequence[RunRecord]) -> str:
+    """As `markdown`, with a column for what was published of the same task and metric, and a note for each source."""
+    found = lines(runs)
+    head, body = columns(runs, found)
+    numbers = [
+        # of a model that a paper's later version prints again, the later one
+        list({one.model: one for one in published(line.task) if one.metric == line.metric}.values())
+        for line in found
+    ]
+    body = [[*cells, said(known)] for cells, known in zip(body, numbers, strict=True)]
+    told = [*remarks(runs), *sources(one for known in numbers for one in known)]
+    return table([*head, "published"], body, told)
+
+
+def said(numbers: Sequence[Published]) -> str:
+    """`BERT 0.070, RoBERTa 0.068`; where they stand in several versions of a paper, by version, the latest first."""
+    versions = dict.fromkeys(version(one) for one in reversed(numbers))
+    parts = {
+        name: ", ".join(f"{one.model} {one.value:.3f}" for one in numbers if version(one) == name) for name in versions
+    }
+    if len(parts) > 1:
+        return "; ".join(f"{name}: {part}" for name, part in parts.items())
+    return "".join(parts.values()) or MISSING
+
+
+def version(number: Published) -> str:
+    """The version of the paper: the second part of `ePiC, arXiv v1, Table 9`."""
+    return number.source.split(", ")[1]
+
+
+def sources(numbers: Iterator[Published]) -> Iterator[str]:
+    """Where the numbers stand and what to beware of, each once."""
+    notes = dict.fromkeys((one.task, one.source, one.note) for one in numbers)
+    yield from (f"{task}: {source}" + (f": {note}" if note else "") for task, source, note in notes)

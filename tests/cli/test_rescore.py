@@ -21,7 +21,7 @@ def written(tmp_path: Path) -> Path:
     """A run whose answers are words."""
     (tmp_path / "tasks").mkdir()
     write_task(tmp_path / "tasks", "t")
-    manager = plugins.load(modules=("figeval.builtin.plugins.lexical",))
+    manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
     manager.load("models", "test", lambda: Models(model=Writer(function=lambda text: "" if "word1" in text else "B")))
     config = RunConfig(tasks=("t",), model="model", output_path=tmp_path / "run")
     run(config, Harness(manager, include=(tmp_path / "tasks",)), Deaf())

@@ -94,7 +94,7 @@ class Workshop:
         self.backend = Closeness()
 
     def harness(self, *others, **more):
-        manager = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("lexical", *others)])
+        manager = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("baselines", *others)])
         manager.load("models", "test", lambda: Models(model=self.backend, **more))
         return Harness(manager, include=(self.folder,))
 

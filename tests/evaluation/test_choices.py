@@ -163,7 +163,7 @@ class Echoes:
 
 
 def harness_with_echoes(workshop):
-    manager = plugins.load(modules=("figeval.builtin.plugins.lexical",))
+    manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
     manager.load("models", "test", lambda: Models(model=workshop.backend))
     manager.load("echoes", "test", Echoes)
     return Harness(manager, include=(workshop.folder,))

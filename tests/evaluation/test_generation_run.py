@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from figeval import plugins
-from figeval.builtin.plugins import bertscore
+from figeval.builtin.plugins.encoders import bertscore
 from figeval.errors import ModelError, TaskError
 from figeval.evaluation import Harness
 from figeval.evaluation.rescore import rescore
@@ -129,7 +129,7 @@ def test_bertscore_without_the_extra_is_refused_before_anything_is_asked(
     monkeypatch.setattr(bertscore, "find_spec", lambda _name: None)
     bertscore._layer.cache_clear()
     with pytest.raises(ModelError, match=r"figeval\[bertscore\]"):
-        telling.run("tell", metrics=("bertscore",), harness=telling.harness("bertscore"))
+        telling.run("tell", metrics=("bertscore",), harness=telling.harness("encoders"))
     assert not telling.backend.asked
     assert not (telling.path / "run" / "predictions").exists()
 
@@ -151,4 +151,4 @@ def test_echo_writes_its_lists() -> None:
 
 def plugins_of(name: str, model: str = "") -> Any:
     """The model of this name among the lexical ones."""
-    return Harness(plugins.load(modules=("figeval.builtin.plugins.lexical",))).backends.registry.get(name)(model)
+    return Harness(plugins.load(modules=("figeval.builtin.plugins.baselines",))).backends.registry.get(name)(model)

@@ -69,7 +69,7 @@ def stored(workshop):
 
 def harness(workshop, backend):
     """With the models that look at places only, too."""
-    manager = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("lexical", "positions")])
+    manager = plugins.load(modules=[f"figeval.builtin.plugins.{name}" for name in ("baselines",)])
     manager.load("models", "test", lambda: Models(model=backend))
     return Harness(manager, include=(workshop.folder,))
 

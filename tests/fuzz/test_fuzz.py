@@ -21,9 +21,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins._api_client import Again, Client, Hopeless
-from figeval.builtin.plugins._api_dialects import Anthropic, OpenAI, OpenAISettings
-from figeval.builtin.plugins._api_settings import ApiSettings, Endpoint
+from figeval.builtin.plugins.api.client import Client, PermanentError, RetryableError
+from figeval.builtin.plugins.api.dialects import Anthropic, OpenAI, OpenAISettings
+from figeval.builtin.plugins.api.settings import ApiSettings, Endpoint
 from figeval.cli.main import main
 from figeval.data import DataContext, formats
 from figeval.errors import FigevalError, ModelError
@@ -331,7 +331,7 @@ def test_replies(sound: Any, status: int, header: str, given_value: Any, data: s
         async with httpx.AsyncClient(transport=transport) as http:
             await client.attempt(http, b"{}")
 
-    with clean(Again, Hopeless, ModelError):
+    with clean(RetryableError, PermanentError, ModelError):
         asyncio.run(ask())
 
 

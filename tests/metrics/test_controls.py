@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.classification import acc_pmi, agreement, parse_rate, position_bias
-from figeval.metrics.dispatch import acc_of_all, accuracy
+from figeval.metrics.classification import (
+    acc_pmi,
+    agreement,
+    choice_accuracy,
+    choice_accuracy_of_all,
+    pair_accuracy,
+    pair_accuracy_of_all,
+    parse_rate,
+    position_bias,
+)
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.types import Prediction
@@ -50,8 +58,12 @@ def in_cyclic_orders(*values):
 )
 def test_silence_is_not_wrong_and_cannot_hide(example, prediction, rate, acc, of_all):
     assert parse_rate(example, prediction) == pytest.approx(rate)
+    pair = isinstance(example, PairExample)
+    accuracy, accuracy_of_all = (
+        (pair_accuracy, pair_accuracy_of_all) if pair else (choice_accuracy, choice_accuracy_of_all)
+    )
     assert accuracy(example, prediction) == (None if acc is None else pytest.approx(acc))
-    assert acc_of_all(example, prediction) == (None if of_all is None else pytest.approx(of_all))
+    assert accuracy_of_all(example, prediction) == (None if of_all is None else pytest.approx(of_all))
 
 
 @pytest.mark.parametrize(

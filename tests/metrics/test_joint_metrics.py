@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.metrics import dispatch, spans
+from figeval import plugins
+from figeval.evaluation import Harness
+from figeval.metrics import spans
 from figeval.metrics.ranking import accuracy
 from figeval.metrics.statistic import Statistic
+from figeval.registry import loaded
 from figeval.task_types.joint import JointExample
 from figeval.task_types.spans import SpanExample
 from figeval.types import Prediction, Span
@@ -145,5 +148,9 @@ def test_against_the_metrics_of_single_spans(rows: list[Any]) -> None:
 
 def test_single_spans_are_scored_as_before() -> None:
     single, found = part(0, Span(4, 11), 2), Prediction(example_id="S0", value=Span(8, 15))
-    assert dispatch.span_f1.features(single, found) == spans.span_f1.features(single, found) == (0.25, 0.25, 0.5)
-    assert dispatch.squad_f1(single, found) == spans.squad_f1(single, found) == 0.5
+    metrics = Harness(plugins.load(modules=())).metrics
+    f1, squad_f1 = (loaded(metrics.get(name, "spans").target) for name in ("span_f1", "squad_f1"))
+    assert f1.features(single, found) == spans.span_f1.features(single, found) == (0.25, 0.25, 0.5)
+    assert squad_f1(single, found) == spans.squad_f1(single, found) == 0.5
+    of_joint = {name: loaded(metrics.get(name, "joint").target) for name in ("span_f1", "squad_f1")}
+    assert of_joint == {"span_f1": spans.joint_f1, "squad_f1": spans.joint_squad_f1}

@@ -21,10 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import plugins
-from figeval.builtin.plugins import _api_client, _api_round
-from figeval.builtin.plugins._api_client import retry_after
-from figeval.builtin.plugins._api_memo import archive_file, cut, packed, unpacked
-from figeval.builtin.plugins._api_model import ApiModel, anthropic, openai
+from figeval.builtin.plugins.api import client, request_batch
+from figeval.builtin.plugins.api.cache import archive_file, cut, packed, unpacked
+from figeval.builtin.plugins.api.client import retry_after
+from figeval.builtin.plugins.api.model import ApiModel, anthropic, openai
 from figeval.errors import BudgetExhausted, CapabilityError, ModelError, RecordError
 from figeval.models.archive import Usage, open_archive
 from figeval.models.model import Backends, open_model
@@ -62,7 +62,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_api_round, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(request_batch, "FIRST_PAUSE", 0.001)
 
 
 Open = Callable[..., ApiModel]
@@ -277,7 +277,7 @@ def test_a_server_that_says_when_to_come_back_is_obeyed(header: str, desk: Desk,
 
 
 def test_patience_has_an_end(desk: Desk, model: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_api_round, "LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr(request_batch, "LONGEST_PAUSE", 0.2)
     desk.plan = [says(503, Retry_After="3600")]
     began = time.monotonic()
     assert model().generate(ask("x")) == [Reply(text="X")]
@@ -438,7 +438,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
         backend.generate(ask("d"))
     assert {headers["authorization"] for headers in desk.headers} == {f"Bearer {KEY}"}
     assert replies[0].text == "your key is [key]"
-    parts = (backend, backend.client, backend.settings, backend.session, backend.purse, backend.client.endpoint)
+    parts = (backend, backend.client, backend.settings, backend.session, backend.budget, backend.client.endpoint)
     told = [repr(replies), str(refused.value), repr(refused.value), backend.fingerprint(), caplog.text]
     told += [json.dumps(backend.describe()), *map(repr, parts)]
     assert not any("sk-very" in text for text in told)
@@ -526,7 +526,7 @@ def test_a_list_of_models_that_comes_byte_by_byte_is_not_waited_for(
     model: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each byte was waited for anew, without an end."""
-    monkeypatch.setattr(_api_client, "CONNECT", 0.3)
+    monkeypatch.setattr(client, "CONNECT", 0.3)
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from figeval.builtin.plugins import _api_round
-from figeval.builtin.plugins._api_memo import archive_file
-from figeval.builtin.plugins._api_model import openai
+from figeval.builtin.plugins.api import request_batch
+from figeval.builtin.plugins.api.cache import archive_file
+from figeval.builtin.plugins.api.model import openai
 from figeval.models.archive import open_archive
 from figeval.types import Message, Prompt
 from tests.evaluation.conftest import write_task
@@ -81,7 +81,7 @@ def command(tmp_path: Path) -> Callable[..., list[str]]:
 
 
 def test_two_hundred_questions_through_a_faulty_proxy(served: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_api_round, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(request_batch, "FIRST_PAUSE", 0.05)
     url, name = served
     texts = [f"Is proverb {number} about time?" for number in range(200)]
     prompts = [Prompt((Message("user", text),), (), 2) for text in texts]

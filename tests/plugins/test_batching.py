@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins._batching import Budget, is_exhausted, run_batches
+from figeval.builtin.plugins.encoders.batching import TokenBudget, is_exhausted, run_batches
 from figeval.errors import ModelError
 
 lengths = st.lists(st.integers(1, 200), max_size=60)
@@ -21,7 +21,7 @@ def test_results_come_in_the_order_of_the_inputs_within_the_budget(lengths: list
         batches.append(rows)
         return [(row, lengths[row]) for row in rows]
 
-    assert run_batches(lengths, forward, Budget(tokens)) == list(enumerate(lengths))
+    assert run_batches(lengths, forward, TokenBudget(tokens)) == list(enumerate(lengths))
     assert all(len(rows) == 1 or len(rows) * max(lengths[row] for row in rows) <= tokens for rows in batches)
     assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
 
@@ -34,7 +34,7 @@ def test_a_batch_size_fixes_the_rows_of_all_batches_but_the_last(lengths: list[i
         sizes.append(len(batch))
         return batch
 
-    run_batches(lengths, forward, Budget(1, rows))
+    run_batches(lengths, forward, TokenBudget(1, rows))
     assert all(size == rows for size in sizes[:-1])
     assert all(size <= rows for size in sizes[-1:])
 
@@ -48,7 +48,7 @@ def test_the_budget_halves_until_it_fits_and_stays_there(lengths: list[int], fit
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
         return rows
 
-    budget = Budget(100_000)
+    budget = TokenBudget(100_000)
     assert run_batches(lengths, forward, budget) == list(range(len(lengths)))
     halved = budget.halved
     assert run_batches(lengths, forward, budget) == list(range(len(lengths)))
@@ -79,7 +79,7 @@ def test_an_error_that_is_no_lack_of_memory_is_not_retried() -> None:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     with pytest.raises(RuntimeError, match="shapes"):
-        run_batches([3, 4], forward, Budget(100))
+        run_batches([3, 4], forward, TokenBudget(100))
     assert len(calls) == 1
 
 
@@ -87,12 +87,14 @@ def never_fits(rows: list[int]) -> list[int]:
     raise MemoryError
 
 
-@pytest.mark.parametrize(("budget", "cure"), [(Budget(1, 64), "auto or a smaller one"), (Budget(10), "max_length")])
-def test_what_cannot_be_halved_is_an_error_with_a_cure(budget: Budget, cure: str) -> None:
+@pytest.mark.parametrize(
+    ("budget", "cure"), [(TokenBudget(1, 64), "auto or a smaller one"), (TokenBudget(10), "max_length")]
+)
+def test_what_cannot_be_halved_is_an_error_with_a_cure(budget: TokenBudget, cure: str) -> None:
     with pytest.raises(ModelError, match=cure):
         run_batches([10, 10, 10], never_fits, budget)
 
 
 def test_a_forward_that_returns_too_few_results_is_a_bug() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        run_batches([1, 1], lambda rows: rows[:1], Budget(10))
+        run_batches([1, 1], lambda rows: rows[:1], TokenBudget(10))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.builtin.plugins import bertscore
+from figeval.builtin.plugins.encoders import bertscore
 from figeval.errors import ModelError
 from figeval.task_types.generation import GenerationExample
 from figeval.types import Prediction

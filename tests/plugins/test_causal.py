@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.builtin.plugins.causal import hf
+from figeval.builtin.plugins.causal.language_model import hf
 from figeval.errors import ModelError, TaskError
 from figeval.models.capabilities import capabilities
 from figeval.types import Continuation, Message, Prompt

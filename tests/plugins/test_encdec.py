@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from figeval.builtin.plugins.causal import seq2seq
+from figeval.builtin.plugins.causal.language_model import seq2seq
 from figeval.errors import ModelError
 from figeval.types import Continuation
 from tests.plugins.tiny import LINES, Workshop, change_config

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins._encode import encode_pairs, fitted, is_cut
-from figeval.builtin.plugins.causal import hf
+from figeval.builtin.plugins.causal.language_model import hf
+from figeval.builtin.plugins.causal.lm_eval_requests import encode_pairs, fitted, is_cut
 from figeval.errors import TaskError
 from tests.plugins.tiny import LINES, Workshop
 

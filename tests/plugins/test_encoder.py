@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.builtin.plugins.encoder import Encoder, encoder, minilm
+from figeval.builtin.plugins.encoders.encoder import Encoder, encoder, minilm
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.types import Text

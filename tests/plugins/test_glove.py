@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from figeval.builtin.plugins.glove import Glove, read_vectors
+from figeval.builtin.plugins.lexical.glove import Glove, read_vectors
 from figeval.errors import DataError, ModelError
 from figeval.types import Text
 

@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.builtin.plugins._span_branch import FILE
-from figeval.builtin.plugins.encoder import encoder
-from figeval.builtin.plugins.joint import joint
-from figeval.builtin.plugins.resolve import resolve_backend
-from figeval.builtin.plugins.spans import spans
+from figeval.builtin.plugins.encoders.checkpoint import resolve_backend
+from figeval.builtin.plugins.encoders.encoder import encoder
+from figeval.builtin.plugins.encoders.joint_encoder import FILE, joint
+from figeval.builtin.plugins.encoders.span_finder import spans
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.records.folder import read_record
 from figeval.types import SpanQuery, Text
-from tests.plugins.heads import declare, joint_checkpoint
+from tests.plugins.headed import declare, joint_checkpoint
 from tests.plugins.tiny import LINES, LONG, Workshop
 from tests.runs import finished
 

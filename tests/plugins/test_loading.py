@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from figeval.builtin.plugins.causal import causal, seq2seq
-from figeval.builtin.plugins.encoder import encoder
-from figeval.builtin.plugins.masked import masked
-from figeval.builtin.plugins.pairs import pairs
+from figeval.builtin.plugins.causal.language_model import causal, seq2seq
+from figeval.builtin.plugins.encoders.encoder import encoder
+from figeval.builtin.plugins.encoders.masked import masked
+from figeval.builtin.plugins.encoders.pairs import pairs
 from figeval.errors import ModelError
 from figeval.types import Cloze, Continuation, Text, TextPair
 from tests.plugins.tiny import Workshop

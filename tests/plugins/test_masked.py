@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.builtin.plugins import masked as module
-from figeval.builtin.plugins._blanks import window
-from figeval.builtin.plugins.masked import masked
+from figeval.builtin.plugins.encoders import masked as module
+from figeval.builtin.plugins.encoders.masked import masked, window
 from figeval.errors import ModelError, TaskError
 from figeval.models.capabilities import capabilities
 from figeval.types import Cloze, Continuation

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.builtin.plugins._packaged import PackagedModel
-from figeval.builtin.plugins.causal import causal
-from figeval.builtin.plugins.causal import smollm2 as open_smollm2
+from figeval.builtin.plugins.causal.language_model import causal
+from figeval.builtin.plugins.causal.language_model import smollm2 as open_smollm2
+from figeval.builtin.plugins.causal.packaged import PackagedModel
 from figeval.errors import ModelError
 from figeval.types import Continuation, Message, Prompt
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from figeval.builtin.plugins import _bodies, _packed, _trial, _views
-from figeval.builtin.plugins._batching import Budget
-from figeval.builtin.plugins._encode import Scored
-from figeval.builtin.plugins._packed import Engine
-from figeval.builtin.plugins._trial import settle
+from figeval.builtin.plugins.causal.engine import bodies, packed, self_test, views
+from figeval.builtin.plugins.causal.engine.packed import Engine
+from figeval.builtin.plugins.causal.engine.prefix_tree import Scored
+from figeval.builtin.plugins.causal.engine.self_test import settle
+from figeval.builtin.plugins.encoders.batching import TokenBudget
 from tests.plugins.architectures import ALL, PACKED, PLAIN, POSITIONS, SHARING, WORDS, build
 
 Answer = tuple[float, bool]
 
 
 def engine_for(model: Any, rows: int | None = None) -> Engine:
-    return settle(Engine(model, torch.device("cpu"), Budget.on("cpu", rows)))
+    return settle(Engine(model, torch.device("cpu"), TokenBudget.on("cpu", rows)))
 
 
 def naive(model: Any, request: Scored) -> Answer:
@@ -92,7 +92,7 @@ def test_the_trunk_is_read_once_for_many_calls() -> None:
     assert engine.tokens.read - read == read  # the first call could not know that others follow
     engine.score(requests[:7])
     assert engine.tokens.read - 2 * read == 5 + 14
-    agrees(engine, [Scored(request.ids[10:], request.predicted) for request in requests])  # another trunk
+    agrees(engine, [Scored(request.ids[10:], request.predicted) for request in requests])  # another shared prefix
 
 
 def test_calls_that_begin_differently_share_nothing() -> None:
@@ -123,7 +123,7 @@ def test_nothing_asked_nothing_answered() -> None:
 def test_scores_of_the_vocabulary_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     model, requests = build("Gemma2"), some_requests()
     whole = engine_for(model).score(requests)
-    monkeypatch.setitem(_packed.LOGITS, "cpu", 4 * WORDS * 3)
+    monkeypatch.setitem(packed.LOGITS, "cpu", 4 * WORDS * 3)
     seen = []
     model.lm_head.register_forward_hook(lambda _module, inputs, _output: seen.append(inputs[0].shape[-2]))
     parts = engine_for(model).score(requests)
@@ -133,9 +133,10 @@ def test_scores_of_the_vocabulary_are_computed_in_parts(monkeypatch: pytest.Monk
 
 def test_texts_beyond_a_window_that_was_not_tried_go_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """A window too long for the sample: nothing shows that the band is drawn right beyond it."""
-    monkeypatch.setattr(_views, "LONGEST_TRIED", 20)
+    monkeypatch.setattr(views, "LONGEST_TRIED", 20)
+    monkeypatch.setattr(self_test, "LONGEST_TRIED", 20)
     engine = engine_for(build("Mistral", sliding_window=50))
-    assert engine.way.reach == 50
+    assert engine.strategy.reach == 50
     agrees(engine, some_requests(shots=44))
     short, long = some_requests(shots=10), some_requests(shots=60)
     engine.tokens.read = engine.tokens.plain = 0
@@ -208,7 +209,7 @@ def test_an_activation_in_one_pass_is_the_same() -> None:
 
 
 def test_little_free_memory_makes_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_trial, "free_memory", lambda _device: 4 * 100 * (8 * 32 + 4 * 64) * 4)
+    monkeypatch.setattr(self_test, "free_memory", lambda _device: 4 * 100 * (8 * 32 + 4 * 64) * 4)
     engine = engine_for(build("Llama"))
     assert engine.budget.tokens == 100
     agrees(engine, some_requests())
@@ -218,7 +219,7 @@ def test_little_free_memory_makes_small_batches(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("name", ALL)
 def test_what_a_token_costs_is_known_of_every_architecture(name: str) -> None:
-    assert 1_000 < _bodies.bytes_per_token(build(name)) < 10_000
+    assert 1_000 < bodies.bytes_per_token(build(name)) < 10_000
 
 
 def test_half_precision_is_as_exact_as_plain_rows_are() -> None:
@@ -228,6 +229,6 @@ def test_half_precision_is_as_exact_as_plain_rows_are() -> None:
 
 
 def test_windows_are_found_by_name() -> None:
-    assert _views.windows(build("Mistral").config) == [8]
-    assert _views.windows(build("Llama").config) == []
-    assert len(_views.sample_for(build("Mistral").config, POSITIONS)[0].ids) > 24
+    assert views.windows(build("Mistral").config) == [8]
+    assert views.windows(build("Llama").config) == []
+    assert len(self_test.sample_for(build("Mistral").config, POSITIONS)[0].ids) > 24

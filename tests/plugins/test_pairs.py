@@ -13,8 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins._labels import DECISIONS, label_scores, meaning, parse_labels, prescribed
-from figeval.builtin.plugins.pairs import pairs
+from figeval.builtin.plugins.encoders.pairs import DECISIONS, label_scores, meaning, pairs, parse_labels, prescribed
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.types import PairLabel, TextPair

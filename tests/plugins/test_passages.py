@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins._passages import LEAST, Passages, passages
-from figeval.builtin.plugins._span_search import best_pair, best_span, log_softmax
+from figeval.builtin.plugins.encoders.span_finder import best_pair, best_span, log_softmax
+from figeval.builtin.plugins.encoders.tokens import LEAST, Passages, passages
 from figeval.errors import ModelError
 from figeval.types import Span
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from figeval.builtin.plugins.pipeline import pipeline
-from figeval.builtin.plugins.spans import spans
+from figeval.builtin.plugins.encoders.pipeline import pipeline
+from figeval.builtin.plugins.encoders.span_finder import spans
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.records.folder import read_record
 from figeval.task_types.ranking import RankingExample
 from figeval.types import SpanQuery, Text, TextPair
-from tests.plugins.heads import QA, joint_checkpoint
+from tests.plugins.headed import QA, joint_checkpoint
 from tests.plugins.tiny import LINES, Workshop
 from tests.runs import finished
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins.lexical import Random
-from figeval.builtin.plugins.positions import LastSentence, Oracle, WholeText
+from figeval.builtin.plugins.baselines.guessing import Random
+from figeval.builtin.plugins.baselines.positions import LastSentence, Oracle, WholeText
 from figeval.errors import ModelError
 from figeval.task_types.spans import SpanExample
 from figeval.types import ScoredSpan, Span, SpanQuery

@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from figeval.builtin.plugins.resolve import resolve_backend
+from figeval.builtin.plugins.encoders.checkpoint import resolve_backend
 from figeval.errors import ModelError
 from tests.plugins.tiny import Workshop, change_config
 
@@ -100,7 +100,7 @@ def test_folders_that_are_no_checkpoints(tmp_path: Path, workshop: Workshop) -> 
 
 PROGRAM = """
 import sys
-from figeval.builtin.plugins.resolve import resolve_backend
+from figeval.builtin.plugins.encoders.checkpoint import resolve_backend
 from figeval.errors import FigevalError
 try:
     print(resolve_backend(sys.argv[1], {}))

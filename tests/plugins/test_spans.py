@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import torch
 
-from figeval.builtin.plugins.encoder import encoder
-from figeval.builtin.plugins.pairs import pairs
-from figeval.builtin.plugins.spans import spans
+from figeval.builtin.plugins.encoders.encoder import encoder
+from figeval.builtin.plugins.encoders.pairs import pairs
+from figeval.builtin.plugins.encoders.span_finder import spans
 from figeval.errors import ModelError
 from figeval.models.capabilities import capabilities
 from figeval.prompts import PromptContext
 from figeval.task_types.spans import SpanExample, by_head
 from figeval.types import ScoredSpan, Span, SpanQuery
-from tests.plugins.heads import QA, declare
+from tests.plugins.headed import QA, declare
 from tests.plugins.tiny import LINES, LONG, Workshop, save
 
 KINDS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta-v2", "electra")

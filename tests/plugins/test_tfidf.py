@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from figeval.builtin.plugins import tfidf
-from figeval.builtin.plugins.tfidf import Tfidf
+from figeval.builtin.plugins.lexical import tfidf
+from figeval.builtin.plugins.lexical.tfidf import Tfidf
 from figeval.errors import DataError, ModelError
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample

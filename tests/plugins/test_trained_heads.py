@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from figeval import plugins
-from figeval.builtin.plugins._span_branch import FILE, branch_logits, span_branch
+from figeval.builtin.plugins.encoders.joint_encoder import FILE, branch_logits, span_branch
 from figeval.config import RunConfig
 from figeval.evaluation import Harness
 from figeval.evaluation import run as run_pipeline

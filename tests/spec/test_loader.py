@@ -8,10 +8,12 @@ import pytest
 
 from figeval import plugins, task
 from figeval.errors import DuplicateName, TaskError, UnknownName
+from figeval.evaluation import Harness
 from figeval.hooks import hookimpl
 from figeval.spec import SuiteSpec, TaskSpec
-from figeval.spec.loader import Catalogue, load_catalogue, read_item
+from figeval.spec.loader import Catalogue, read_item
 from figeval.task_types.pairs import PairExample
+from tests.typed import task_types
 
 YAML = """
 name: t
@@ -20,6 +22,11 @@ labels: [yes_, no_]
 data: {test: "jsonl:x.jsonl"}
 fields: {id: row.id, left: row.a, right: row.b, label: row.label}
 """
+
+
+def read_bound(file, folder):
+    """The task of a file, bound to its task type as a catalogue does it."""
+    return read_item(file, folder).bound(task_types())
 
 
 def write(folder, name, text):
@@ -35,9 +42,11 @@ def test_a_task_file(tmp_path):
 
 
 def test_include_is_read_first_and_own_keys_win(tmp_path):
-    write(tmp_path, "_base.yaml", YAML.replace("name: t", "description: base\nthreshold: 0.9"))
-    read = read_item(write(tmp_path, "t.task.yaml", "include: _base.yaml\nname: t2\nthreshold: 0.1"), tmp_path)
-    assert (read.name, read.threshold, read.description) == ("t2", 0.1, "base")
+    write(tmp_path, "_base.yaml", YAML.replace("name: t", "description: base\nsettings: {threshold: 0.9}"))
+    read = read_item(
+        write(tmp_path, "t.task.yaml", "include: _base.yaml\nname: t2\nsettings: {threshold: 0.1}"), tmp_path
+    )
+    assert (read.name, read.settings, read.description) == ("t2", {"threshold": 0.1}, "base")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +54,7 @@ def test_include_is_read_first_and_own_keys_win(tmp_path):
     [
         (YAML + "metrisc: [acc]", r"t.task.yaml: unknown key 'metrisc'; did you mean 'metrics'"),
         (YAML.replace("name: t", "name: My Task"), "name: a name is at most 100 lower-case letters"),
-        (YAML.replace("pairs", "pears"), "protocol: Input should be 'choice'"),
+        (YAML.replace("pairs", "pears"), "t.task.yaml: unknown task type 'pears'; did you mean 'pairs'"),
         (YAML.replace("labels: [yes_, no_]", ""), "lists its labels"),
         (YAML.replace("left: row.a, ", ""), r"a pairs task needs the fields left"),
         (YAML.replace("id: row.id", "id: row.id, query: row.q"), r"has no fields \['query'\]"),
@@ -58,7 +67,7 @@ def test_include_is_read_first_and_own_keys_win(tmp_path):
 )
 def test_mistakes_in_a_task_file(tmp_path, text, message):
     with pytest.raises(TaskError, match=message):
-        read_item(write(tmp_path, "t.task.yaml", text), tmp_path)
+        read_bound(write(tmp_path, "t.task.yaml", text), tmp_path)
 
 
 def host_with(folder):
@@ -76,7 +85,7 @@ def test_a_broken_file_is_a_problem_of_its_plugin_and_hides_nothing(tmp_path, ca
     write(tmp_path, "a.task.yaml", YAML + "zzzzzz: 1")
     write(tmp_path, "b.task.yaml", YAML)
     manager = host_with(tmp_path)
-    catalogue = load_catalogue(manager)
+    catalogue = Harness(manager).catalogue
     assert [entry.name for entry in catalogue.tasks] == ["t"]
     assert manager.plugins["p"].problems == [f"{tmp_path}/a.task.yaml: unknown key 'zzzzzz'"]
     assert capsys.readouterr().err.count("\n") == 1
@@ -87,14 +96,14 @@ def test_suites_expand_in_order_and_once(tmp_path):
         write(tmp_path, f"{name}.task.yaml", YAML.replace("name: t", f"name: {name}"))
     write(tmp_path, "s.suite.yaml", "name: s\ntasks: [c, a]")
     write(tmp_path, "r.suite.yaml", "name: r\ntasks: [s, b]")
-    catalogue = load_catalogue(host_with(tmp_path))
+    catalogue = Harness(host_with(tmp_path)).catalogue
     assert [task.name for task in catalogue.expand(["a", "r"])] == ["a", "c", "b"]
     with pytest.raises(UnknownName, match="unknown task 'rr'; did you mean 'r'"):
         catalogue.expand(["rr"])
 
 
 def test_tasks_and_suites_share_one_space_of_names():
-    catalogue = Catalogue()
+    catalogue = Catalogue(task_types())
     catalogue.add(TaskSpec(name="x", type="pairs", labels=("a", "b"), examples=lambda: iter(())), "first")
     with pytest.raises(DuplicateName, match="of second is already registered by first"):
         catalogue.add(SuiteSpec(name="x", tasks=("x",)), "second")
@@ -103,7 +112,7 @@ def test_tasks_and_suites_share_one_space_of_names():
 def test_included_folders_are_strict(tmp_path):
     write(tmp_path, "a.task.yaml", YAML + "zzzzzz: 1")
     with pytest.raises(TaskError, match="unknown key 'zzzzzz'"):
-        load_catalogue(plugins.load(modules=()), (tmp_path,))
+        _ = Harness(plugins.load(modules=()), include=(tmp_path,)).catalogue
 
 
 def test_a_task_in_python():
@@ -113,7 +122,8 @@ def test_a_task_in_python():
         yield PairExample(id="1", left="x", right="y", label="a")
 
     assert isinstance(made, TaskSpec)
-    assert (made.name, made.description, made.metrics) == ("py", "Pairs made on the spot.", ("acc",))
+    assert (made.name, made.description) == ("py", "Pairs made on the spot.")
+    assert made.bound(task_types()).metrics == ("acc",)
     assert [e.id for e in made.examples()] == ["1"]
 
 
@@ -121,7 +131,7 @@ def suites(folder: Path, members: dict[str, str]) -> Catalogue:
     (folder / "t.task.yaml").write_text(YAML)
     for name, tasks in members.items():
         (folder / f"{name}.suite.yaml").write_text(f"name: {name}\ntasks: {tasks}\n")
-    return load_catalogue(plugins.plugin_manager(), (folder,))
+    return Harness(plugins.plugin_manager(), include=(folder,)).catalogue
 
 
 def test_suites_that_name_each_other(tmp_path: Path) -> None:
@@ -145,7 +155,7 @@ def test_suites_that_name_the_next_one_twice_end_at_once(tmp_path: Path) -> None
         ("name: t", "name: t\ninclude: link.yaml", "'link.yaml' leads out of"),
         ("name: t", "name: t\ninclude: [a]", r"include: \['a'\] is not a path"),
         ("name: t", f"name: {'t' * 101}", "name: a name is at most 100 lower-case letters"),
-        ("name: t", "name: t\nthreshold: .nan", "threshold: Input should be a finite number"),
+        ("name: t", "name: t\nsettings: {threshold: .nan}", "threshold.*finite number"),
         ("name: t", "name: t\nmax_new_tokens: -1", "max_new_tokens: Input should be greater than 0"),
         ("[yes_, no_]", "[a, b, a]", "labels: 'a' is listed twice"),
     ],
@@ -157,7 +167,7 @@ def test_what_a_task_file_may_not_say(tmp_path: Path, old: str, new: str, words:
     (folder / "link.yaml").symlink_to(tmp_path / "base.yaml")
     (folder / "t.task.yaml").write_text(YAML.replace(old, new))
     with pytest.raises(TaskError, match=words):
-        read_item(folder / "t.task.yaml", folder)
+        read_bound(folder / "t.task.yaml", folder)
 
 
 def test_includes_outside_of_the_folder_can_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,8 @@ from figeval.task_types.pairs import PairExample, Pairs
 from figeval.task_types.probes import derangement
 from figeval.task_types.ranking import Ranking, RankingExample
 
+shuffled_query = Choice().probes["shuffled_query"]
+
 
 def choices(clusters):
     return [
@@ -52,17 +54,17 @@ def test_a_derangement_gives_everybody_one_of_another_cluster(numbers, seed):
 
 def test_queries_are_exchanged_and_all_else_stays():
     examples = choices("aabbccdd")
-    probed = list(Choice().probes["shuffled_query"](lambda: iter(examples), 1, "t")())
+    probed = list(shuffled_query(lambda: iter(examples), 1, "t")())
     assert [replace(one, query="") for one in probed] == [replace(one, query="") for one in examples]
     assert sorted(one.query for one in probed) == sorted(one.query for one in examples)
     assert all(not one.query.endswith(f"of {one.cluster}") for one in probed)
-    other = list(Choice().probes["shuffled_query"](lambda: iter(examples), 2, "t")())
+    other = list(shuffled_query(lambda: iter(examples), 2, "t")())
     assert other != probed
 
 
 def test_without_clusters_nobody_keeps_its_own():
     examples = choices([None] * 9)
-    probed = Choice().probes["shuffled_query"](lambda: iter(examples), 1, "t")()
+    probed = shuffled_query(lambda: iter(examples), 1, "t")()
     assert all(new.query != old.query for new, old in zip(probed, examples, strict=True))
 
 
@@ -70,4 +72,4 @@ def test_a_task_of_one_cluster_says_so():
     with pytest.raises(
         TaskError, match="t: no shuffled_query, one cluster has 3 of the 4 examples; leave out --probes"
     ):
-        next(iter(Choice().probes["shuffled_query"](lambda: iter(choices("aaab")), 1, "t")()))
+        next(iter(shuffled_query(lambda: iter(choices("aaab")), 1, "t")()))

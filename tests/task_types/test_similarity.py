@@ -134,7 +134,7 @@ class Models:
 
 
 def ran(folder: Path, *tasks: str, model: str = "numbers", **settings: Any) -> RunRecord:
-    manager = plugins.load(modules=("figeval.builtin.plugins.lexical",))
+    manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
     manager.load("models", "test", Models)
     output = folder / "-".join((*tasks, *map(str, settings.values())))
     config = RunConfig(tasks=tasks, model=model, output_path=output, **settings)

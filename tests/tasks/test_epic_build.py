@@ -365,7 +365,7 @@ def test_the_random_items_can_be_rebuilt(real_data):
 
 def test_proverbs_that_share_their_words_are_listed_as_near_duplicates(real_data):
     """The list is made by reading; this finds what an eye may miss: the content of one is within that of the other."""
-    from figeval.builtin.plugins._words import words
+    from figeval.builtin.plugins.baselines.word_overlap import words
 
     material = build.read_material()
     alike = distractors.alike_matrix(material.proverb_ids, build.listed()["groups"])

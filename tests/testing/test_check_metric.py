@@ -10,8 +10,8 @@ import pytest
 
 from figeval import ChoiceExample, PairExample, Prediction, Statistic
 from figeval.metrics import classes, controls, ranking, statistic
+from figeval.task_types.ranking import RankingExample
 from figeval.testing import check_metric
-from figeval.types import RankingExample
 
 EXAMPLE = ChoiceExample(id="1", query="q", options=("a", "b", "c"), gold=1)
 RIGHT = Prediction(example_id="1", value=1, scores=(0.2, 0.7, 0.1))

@@ -13,9 +13,9 @@ import pytest
 
 from figeval import Outputs, Reply, ScoredSpan, Span
 from figeval.builtin.plugins import lexical, positions, tfidf
+from figeval.task_types.pairs import PairExample
 from figeval.testing import CapabilityCheck, check_model
 from figeval.testing.fakes import Chatting, Closeness, Gaps, Labels, Likelihood, Vectors, Writer
-from figeval.types import PairExample
 
 
 @pytest.mark.parametrize("fake", [Chatting, Closeness, Gaps, Labels, Likelihood, Vectors, Writer])

@@ -1,0 +1,203 @@
+"""Many requests at once: so many workers as the server bears, retries with back-off, a breaker, a budget.
+
+The number of requests under way follows the server (additive increase, multiplicative decrease): it halves when the
+server says that we ask too fast, and grows back by one with every so many answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from figeval.errors import FigevalError, ModelError
+from figeval.models.archive import Archive, Entry, Usage
+from figeval.types import Reply
+
+from .budget import Budget, written
+from .cache import packed
+from .client import Client, PermanentError, RetryableError
+from .dialects import ApiAnswer
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds; a Retry-After is honoured up to the longest
+IN_A_ROW = 20  # requests that fail one after the other before no more are sent
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request ready to be sent: its key in the memo, its bytes, and what it is expected to cost."""
+
+    key: str
+    body: bytes
+    expected: Usage
+
+
+@dataclass(slots=True)
+class ApiSession:
+    """What has happened since the model was opened."""
+
+    width: float  # requests that may be under way
+    narrowest: int
+    sent: int = 0
+    answered: int = 0
+    from_memo: int = 0
+    faults: Counter[str] = field(default_factory=Counter)  # attempts worth another one, by status or kind
+    failed: int = 0
+    in_a_row: int = 0
+    last_failure: str = ""
+    models: set[str] = field(default_factory=set)  # as the server calls what answered
+
+    def note(self, answer: ApiAnswer) -> None:
+        """Count an answer."""
+        self.answered += 1
+        self.in_a_row = 0
+        if answer.model:
+            self.models.add(answer.model)
+
+    def note_failure(self, why: str) -> None:
+        """Count a request that got no answer."""
+        self.failed += 1
+        self.in_a_row += 1
+        self.last_failure = why
+
+    @property
+    def broken(self) -> bool:
+        """Whether asking on would only burn time and money."""
+        return self.in_a_row >= IN_A_ROW
+
+
+class RequestBatch:
+    """One batch of calls, worked off by `max_concurrent` workers."""
+
+    def __init__(self, client: Client, session: ApiSession, budget: Budget, archive: Archive) -> None:
+        self.client = client
+        self.settings = client.settings
+        self.session = session
+        self.budget = budget
+        self.archive = archive
+        self.replies: dict[str, Reply] = {}
+        self._active = 0
+        self._changed = asyncio.Condition()
+        self._fatal: FigevalError | None = None
+        self._unwritten: list[Entry] = []
+        self._writing = asyncio.Lock()
+        self._dice = random.Random()  # the program's own random numbers are left alone
+
+    async def run(self, calls: Sequence[Call]) -> dict[str, Reply]:
+        """Key → reply for every call; a reply that could not be had ends by `error`.
+
+        Raises:
+            ModelError: no request would be answered, whatever it asks.
+            BudgetExhausted: there is no room for the next one.
+        """
+        waiting = deque(calls)
+        async with self.client.opened() as http:
+            count = min(len(calls), self.settings.max_concurrent)
+            await asyncio.gather(*(self._work(http, waiting) for _ in range(count)))
+        if self._fatal is not None:
+            raise self._fatal
+        return self.replies
+
+    async def _work(self, http: Any, waiting: deque[Call]) -> None:
+        while waiting and self._fatal is None:
+            call = waiting.popleft()
+            try:
+                self.replies[call.key] = await self._one(http, call)
+            except FigevalError as error:  # the others finish what they have begun, since it is paid for
+                self._fatal = self._fatal or error
+
+    async def _one(self, http: Any, call: Call) -> Reply:
+        likely = await self._enter(call)
+        try:
+            if self.session.broken:
+                return error(f"not asked: {IN_A_ROW} requests in a row had failed ({self.session.last_failure})")
+            return await self._answered(http, call)
+        finally:
+            await self._leave(likely)
+
+    async def _enter(self, call: Call) -> Usage:
+        """Wait until the server and the budget have room; return what was reserved."""
+        async with self._changed:
+            while self._crowded() or not self.budget.allows(likely := self.budget.likely(call.expected)):
+                if not self._active:  # nobody is left who could give something back
+                    raise self.budget.exhausted()
+                await self._changed.wait()
+            self._active += 1
+            self.budget.reserved += likely
+        return likely
+
+    def _crowded(self) -> bool:
+        """Whether no further request may go out now. Under a budget the first one goes alone: it shows the price."""
+        width = 1 if self.budget.bounded and not self.session.answered else int(self.session.width)
+        return self._active >= width
+
+    async def _leave(self, likely: Usage) -> None:
+        async with self._changed:
+            self._active -= 1
+            self.budget.reserved -= likely
+            self._changed.notify_all()
+
+    async def _answered(self, http: Any, call: Call) -> Reply:
+        """The reply after as many attempts as it takes, or as are allowed."""
+        try:
+            answer = await self._persist(http, call)
+        except PermanentError as failure:
+            self.session.note_failure(str(failure))
+            if self.session.broken and not self.session.answered:
+                raise ModelError(
+                    f"{IN_A_ROW} requests in a row failed and none was answered; the last one: {failure}"
+                ) from None
+            return error(str(failure))
+        self.session.note(answer)
+        self.session.width = min(self.settings.max_concurrent, self.session.width + 1 / self.session.width)
+        used = answer.usage or Usage(call.expected.tokens_in, written(answer.reply.reasoning + answer.reply.text))
+        self.budget.learn(call.expected, used)
+        await self._write(Entry(used, call.key, packed(answer.reply) if self.settings.memo else None))
+        return answer.reply
+
+    async def _persist(self, http: Any, call: Call) -> ApiAnswer:
+        attempts = self.settings.max_retries + 1
+        for attempt in range(attempts):
+            if self._fatal is not None:
+                raise self._fatal
+            try:
+                self.session.sent += 1
+                return await self.client.attempt(http, call.body)
+            except RetryableError as again:
+                await self._learn(again, call)
+                if attempt + 1 == attempts:
+                    raise PermanentError(f"{again} (after {attempts} attempts)") from None
+                await asyncio.sleep(self._pause(attempt, again.wait))
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _learn(self, again: RetryableError, call: Call) -> None:
+        """What a failed attempt teaches: to ask less often, and what it has cost."""
+        self.session.faults[again.kind] += 1
+        if again.crowded:
+            self.session.width = max(1.0, self.session.width / 2)
+            self.session.narrowest = min(self.session.narrowest, int(self.session.width))
+        if again.lost:
+            await self._write(Entry(call.expected))
+            if not self.budget.allows(Usage()):
+                raise self.budget.exhausted()
+
+    async def _write(self, entry: Entry) -> None:
+        """Return when the entry is on the disk. What waits is committed together: each commit takes its time."""
+        self._unwritten.append(entry)
+        async with self._writing:
+            if entry in self._unwritten:  # else whoever was here before has taken it along
+                entries, self._unwritten = self._unwritten, []
+                self.budget.spent = await asyncio.to_thread(self.archive.record, self.settings.account, entries)
+
+    def _pause(self, attempt: int, wait: float | None) -> float:
+        """Exponential back-off with full jitter; at least as long as the server asked for."""
+        drawn = self._dice.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt))
+        return max(drawn, min(wait or 0.0, LONGEST_PAUSE))
+
+
+def error(why: str) -> Reply:
+    """The reply that says why there is none."""
+    return Reply(text="", finish="error", error=why)

@@ -1,0 +1,192 @@
+"""What an API model can be told with `--model_args`, checked before anything is asked or paid for."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from figeval.errors import ModelError
+from figeval.jsonfile import parse_json
+
+from ..encoders.settings import positive
+
+LOOPBACK = re.compile(r"localhost|.*\.localhost|127(\.\d+){3}|::1")
+VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+SECRET = 12  # characters that a key has at least
+SWITCH = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """What all models behind an API share.
+
+    `timeout` is in seconds for one attempt, from sending to the last byte. `temperature` None leaves it to the server.
+    `reasoning_tokens` are added to the limit of every answer: room to think for models whose limit counts thinking.
+    Stop texts are always cut off here; `send_stop` also tells them to the server, which then writes no further.
+    Prices are per million tokens; `max_cost` (in the currency of the prices) and `max_tokens` (read and written) bound
+    what one run may spend over all its sessions, told apart by `account`. `seed` tells samples apart.
+
+    Raises:
+        ModelError: a value that is not of its kind.
+    """
+
+    model: str = ""
+    base_url: str = ""
+    api_key_env: str = ""
+    max_concurrent: int = 8
+    timeout: float = 120.0
+    max_retries: int = 6
+    temperature: float | None = 0.0
+    top_p: float | None = None
+    seed: int | None = None
+    reasoning_tokens: int = 0
+    send_stop: bool = True
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    input_price: float | None = None
+    output_price: float | None = None
+    max_cost: float | None = None
+    max_tokens: int | None = None
+    memo: bool = True
+    account: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise ModelError("which model? Name it behind a colon, for example --model openai:gpt-4o-mini")
+        checks = {
+            "max_concurrent": positive,
+            "timeout": above_zero,
+            "max_retries": whole,
+            "temperature": number,
+            "top_p": above_zero,
+            "reasoning_tokens": whole,
+            "send_stop": switch,
+            "extra_body": json_object,
+            "input_price": number,
+            "output_price": number,
+            "max_cost": above_zero,
+            "max_tokens": positive,
+            "memo": switch,
+        }
+        for name, check in checks.items():
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, check(name, value))
+        if self.max_cost is not None and (self.input_price is None or self.output_price is None):
+            raise ModelError("--max_cost needs prices: --model_args input_price=…,output_price=… per million tokens")
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the same question may get different answers."""
+        return self.temperature != 0
+
+    @property
+    def decoding(self) -> dict[str, Any]:
+        """The options that are sent under the same name by every dialect; what is None is left to the server."""
+        options = {"temperature": self.temperature, "top_p": self.top_p}
+        return {name: value for name, value in options.items() if value is not None}
+
+
+def number(name: str, value: Any) -> float:
+    """A finite number of at least 0."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if isinstance(value, bool) or not 0 <= found < math.inf:
+        raise ModelError(f"{name}={value} is no number from 0")
+    return found
+
+
+def above_zero(name: str, value: Any) -> float:
+    """A finite number above 0."""
+    found = number(name, value)
+    if not found:
+        raise ModelError(f"{name}={value} is not above 0")
+    return found
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number of at least 0."""
+    return 0 if str(value) == "0" else positive(name, value)
+
+
+def switch(name: str, value: Any) -> bool:
+    """On or off."""
+    if str(value).lower() not in SWITCH:
+        raise ModelError(f"{name}={value} is neither on nor off")
+    return SWITCH[str(value).lower()]
+
+
+def json_object(name: str, value: Any) -> dict[str, Any]:
+    """A JSON object, as such or as text."""
+    try:
+        found = parse_json(value) if isinstance(value, str) else value
+    except ValueError:
+        found = None
+    if not isinstance(found, Mapping):
+        raise ModelError(f"""{name} is no JSON object; write --model_args '{{"{name}": {{"top_k": 1}}, …}}'""")
+    return dict(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where to send requests, and with which key. The key is in no text that is made of this."""
+
+    url: str  # without a slash at the end
+    key: str = field(repr=False)
+
+    @property
+    def host(self) -> str:
+        """The host without its port."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def local(self) -> bool:
+        """Whether it is this machine."""
+        return LOOPBACK.fullmatch(self.host) is not None
+
+    def scrub(self, text: str) -> str:
+        """A text without the key, which a server may have quoted. A word like `none` is a placeholder, no secret."""
+        return text.replace(self.key, "[key]") if len(self.key) >= SECRET else text
+
+
+def endpoint(settings: ApiSettings, usual_url: str, usual_variable: str) -> Endpoint:
+    """The address and the key for it.
+
+    Raises:
+        ModelError: no such address, one that holds a secret, or no key for a server that is not on this machine.
+    """
+    url = plain_url(settings.base_url or usual_url)
+    variable = settings.api_key_env or usual_variable
+    if not VARIABLE.fullmatch(variable):  # perhaps the key itself, so it is not repeated
+        raise ModelError("api_key_env= names an environment variable (capitals, digits, _); it is not the key itself")
+    key = os.environ.get(variable, "").strip()
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise ModelError(f"{variable} holds blanks or other characters that no key has; set it anew")
+    found = Endpoint(url, key)
+    if not key and not found.local:
+        raise ModelError(
+            f"no key for {found.host}: set the environment variable {variable} (any value where the server asks for "
+            f"none), or name another one with --model_args api_key_env=NAME"
+        )
+    return found
+
+
+def plain_url(url: str) -> str:
+    """An http(s) address without user, password or query. The message does not repeat what may be a secret."""
+    try:
+        parts = urlsplit(url)
+        port_is_fine = parts.port is None or parts.port > 0
+    except ValueError:
+        raise ModelError("base_url is no address; write it like http://localhost:8000/v1") from None
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ModelError("base_url holds a user, password or query, which would be recorded; put the key into the "
+                         "environment variable and leave them out")  # fmt: skip
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_fine:
+        raise ModelError("base_url is no address; write it like http://localhost:8000/v1")
+    return url.rstrip("/")

@@ -1,0 +1,29 @@
+"""Trivial models: chance and other guesses, word overlap, spans by position. The floor under every other number.
+
+Every task declares some of them, and tables print them beside the model. They are ordinary backends, so that ties and
+missing answers are treated as those of any model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from figeval.hooks import hookimpl
+
+if TYPE_CHECKING:
+    from figeval.hooks import BackendRegistrar
+
+
+@hookimpl
+def register_backends(register: BackendRegistrar) -> None:
+    """Guesses, words, positions; and one that was told the answers."""
+    guess, words, place = (f"{__name__}.{module}" for module in ("guessing", "word_overlap", "positions"))
+    about = "every answer alike; ties scored by expectation make this chance in closed form"
+    register("chance", f"{guess}:Chance", about)
+    register("random", f"{guess}:Random", "seeded guessing, the same for a text whatever stands beside it (seed=0)")
+    register("majority", f"{guess}:Majority", "the most frequent gold answer")
+    register("overlap", f"{words}:Overlap", "word Jaccard, the floor of any lexical method")
+    register("echo", f"{words}:Echo", "writes nothing but the keywords, the floor of any metric of texts")
+    register("last_sentence", f"{place}:LastSentence", "finds the last sentence of any text")
+    register("whole_text", f"{place}:WholeText", "finds all of any text")
+    register("oracle", f"{place}:Oracle", "finds the gold spans: what a scoring gives to a perfect model")

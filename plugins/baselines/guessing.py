@@ -1,0 +1,182 @@
+"""Models that do not read the question: chance, seeded guessing, the most frequent answer.
+
+They are the floor under every other number. Ties are left as ties: the metrics score them by expectation.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import singledispatch
+from hashlib import blake2b
+
+from figeval.errors import ModelError
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.types import JSON, Example, PairLabel, ScoredSpan, Span, SpanQuery, TextPair
+
+from ..encoders.settings import refuse_model_name
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """No preference at all: 1/options for choice, H_n/n for the MRR of n candidates, 1/labels for pairs."""
+
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        refuse_model_name("chance", self.model)
+
+    def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
+        return [0.0] * len(requests)
+
+    def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
+        return [uniform(request.labels) for request in requests]
+
+    def fingerprint(self) -> str:
+        """The name: there is nothing to change."""
+        return "chance"
+
+    def describe(self) -> JSON:
+        """Nothing to describe."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """A guess drawn from a hash of seed and texts, so batches, order and platform do not matter."""
+
+    model: str = ""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        refuse_model_name("random", self.model)
+
+    def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
+        return [self._draw("pair", request.left, request.right) for request in requests]
+
+    def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
+        return [self._probabilities(request) for request in requests]
+
+    def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
+        """One of all spans between white space, each as likely as any other; none in a text without tokens."""
+        return [list(self._span(request)) for request in requests]
+
+    def fingerprint(self) -> str:
+        """The seed is all there is."""
+        return f"random seed={self.seed}"
+
+    def describe(self) -> JSON:
+        """The seed."""
+        return {"seed": self.seed}
+
+    def _probabilities(self, request: PairLabel) -> dict[str, float]:
+        # Normalised exponential draws are uniform over all probability vectors (Dirichlet with all parameters 1).
+        weights = [-math.log(self._draw("label", request.left, request.right, label)) for label in request.labels]
+        total = sum(weights)
+        return {label: weight / total for label, weight in zip(request.labels, weights, strict=True)}
+
+    def _span(self, request: SpanQuery) -> Iterator[ScoredSpan]:
+        tokens = [token.span() for token in re.finditer(r"\S+", request.text)]
+        if tokens:
+            left = int(self._draw("span", request.text, request.given, request.known) * math.comb(len(tokens) + 1, 2))
+            first = 0
+            while left >= len(tokens) - first:  # as many spans begin with token `first` as there are ends for them
+                left -= len(tokens) - first
+                first += 1
+            yield ScoredSpan(Span(tokens[first][0], tokens[first + left][1]), 0.0)
+
+    def _draw(self, *parts: str) -> float:
+        """A number strictly between 0 and 1, 52 random bits."""
+        digest = blake2b(digest_size=8)
+        for part in (str(self.seed), *parts):
+            encoded = part.encode("utf-8", "surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "big") + encoded)  # ("a", "bc") is not ("ab", "c")
+        return ((int.from_bytes(digest.digest(), "big") >> 12) + 0.5) * 2.0**-52
+
+
+@dataclass(slots=True)
+class Majority:
+    """The frequencies of the gold answers that `fit` has seen.
+
+    With balanced answers, or answers never seen, all are tied and this is chance.
+    """
+
+    model: str = ""
+    counts: Counter[str] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        refuse_model_name("majority", self.model)
+
+    def fit(self, examples: Iterable[Example]) -> None:
+        """Count gold labels (pairs) or the texts of the right options and candidates (choice, ranking)."""
+        self.counts = Counter(answer for example in examples for answer in gold_answers(example))
+
+    def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
+        """The share of the gold answers that are the right text, word for word."""
+        counts = self._counted()
+        total = max(1, counts.total())
+        return [counts[request.right] / total for request in requests]
+
+    def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
+        """Label frequencies among the labels asked for; uniform when none of them was ever gold."""
+        counts = self._counted()
+        return [frequencies(counts, request.labels) for request in requests]
+
+    def fingerprint(self) -> str:
+        """Changes with the counts."""
+        return f"majority {digest_of(sorted(map(str, (self.counts or Counter()).items())))}"
+
+    def describe(self) -> JSON:
+        """How many gold answers were counted, and how many different ones."""
+        counts = self.counts or Counter()
+        return {"gold_answers": counts.total(), "distinct_answers": len(counts)}
+
+    def _counted(self) -> Counter[str]:
+        if self.counts is None:
+            raise ModelError("'majority' answers nothing before fit(examples) has counted the gold answers")
+        return self.counts
+
+
+def uniform(labels: Sequence[str]) -> dict[str, float]:
+    """The same probability for every label."""
+    return dict.fromkeys(labels, 1 / len(labels))
+
+
+def frequencies(counts: Counter[str], labels: Sequence[str]) -> dict[str, float]:
+    """Counts as probabilities over `labels`."""
+    total = sum(counts[label] for label in labels)
+    return {label: counts[label] / total for label in labels} if total else uniform(labels)
+
+
+def digest_of(texts: Iterable[str]) -> str:
+    """A short digest of texts in their order."""
+    digest = blake2b(digest_size=8)
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()
+
+
+@singledispatch
+def gold_answers(_example: Example) -> tuple[str, ...]:
+    """The right answers of an example in words; none where the gold is hidden or is no text."""
+    return ()
+
+
+@gold_answers.register
+def _(example: PairExample) -> tuple[str, ...]:
+    return () if example.label is None else (example.label,)
+
+
+@gold_answers.register
+def _(example: ChoiceExample) -> tuple[str, ...]:
+    return () if example.gold is None else (example.options[example.gold],)
+
+
+@gold_answers.register
+def _(example: RankingExample) -> tuple[str, ...]:
+    return tuple(example.candidates[index] for index in sorted(example.relevant))

@@ -1,0 +1,83 @@
+"""Models that compare or copy words, and the definition of a word that all lexical models share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from figeval.types import JSON, Inputs, TextPair
+
+from ..encoders.settings import refuse_model_name
+
+# Letters and digits of any script; an apostrophe inside a word belongs to it ("don't", "o'clock").
+WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+
+
+def words(text: str) -> list[str]:
+    """The lower-cased words of a text, in order; a typographic apostrophe counts as a plain one."""
+    return WORD.findall(text.lower().replace("’", "'"))
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Jaccard index of the two sets of words, |A ∩ B| / |A ∪ B|; 0 where both texts have no word.
+
+    One division of two integers, so equal ratios are equal floats and ties are exact.
+    """
+
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        refuse_model_name("overlap", self.model)
+
+    def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
+        return [jaccard(word_set(request.left), word_set(request.right)) for request in requests]
+
+    def fingerprint(self) -> str:
+        """The name; the definition of a word is the version's."""
+        return "overlap 1"
+
+    def describe(self) -> JSON:
+        """The measure in words."""
+        return {"measure": "Jaccard index of lower-cased word sets"}
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """The inputs that are lists (keywords), joined by blanks: an empty text where there are none."""
+
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        refuse_model_name("echo", self.model)
+
+    def write(self, requests: Sequence[Inputs]) -> list[str]:
+        return [" ".join(self._listed(request)) for request in requests]
+
+    def fingerprint(self) -> str:
+        """The name: there is nothing to change."""
+        return "echo"
+
+    def describe(self) -> JSON:
+        """Nothing to describe."""
+        return {}
+
+    def _listed(self, request: Inputs) -> Iterator[str]:
+        for _, value in request.values:
+            if not isinstance(value, str):
+                yield from value
+
+
+@lru_cache(maxsize=4096)  # a window's narratives and all its candidates; bounds memory on long streams
+def word_set(text: str) -> frozenset[str]:
+    """The set of words of a text."""
+    return frozenset(words(text))
+
+
+def jaccard(left: frozenset[str], right: frozenset[str]) -> float:
+    """|left ∩ right| / |left ∪ right|, 0 for two empty sets."""
+    shared = len(left & right)
+    union = len(left) + len(right) - shared
+    return shared / union if union else 0.0

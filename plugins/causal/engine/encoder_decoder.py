@@ -1,0 +1,96 @@
+"""Log-likelihoods of an encoder-decoder: a context is encoded once and shared by all its continuations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from figeval.types import JSON
+
+from ...encoders.batching import TokenBudget, run_batches
+from ...encoders.tokens import padded
+from .packed import Answer, TokenCount, logits_at_once
+from .prefix_tree import Scored
+
+IGNORED = -100
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One context in tokens, and the requests that share it."""
+
+    ids: tuple[int, ...]
+    requests: list[int]
+
+
+class EncoderDecoder:
+    """Scores continuations with a transformers encoder-decoder."""
+
+    def __init__(self, model: Any, device: Any, budget: TokenBudget) -> None:
+        self.model = model
+        self.device = device
+        self.budget = budget
+        self.tokens = TokenCount()
+
+    def score(self, requests: Sequence[Scored]) -> list[Answer]:
+        """Per request Σ log P(token) over its continuation, natural logarithm, and whether it is the greedy one."""
+        import torch
+
+        stories = gathered(requests)
+        lengths = [len(story.ids) for story in stories]
+        self.tokens.read += sum(lengths) + sum(request.predicted for request in requests)
+        self.tokens.plain += sum(len(request.ids) for request in requests)
+        with torch.inference_mode():
+            found = run_batches(lengths, partial(self._read, requests, stories), self.budget)
+        answers = {index: answer for story in found for index, answer in story}
+        return [answers[index] for index in range(len(requests))]
+
+    def _read(
+        self, requests: Sequence[Scored], stories: Sequence[Story], chosen: list[int]
+    ) -> list[list[tuple[int, Answer]]]:
+        """Encode some stories, then decode the continuations of each, those of about one length together."""
+        ids, mask = padded([stories[index].ids for index in chosen], 0, self.device)
+        states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+        asked = [(line, index) for line, story in enumerate(chosen) for index in stories[story].requests]
+
+        def decode(rows: list[int]) -> list[Answer]:
+            lines = [asked[row][0] for row in rows]
+            ends = [requests[asked[row][1]] for row in rows]
+            return self._decode(states[lines], mask[lines], [end.ids[-end.predicted :] for end in ends])
+
+        room = logits_at_once(self.model, self.device)
+        budget = TokenBudget(min(self.budget.tokens, room), self.budget.rows)
+        answers = run_batches([requests[index].predicted for _, index in asked], decode, budget)
+        found: list[list[tuple[int, Answer]]] = [[] for _ in chosen]
+        for (line, index), answer in zip(asked, answers, strict=True):
+            found[line].append((index, answer))
+        return found
+
+    def _decode(self, states: Any, mask: Any, continuations: list[tuple[int, ...]]) -> list[Answer]:
+        from transformers.modeling_outputs import BaseModelOutput
+
+        labels, _ = padded(continuations, IGNORED, self.device)
+        inputs = self.model.prepare_decoder_input_ids_from_labels(labels)
+        encoded = BaseModelOutput(last_hidden_state=states)
+        logits = self.model(encoder_outputs=encoded, attention_mask=mask, decoder_input_ids=inputs).logits.float()
+        real = labels != IGNORED
+        words = labels.clamp_min(0)
+        logprobs = logits.gather(-1, words.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)
+        sums = logprobs.double().masked_fill(~real, 0).sum(-1).tolist()
+        greedy = ((logits.argmax(-1) == words) | ~real).all(-1).tolist()
+        return list(zip(sums, greedy, strict=True))
+
+    def describe(self) -> JSON:
+        """How it reads, and what that saves."""
+        said: JSON = {"scoring": "contexts encoded once"}
+        return said | ({"tokens": self.tokens.describe()} if self.tokens.read else {})
+
+
+def gathered(requests: Sequence[Scored]) -> list[Story]:
+    """The requests by context."""
+    stories: dict[tuple[int, ...], list[int]] = {}
+    for index, request in enumerate(requests):
+        stories.setdefault(request.ids[: -request.predicted], []).append(index)
+    return [Story(ids, indexes) for ids, indexes in stories.items()]

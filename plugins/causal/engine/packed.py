@@ -1,0 +1,225 @@
+"""The packed log-likelihood engine: prefix trees of requests through a causal model.
+
+Every token is read once, the vocabulary is scored only where a continuation is predicted, what all texts begin with
+stays in memory as keys and values. `self_test` finds out whether a model honours the masks that this needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from figeval.types import JSON
+
+from ...encoders.batching import TokenBudget, run_batches
+from .bodies import Kept, fixed, growing, head, only_at, vocabulary
+from .prefix_tree import NONE, Ints, PrefixTree, Scored, build, common
+from .reading_plan import PackedRow, Prefix, Shape, plan_of
+from .views import ReadStrategy, View
+
+Answer: TypeAlias = tuple[float, bool]  # Σ log P(token), whether each token was the likeliest
+
+PLAIN = ReadStrategy("plain rows", Shape(trees=False, prefixes=False))
+SHORTEST_SHARED = 32  # tokens that two calls have to share before they are kept from one to the next
+LOGITS = {"cpu": 96 << 20}  # bytes that scores of the vocabulary may take at a time
+BLOCK = 16  # states whose scores stay in a CPU's caches
+LOGITS_ON_ACCELERATOR = 1 << 30
+
+
+@dataclass(slots=True)
+class TokenCount:
+    """How many tokens went through the model, and how many one row per request would have been."""
+
+    read: int = 0
+    plain: int = 0
+
+    def describe(self) -> JSON:
+        """For the record."""
+        return {"read": self.read, "one_row_per_continuation": self.plain}
+
+
+@dataclass(slots=True)
+class Engine:
+    """Scores continuations with a causal transformers model: in plain rows, until `_trial.settle` has found a better
+    strategy.
+    """
+
+    model: Any
+    device: Any
+    budget: TokenBudget
+    strategy: ReadStrategy = PLAIN
+    reason: str = ""  # why rows are plain
+    body: Any = None  # the module before the head; None where the head cannot be run apart from it
+    last: Any = None  # the feed-forward part of its last layer; None where it cannot be run on chosen states
+    tokens: TokenCount = field(default_factory=TokenCount)
+    _shared_prefix: tuple[Ints, Kept] = (NONE, [])
+    _last: Ints = field(default_factory=lambda: NONE)  # what the last requests all began with
+
+    def score(self, requests: Sequence[Scored]) -> list[Answer]:
+        """Per request Σ log P(token) over its continuation, natural logarithm, and whether it is the greedy one."""
+        reach = self.strategy.reach
+        far = [index for index, request in enumerate(requests) if reach is not None and len(request.ids) > reach]
+        if not far:
+            return self.score_by(self.strategy, requests)
+        apart = set(far)  # longer than what was tried: beyond a sliding window
+        near = [index for index in range(len(requests)) if index not in apart]
+        answers: dict[int, Answer] = {}
+        for rows, strategy in ((near, self.strategy), (far, PLAIN)):
+            answers |= dict(zip(rows, self.score_by(strategy, [requests[row] for row in rows]), strict=True))
+        return [answers[index] for index in range(len(requests))]
+
+    def score_by(self, strategy: ReadStrategy, requests: Sequence[Scored]) -> list[Answer]:
+        """The same by a given strategy."""
+        import torch
+
+        if not requests:
+            return []
+        tree = build(requests)
+        plan = plan_of(tree, strategy.shape, self._shared_with_last(tree))
+        self.tokens.plain += sum(len(request.ids) - 1 for request in requests)
+        with torch.inference_mode():
+            reading = ForwardPass(self, tree, strategy)
+            reading.follow(plan, [], 0)
+            logprobs, greedy = reading.results()
+        return [(float(logprobs[answer].sum()), bool(greedy[answer].all())) for answer in tree.answers]
+
+    def _shared_with_last(self, tree: PrefixTree) -> int:
+        """With how many tokens both these requests and those before begin: solved examples, a system prompt."""
+        beginning = tree.tokens[: tree.shared_prefix]
+        shared = common(self._last, beginning)
+        self._last = beginning
+        return shared if shared >= SHORTEST_SHARED else 0
+
+    def recall(self, tokens: Ints, most: int) -> Kept:
+        """Keys and values of a text's beginning, as far as they are still known, of at most so many tokens."""
+        known, kept = self._shared_prefix
+        length = min(common(known, tokens), most)
+        return [(keys[..., :length, :], values[..., :length, :]) for keys, values in kept] if length else []
+
+    def keep(self, tokens: Ints, kept: Kept) -> None:
+        """Remember the shared prefix: the next requests may begin with the same solved examples."""
+        self._shared_prefix = (tokens, kept)
+
+    def states(self, inputs: JSON, lines: Ints, columns: Ints) -> tuple[Any, Callable[[Any], Any]]:
+        """The states at (lines[i], columns[i]) of a batch, and what makes scores of the vocabulary of some of them."""
+        if self.body is None:
+            return self.model(**inputs).logits[lines, columns], lambda logits: logits
+        with only_at(self.last, lines, columns) if self.last is not None and len(lines) else nullcontext():
+            output = self.body(**inputs)
+        return output.last_hidden_state[lines, columns], partial(head, self.model, self.body, output)
+
+    def forget(self) -> None:
+        """Begin to count anew, with nothing kept."""
+        self.tokens, self._shared_prefix, self._last = TokenCount(), (NONE, []), NONE
+
+    def describe(self) -> JSON:
+        """How it reads, and what that saves."""
+        said: JSON = {"scoring": self.strategy.name, "head": "everywhere" if self.body is None else "where predicted"}
+        if self.reason:
+            said["fell_back_because"] = self.reason
+        if self.tokens.read:
+            said["tokens"] = self.tokens.describe()
+        return said
+
+
+class ForwardPass:
+    """One tree on its way through the model."""
+
+    def __init__(self, engine: Engine, tree: PrefixTree, strategy: ReadStrategy) -> None:
+        import torch
+
+        self.engine = engine
+        self.tree = tree
+        self.strategy = strategy
+        self.logprobs = torch.full((len(tree.asked),), torch.nan, device=engine.device)
+        self.greedy = torch.zeros(len(tree.asked), dtype=torch.bool, device=engine.device)
+        self.predicts = np.zeros(len(tree.tokens), dtype=np.bool_)
+        self.predicts[tree.asked[:, 0]] = True
+
+    def results(self) -> tuple[Any, Any]:
+        """Per prediction log P and whether it is the likeliest token, as numpy arrays."""
+        return self.logprobs.double().cpu().numpy(), self.greedy.cpu().numpy()
+
+    def follow(self, prefix: Prefix, past: Kept, length: int) -> None:
+        """Read a prefix, then its rows in batches, then the prefixes that go on from it."""
+        if len(prefix.nodes):
+            past = self._extend(prefix, past, at_root=length == 0)
+            length += len(prefix.nodes)
+        run = partial(self._read_rows, prefix.rows, past, length)
+        run_batches([len(row) for row in prefix.rows], run, self.engine.budget)
+        for further in prefix.prefixes:
+            self.follow(further, past, length)
+
+    def _extend(self, prefix: Prefix, past: Kept, *, at_root: bool) -> Kept:
+        """Keys and values of everything up to the end of a prefix."""
+        if not at_root:
+            return self._read_prefix(prefix, past, 0)
+        tokens = self.tree.tokens[prefix.nodes]
+        asked = np.flatnonzero(prefix.fresh & self.predicts[prefix.nodes])
+        past = self.engine.recall(tokens, int(asked[0]) if len(asked) else len(tokens))
+        past = self._read_prefix(prefix, past, past[0][0].shape[-2] if past else 0)
+        self.engine.keep(tokens, past)
+        return past
+
+    def _read_prefix(self, prefix: Prefix, past: Kept, known: int) -> Kept:
+        """Read a prefix from its token `known` on; the tokens before are in `past`."""
+        nodes = prefix.nodes[known:]
+        if not len(nodes):
+            return past
+        cache = growing(past)
+        row = PackedRow(nodes, np.full(len(nodes), len(nodes)), prefix.fresh[known:])
+        self._read([row], past[0][0].shape[-2] if past else 0, cache)
+        return [(layer.keys, layer.values) for layer in cache.layers]
+
+    def _read_rows(self, rows: list[PackedRow], past: Kept, length: int, chosen: list[int]) -> list[None]:
+        self._read([rows[index] for index in chosen], length, fixed(past) if past else None)
+        return [None] * len(chosen)
+
+    def _read(self, rows: Sequence[PackedRow], before: int, cache: Any) -> None:
+        """Rows through the body, then the states that predict something through the head, a part at a time."""
+        engine = self.engine
+        engine.tokens.read += sum(map(len, rows))
+        view = View.of(self.tree, rows, before, engine.device)
+        kept = {} if cache is None else {"past_key_values": cache}  # state-space models know no such argument
+        inputs = {**self.strategy.inputs(view, engine.model), **kept, "use_cache": cache is not None}
+        nodes, lines, columns = self._asked_of(rows)
+        self._write_scores(nodes, *engine.states(inputs, lines, columns))
+
+    def _asked_of(self, rows: Sequence[PackedRow]) -> tuple[Ints, Ints, Ints]:
+        """The nodes that predict something, with the line and column in which they stand."""
+        chosen = [np.flatnonzero(row.fresh & self.predicts[row.nodes]) for row in rows]
+        nodes = np.concatenate([row.nodes[columns] for row, columns in zip(rows, chosen, strict=True)])
+        return nodes, np.repeat(np.arange(len(rows)), [len(columns) for columns in chosen]), np.concatenate(chosen)
+
+    def _write_scores(self, nodes: Ints, states: Any, to_logits: Callable[[Any], Any]) -> None:
+        """Write down log P of all that is predicted from the nodes; `states` (nodes, d) in parts that fit."""
+        import torch
+
+        if not len(nodes):
+            return
+        parts = -(-len(nodes) // logits_at_once(self.engine.model, self.engine.device))
+        for part in np.array_split(np.arange(len(nodes)), parts):
+            logits = to_logits(states[part[0] : part[-1] + 1]).float()
+            lines, predictions = self.tree.predictions_of(nodes[part])
+            found = (lines, self.tree.asked[predictions, 1], predictions)
+            line, word, place = (torch.from_numpy(each).to(logits.device) for each in found)
+            self.logprobs[place] = (logits[line, word] - log_normalizers(logits)[line]).to(self.logprobs)
+            self.greedy[place] = (logits.argmax(-1)[line] == word).to(self.greedy.device)
+
+
+def log_normalizers(logits: Any) -> Any:
+    """The logarithm of Σ exp over the vocabulary for n states, shape (n,); in blocks that stay in a CPU's caches."""
+    import torch
+
+    rows = BLOCK if logits.device.type == "cpu" else len(logits)
+    return torch.cat([block.logsumexp(-1) for block in logits.split(rows)])
+
+
+def logits_at_once(model: Any, device: Any) -> int:
+    """For how many tokens the vocabulary may be scored at a time."""
+    return max(1, LOGITS.get(device.type, LOGITS_ON_ACCELERATOR) // (4 * vocabulary(model)))

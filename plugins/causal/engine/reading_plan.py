@@ -1,0 +1,165 @@
+"""The plan by which a prefix tree goes through a model: prefixes whose keys and values are kept, and rows behind them.
+
+Pure numpy, like the tree. A plan is chosen by the number of tokens that the model reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .prefix_tree import NONE, Ints, PrefixTree
+
+PASS = 48  # about as many tokens take as long as a pass of its own
+
+
+# ---- the plan ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class PackedRow:
+    """Nodes that go through the model side by side, and what each may see of the others.
+
+    Node i of the row is seen by itself and by the nodes i + 1 … end[i] - 1 of the row. `fresh` marks the nodes whose
+    predictions are wanted here: a node may stand in several rows.
+    """
+
+    nodes: Ints
+    end: Ints
+    fresh: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+
+@dataclass(slots=True)
+class Prefix:
+    """A stretch of text whose keys and values are kept for all rows and prefixes that go on from it."""
+
+    nodes: Ints
+    fresh: NDArray[np.bool_]
+    rows: list[PackedRow] = field(default_factory=list)
+    prefixes: list[Prefix] = field(default_factory=list)
+
+    @property
+    def read(self) -> int:
+        """Tokens that the model reads for this prefix and all that hangs on it."""
+        return len(self.nodes) + sum(map(len, self.rows)) + sum(prefix.read for prefix in self.prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What may stand in a row. `trees`: nodes may branch within a row; else every row is one unbranched text.
+    `prefixes`: what many rows begin with is kept; else every row stands for itself.
+
+    `branches` is how many tokens may hang on a context within one row: more would make each pay attention to all
+    the others. `width` is how many tokens small parts are put together to.
+    """
+
+    trees: bool = True
+    prefixes: bool = True
+    branches: int = 256
+    width: int = 192
+
+
+def plan_of(tree: PrefixTree, shape: Shape, shared_prefix: int = 0) -> Prefix:
+    """The plan that reads the fewest tokens.
+
+    The first `shared_prefix` tokens, which all texts share, become a prefix of their own, whether that pays here or
+    not. Otherwise it is what all texts begin with if that saves more than a pass costs: all rows can still share
+    batches.
+    """
+    plain = TreePlanner(tree, shape).plan(shared_prefix if shape.prefixes else 0)
+    if shared_prefix or not (shape.prefixes and tree.shared_prefix):
+        return plain
+    kept = TreePlanner(tree, shape).plan(tree.shared_prefix)
+    return kept if plain.read - kept.read >= PASS else plain
+
+
+class TreePlanner:
+    """Makes a plan of a tree."""
+
+    def __init__(self, tree: PrefixTree, shape: Shape) -> None:
+        self.tree = tree
+        self.shape = shape
+        self._claimed = np.zeros(len(tree.tokens), dtype=np.bool_)
+
+    def plan(self, shared_prefix: int = 0) -> Prefix:
+        """The root: an empty prefix with all rows and prefixes. The first `shared_prefix` tokens, which all texts
+        share, become a prefix of their own, whether that pays here or not.
+        """
+        root = self._prefix(NONE)
+        lowest = root
+        if shared_prefix:
+            lowest = self._prefix(np.arange(shared_prefix))
+            root.prefixes.append(lowest)
+        self._hang(lowest, NONE, len(lowest.nodes), len(self.tree.tokens))
+        return root
+
+    def _prefix(self, nodes: Ints) -> Prefix:
+        return Prefix(nodes, self._claim(nodes))
+
+    def _claim(self, nodes: Ints) -> NDArray[np.bool_]:
+        fresh = ~self._claimed[nodes]
+        self._claimed[nodes] = True
+        return fresh
+
+    def _hang(self, prefix: Prefix, path: Ints, start: int, end: int) -> None:
+        """Give a prefix the subtrees in a range; `path` leads to them from the prefix's last node."""
+        parts: list[PackedRow] = []
+        self._collect(prefix, parts, path, start, end)
+        prefix.rows += gather(parts, self.shape.width) if self.shape.trees else parts
+
+    def _collect(self, prefix: Prefix, parts: list[PackedRow], path: Ints, start: int, end: int) -> None:
+        for first, last in self.tree.children(start, end):
+            fork = self.tree.stretch(first)
+            here = np.concatenate((path, np.arange(first, fork)))
+            if last - fork <= self.shape.branches * self.shape.trees:
+                parts.append(self._part(path, first, last))
+            elif self.shape.prefixes and self._worth_keeping(len(here), fork, last):
+                kept = self._prefix(here)
+                prefix.prefixes.append(kept)
+                self._hang(kept, NONE, fork, last)
+            else:
+                self._collect(prefix, parts, here, fork, last)
+
+    def _part(self, path: Ints, first: int, last: int) -> PackedRow:
+        """A whole subtree and the path that leads to it."""
+        nodes = np.concatenate((path, np.arange(first, last)))
+        size = len(nodes)
+        ends = np.concatenate((np.full(len(path), size), self.tree.end[first:last] - first + len(path)))
+        return PackedRow(nodes, ends, self._claim(nodes))
+
+    def _worth_keeping(self, length: int, fork: int, last: int) -> bool:
+        """Whether it saves an eighth of the tokens below: rows of different prefixes cannot share a batch."""
+        branches = sum(1 for _ in self.tree.children(fork, last))
+        saved = length * (branches - 1)
+        return saved * 8 >= saved + length + last - fork
+
+
+def gather(parts: Sequence[PackedRow], width: int) -> list[PackedRow]:
+    """Parts that are no longer than `width` side by side in rows of about that length, all about equally long, so that
+    hardly anything is padding: the longest part first, each to the row that is shortest so far.
+    """
+    small = sorted((part for part in parts if len(part) <= width), key=len, reverse=True)
+    rows: list[list[PackedRow]] = [[] for _ in range(-(-sum(map(len, small)) // width))]
+    lengths = [(0, index) for index in range(len(rows))]
+    for part in small:
+        length, index = heappop(lengths)
+        rows[index].append(part)
+        heappush(lengths, (length + len(part), index))
+    return [part for part in parts if len(part) > width] + [side_by_side(row) for row in rows]
+
+
+def side_by_side(parts: Sequence[PackedRow]) -> PackedRow:
+    """One row of several parts that do not see each other."""
+    offsets = np.cumsum([0, *map(len, parts)])
+    return PackedRow(
+        np.concatenate([part.nodes for part in parts]),
+        np.concatenate([part.end + offset for part, offset in zip(parts, offsets, strict=False)]),
+        np.concatenate([part.fresh for part in parts]),
+    )

@@ -1,0 +1,127 @@
+"""What a token of a packed row may see, in the forms that models take it.
+
+Most models take one mask (rows, 1, queries, keys) as it is. Models with a sliding window want its band drawn in, by
+the position in the text and not in the row; those that mix both kinds of layers take one mask per kind. Models that
+take none of these (ALiBi, local attention by row index) may still share what texts begin with; state-space models
+share nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from figeval.types import JSON
+
+from .prefix_tree import PrefixTree
+from .reading_plan import PackedRow, Shape
+
+LONGEST_TRIED = 1_024  # tokens of the sample on which a window is tried; texts beyond a longer window go plain
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A batch of rows as tensors: `ids`, `depth` and `end` (rows, longest), after `before` tokens kept for all."""
+
+    ids: Any
+    depth: Any
+    end: Any
+    before: int
+
+    @classmethod
+    def of(cls, tree: PrefixTree, rows: Sequence[PackedRow], before: int, device: Any) -> View:
+        """Padded on the right; padding sees itself, so that no row of the attention is empty."""
+        import torch
+
+        shape = (len(rows), max(map(len, rows)))
+        ids, depth = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        end = np.tile(np.arange(1, shape[1] + 1), (shape[0], 1))
+        for line, row in enumerate(rows):
+            ids[line, : len(row)] = tree.tokens[row.nodes]
+            depth[line, : len(row)] = tree.depth[row.nodes]
+            end[line, : len(row)] = row.end
+        tensors = [torch.from_numpy(values).to(device) for values in (ids, depth, end)]
+        return cls(tensors[0], tensors[1], tensors[2], before)
+
+    def allowed(self, window: int | None = None) -> Any:
+        """Whether a query may see a key, (rows, 1, longest, before + longest); of a window, the nearest keys only."""
+        import torch
+
+        rows, longest = self.ids.shape
+        index = torch.arange(longest, device=self.ids.device)
+        among = (index[:, None] >= index) & (index[:, None] < self.end[:, None, :])
+        seen = torch.cat((among.new_ones(rows, longest, self.before), among), dim=-1)
+        if window is not None:
+            kept = torch.arange(self.before, device=self.ids.device).expand(rows, -1)
+            places = torch.cat((kept, self.depth), dim=-1)
+            seen &= self.depth[:, :, None] - places[:, None, :] < window
+        return seen[:, None]
+
+    def mask(self, dtype: Any, window: int | None = None) -> Any:
+        """The same as numbers that are added to attention scores."""
+        import torch
+
+        allowed = self.allowed(window)
+        barred = torch.finfo(dtype).min
+        return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(~allowed, barred)
+
+
+Mask: TypeAlias = Callable[[View, Any], Any]  # view, dtype → what the model is given as attention_mask
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStrategy:
+    """How texts are laid out and masked. `reach`: longer texts (in tokens) were not tried and go plain."""
+
+    name: str
+    shape: Shape
+    masked: Mask | None = None
+    reach: int | None = None
+
+    def inputs(self, view: View, model: Any) -> JSON:
+        """What the model is called with."""
+        if self.masked is None:  # unbranched rows: what models know of themselves
+            rows, longest = view.ids.shape
+            real = (view.end > 0).new_ones(rows, view.before + longest)
+            return {"input_ids": view.ids, "attention_mask": real.long()}
+        mask = self.masked(view, next(model.parameters()).dtype)
+        return {"input_ids": view.ids, "position_ids": view.depth, "attention_mask": mask}
+
+
+def strategies_for(config: Any) -> Iterator[ReadStrategy]:
+    """The strategies to try on a model, best first."""
+    window, reach = getattr(config, "sliding_window", None), reach_of(config)
+    kinds = set(getattr(config, "layer_types", None) or ())
+
+    def full(view: View, dtype: Any) -> Any:
+        return view.mask(dtype)
+
+    def band(view: View, dtype: Any) -> Any:
+        return view.mask(dtype, window)
+
+    def per_layer(view: View, dtype: Any) -> Any:
+        masks = {"full_attention": full, "sliding_attention": band}
+        return {kind: masks[kind](view, dtype) for kind in kinds}
+
+    if kinds and kinds <= {"full_attention", "sliding_attention"}:
+        yield ReadStrategy("packed trees, a mask per kind of layer", Shape(), per_layer, reach)
+    if window:
+        yield ReadStrategy("packed trees, sliding window", Shape(), band, reach)
+    else:
+        yield ReadStrategy("packed trees", Shape(), full, reach)
+    yield ReadStrategy("rows that share their beginning", Shape(trees=False), None, reach)
+
+
+def windows(config: Any) -> list[int]:
+    """Every number of a config that bounds how far a token sees."""
+    names = [name for name in vars(config) if ("window" in name or "chunk" in name) and "feed_forward" not in name]
+    values = [getattr(config, name) for name in names]
+    return [value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0]
+
+
+def reach_of(config: Any) -> int | None:
+    """Up to how many tokens a sample can show that masks are right; None for all."""
+    return min((window for window in windows(config) if window > LONGEST_TRIED), default=None)

@@ -1,0 +1,243 @@
+"""Causal and encoder-decoder models on this machine. Capabilities: loglikelihood, generate.
+
+Log-likelihoods come from the packed engine (`engine`); loading, tokenising, chat templates and generation
+are lm-eval's, so that numbers are those of its `hf` model. An encoder is refused: lm-eval would score RoBERTa from
+left to right while every token sees itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+from figeval.errors import ModelError, TaskError
+from figeval.models.capabilities import Outputs
+from figeval.types import JSON, Continuation, Message, Prompt, Reply
+
+from ..encoders.batching import run_batches
+from ..encoders.checkpoint import by_class, check_chat_template, locate, require
+from ..encoders.loading import (
+    ModelSetup,
+    Neural,
+    load_errors,
+    load_tokenizer,
+    measures,
+    one_line,
+    prepare,
+    suppress_logging,
+)
+from ..encoders.settings import Configured, Settings, refuse_model_name
+from .lm_eval_requests import decoding, encode_pairs, fitted, instances, is_cut, reply
+from .packaged import SMOLLM2
+
+ONE_BATCH = 1 << 20  # rows: what one call hands to lm-eval is one batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageSettings(Settings):
+    """lm-eval's own options by lm-eval's names, None where lm-eval decides.
+
+    Those that exchange weights (peft, delta, quantised files) are not among them: the fingerprint would not know.
+    `apply_chat_template` has to be said, True or False, where the tokenizer has a chat template.
+    """
+
+    dtype: str = "auto"
+    apply_chat_template: bool | None = None
+    add_bos_token: bool | None = None
+    prefix_token_id: int | None = None
+    mixed_precision_dtype: str | None = None
+    parallelize: bool | None = None
+    attn_implementation: str | None = None
+    enable_thinking: bool | None = None
+
+    @property
+    def passed_on(self) -> JSON:
+        """The options that lm-eval is given as they are."""
+        shared = {field.name for field in fields(Settings)} - {"max_length", "trust_remote_code"}
+        ours = shared | {"apply_chat_template"}
+        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ours}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class LanguageModel(Neural[LanguageSettings, Any]):
+    """Scores continuations and writes. The network is an `HFLM` of lm-eval with our engine."""
+
+    def __init__(self, setup: ModelSetup[LanguageSettings], kind: str) -> None:
+        super().__init__(setup)
+        self.kind = kind
+        self.first_prompt: list[int] | None = None
+        if setup.settings.apply_chat_template:
+            self.chat = self._chat  # offered only where it is wanted
+
+    def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
+        """Σ log P(token); a context that is too long loses its beginning.
+
+        Raises:
+            TaskError: a continuation is empty, or alone longer than the model takes.
+        """
+        lm = self.network
+        ids = encode_pairs(lm, [(request.context, request.continuation) for request in requests])
+        self._note(ids[0][0])
+        limit = lm.max_length
+        answers = lm.engine.score([fitted(lm.backend, *pair, limit) for pair in ids])
+        cut = frozenset(index for index, pair in enumerate(ids) if is_cut(lm.backend, *pair, limit))
+        return Outputs([value for value, _is_greedy in answers], cut)
+
+    def generate(self, requests: Sequence[Prompt]) -> Outputs[Reply]:
+        """Greedy answers up to a stop text, which is left off; a prompt that is too long loses its beginning.
+
+        Raises:
+            TaskError: `max_new_tokens` leaves no room for a prompt.
+        """
+        lm = self.network
+        causal = lm.backend == "causal"
+        texts = [self._chat(request.messages) if hasattr(self, "chat") else request.plain for request in requests]
+        room = [lm.max_length - request.max_new_tokens * causal for request in requests]
+        if min(room) <= 0:
+            raise TaskError(f"--max_new_tokens leaves no room for a prompt: the model takes {lm.max_length} tokens")
+        prompts = [lm.tok_encode(text) for text in texts]
+        self._note(prompts[0])
+        answers = self._written(requests, texts, list(map(len, prompts)))
+        cut = frozenset(index for index, ids in enumerate(prompts) if len(ids) > room[index])
+        pairs = zip(requests, answers, strict=True)
+        return Outputs([reply(lm, text, request.max_new_tokens) for request, text in pairs], cut)
+
+    def _written(self, requests: Sequence[Prompt], texts: Sequence[str], lengths: Sequence[int]) -> list[str]:
+        """What lm-eval writes, a batch of prompts of about one length at a time."""
+        asked = instances("generate_until", zip(texts, map(decoding, requests), strict=True))
+
+        def forward(rows: list[int]) -> list[Any]:
+            return list(self.network.generate_until([asked[row] for row in rows], disable_tqdm=True))
+
+        with suppress_logging("lm_eval"):
+            costs = [length + request.max_new_tokens for length, request in zip(lengths, requests, strict=True)]
+            return run_batches(costs, forward, self.budget)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """Known before the weights: prompts are rendered first."""
+        return load_tokenizer(self.setup.checkpoint, trust=self.setup.settings.trust_remote_code)
+
+    def _chat(self, messages: Sequence[Message]) -> str:
+        """The turns as the model's chat template puts them, up to where its answer begins.
+
+        Raises:
+            TaskError: the template refuses these turns (some know no system role).
+        """
+        from jinja2 import TemplateError
+
+        thinking = self.setup.settings.enable_thinking
+        options = {} if thinking is None else {"enable_thinking": thinking}
+        turns = [{"role": message.role, "content": message.content.strip()} for message in messages]
+        try:
+            text = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **options)
+        except TemplateError as error:
+            raise TaskError(
+                f"the chat template of {self.setup.checkpoint.model!r} refuses these turns ({one_line(error)}); "
+                "leave out --system_instruction or --num_fewshot, or use --no_chat_template"
+            ) from error
+        return str(text)
+
+    def _note(self, ids: list[int]) -> None:
+        """Keep the first prompt: whether it begins as the model knows it decides on points of accuracy."""
+        if self.first_prompt is None:
+            self.first_prompt = list(ids)
+
+    def load(self) -> Any:
+        """The `HFLM`.
+
+        Raises:
+            ModelError: it cannot be loaded, its tokenizer knows no token to begin with, or its config does not
+                say what a decoder begins with.
+        """
+        setup = self.setup
+        arguments = {**setup.settings.passed_on, "pretrained": str(setup.checkpoint.folder_here())}
+        try:
+            with suppress_logging("lm_eval"):
+                from .figeval_hf import FigevalHF
+
+                lm = FigevalHF(
+                    **arguments, backend=self.kind, dtype=setup.dtype, device=setup.device, batch_size=ONE_BATCH
+                )
+        except load_errors() as error:
+            raise ModelError(f"{setup.checkpoint.model!r} cannot be loaded: {one_line(error)}") from error
+        lm.budget = self.budget
+        self._check(lm)
+        return lm
+
+    def _check(self, lm: Any) -> None:
+        name = self.setup.checkpoint.model
+        if lm.prefix_token_id is None:
+            raise ModelError(f"{name!r} has no token to begin a text with; give --model_args prefix_token_id=…")
+        if self.kind == "seq2seq" and getattr(lm.model.config, "decoder_start_token_id", None) is None:
+            raise ModelError(f"the config.json of {name!r} has no decoder_start_token_id; add it (T5: pad_token_id)")
+
+    def details(self, network: Any) -> JSON:
+        """Size, limit, how log-likelihoods were computed, and what the first prompt looked like in tokens."""
+        found = measures(network.model, network.max_length) | {"kind": network.backend}
+        if "engine" in vars(network):
+            found |= network.engine.describe()
+        if self.first_prompt is not None:
+            found |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
+            found |= {"warnings": list(opening_warnings(network.tokenizer, self.first_prompt))}
+        return found
+
+
+def opening_warnings(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """What is odd about how a prompt begins; a token that ends texts as well (GPT-2's) opens none by itself."""
+    bos = tokenizer.bos_token_id
+    if bos is None or bos == tokenizer.eos_token_id:
+        return []
+    count = next((index for index, token in enumerate(ids) if token != bos), len(ids))
+    if count == 1:
+        return []
+    cure = "add_bos_token=true" if count == 0 else "add_bos_token=false"
+    return [f"prompts begin with {count} {tokenizer.bos_token!r} tokens instead of 1; try --model_args {cure}"]
+
+
+def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
+    """A causal or encoder-decoder model from a folder or hub id, of one of these kinds.
+
+    Raises:
+        ModelError: no such model, an encoder, a device that is not there, half precision on a CPU, or a chat template
+            without a word on whether to use it.
+    """
+    checkpoint = locate(settings.model, settings.revision)
+    require(checkpoint, *kinds)
+    check_chat_template(checkpoint, settings.apply_chat_template)
+    return LanguageModel(prepare(settings, checkpoint), by_class(checkpoint) or kinds[0])
+
+
+def open_causal(settings: LanguageSettings) -> LanguageModel:
+    """A causal model; see `open_model`."""
+    return open_model(settings, "causal")
+
+
+def open_seq2seq(settings: LanguageSettings) -> LanguageModel:
+    """An encoder-decoder; see `open_model`."""
+    return open_model(settings, "seq2seq")
+
+
+def open_hf(settings: LanguageSettings) -> LanguageModel:
+    """Either; see `open_model`."""
+    return open_model(settings, "causal", "seq2seq")
+
+
+def open_smollm2(settings: LanguageSettings) -> LanguageModel:
+    """SmolLM2-135M-Instruct, 4-bit weights dequantised. It was tuned on conversations, so unless told otherwise it is
+    asked with its chat template.
+
+    Raises:
+        ModelError: its package is not installed, or there is no room to unpack it; see `open_model`.
+    """
+    refuse_model_name(SMOLLM2.name, settings.model)
+    wanted = settings.apply_chat_template is not False
+    return open_causal(replace(settings, model=str(SMOLLM2.folder()), apply_chat_template=wanted))
+
+
+causal = Configured(LanguageSettings, open_causal)
+seq2seq = Configured(LanguageSettings, open_seq2seq)
+hf = Configured(LanguageSettings, open_hf)
+smollm2 = Configured(LanguageSettings, open_smollm2)

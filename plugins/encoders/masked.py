@@ -1,0 +1,322 @@
+"""Masked language models, zero-shot: pseudo-log-likelihood and filling of gaps. Capabilities: loglikelihood, fill.
+
+A masked model has no probability of a text; the sum of log P(token | all other tokens) is what stands in for it
+(Salazar et al. 2020, "Masked Language Model Scoring"). The vocabulary is only scored where a mask is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate, chain, islice
+from typing import Any
+
+from figeval.errors import ModelError, TaskError
+from figeval.models.capabilities import Outputs
+from figeval.types import JSON, Cloze, Continuation
+
+from .batching import run_batches
+from .checkpoint import locate, require
+from .loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from .settings import Configured, Settings, one_of
+from .tokens import IDS, Tokens, padding_of
+
+CHUNK = 1_024  # requests expanded to masked copies at a time: bounds memory, not the batch
+VOCABULARY = 1_024  # so many scores of words take about the memory of one token's way through a model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskedSettings(Settings):
+    """`pll`: "original" masks one token at a time, "within_word_l2r" also the later tokens of its word."""
+
+    pll: str = "original"
+
+    def __post_init__(self) -> None:
+        Settings.__post_init__(self)
+        one_of("pll", self.pll, tuple(PLL))
+
+
+Part = tuple[str, slice]  # a text, and the characters of it that are to be scored
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """Token ids with masks in them, and the positions at which words are wanted. Equal ones are computed once."""
+
+    ids: tuple[int, ...]
+    positions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedQuestion:
+    """Σ_j log P(targets[j] at blank.positions[j])."""
+
+    blank: Blank
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A text's token ids, special ones included and cut to the model's length.
+
+    `scored` are the positions of the tokens to be scored; token p belongs to the word of number `words[p]`.
+    """
+
+    ids: tuple[int, ...]
+    words: tuple[int | None, ...]
+    scored: range
+    truncated: bool
+
+
+def continuation_part(request: Continuation) -> Part:
+    """The whole text and where the continuation lies in it; blanks at the end of the context belong to it."""
+    text = request.context + request.continuation
+    return text, slice(len(request.context.rstrip()), len(text))
+
+
+def cloze_part(request: Cloze, word: str) -> Part:
+    """The text with the word in the gap, and where the word lies in it."""
+    return request.before + word + request.after, slice(len(request.before), len(request.before) + len(word))
+
+
+def fit(tokenizer: Any, parts: Sequence[Part], limit: int | None) -> list[Fitted]:
+    """Tokenise texts and find the tokens to be scored; what is too long loses its beginning first.
+
+    A text is tokenised in one piece, so that a word gets its leading blank where the tokenizer wants one.
+
+    Raises:
+        TaskError: there is nothing to score, or it alone is longer than the model takes.
+    """
+    texts = [text for text, _ in parts]
+    encoded = tokenizer(texts, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+    return [_fit_one(encoded, index, part, limit) for index, part in enumerate(parts)]
+
+
+def _fit_one(encoded: Any, index: int, part: Part, limit: int | None) -> Fitted:
+    text, wanted = part
+    offsets, special = encoded["offset_mapping"][index], encoded["special_tokens_mask"][index]
+    body = [position for position, is_special in enumerate(special) if not is_special]
+    scored = [p for p in body if offsets[p][1] > wanted.start and offsets[p][0] < wanted.stop]
+    if not scored:
+        raise TaskError(f"no token to score in {text[wanted]!r}; is an option or a label word of the task empty?")
+    first, end = body[0], body[-1] + 1
+    room = None if limit is None else limit - (len(special) - (end - first))
+    start, stop = window(first, end, range(scored[0], scored[-1] + 1), room)
+    kept = [*range(first), *range(start, stop), *range(end, len(special))]
+    ids, words = encoded["input_ids"][index], encoded.word_ids(index)
+    return Fitted(
+        ids=tuple(ids[position] for position in kept),
+        words=tuple(words[position] for position in kept),
+        scored=range(scored[0] - (start - first), scored[-1] + 1 - (start - first)),
+        truncated=stop - start < end - first,
+    )
+
+
+def window(first: int, end: int, keep: range, room: int | None) -> tuple[int, int]:
+    """The stretch of the tokens [first, end) that holds `keep` and fits `room`: cut on the left, then on the right.
+
+    Raises:
+        TaskError: `keep` itself does not fit.
+    """
+    if room is None or end - first <= room:
+        return first, end
+    if len(keep) > room:
+        raise TaskError(f"an option of {len(keep)} tokens is longer than the model takes ({room}); use another model")
+    start = min(keep.start, end - room)
+    return start, start + room
+
+
+def hide(ids: Sequence[int], hidden: Sequence[int], asked: Sequence[int], mask: int) -> MaskedQuestion:
+    """The question for the tokens at `asked`, with all of `hidden` masked."""
+    covered = list(ids)
+    for position in hidden:
+        covered[position] = mask
+    return MaskedQuestion(Blank(tuple(covered), tuple(asked)), tuple(ids[position] for position in asked))
+
+
+def original(fitted: Fitted, mask: int) -> Iterator[MaskedQuestion]:
+    """One copy of the text per scored token, with that token masked (Salazar et al. 2020)."""
+    for position in fitted.scored:
+        yield hide(fitted.ids, [position], [position], mask)
+
+
+def within_word_l2r(fitted: Fitted, mask: int) -> Iterator[MaskedQuestion]:
+    """The same, but the word's later tokens are masked too: they would give it away (Kauf and Ivanova 2023)."""
+    for position in fitted.scored:
+        word = fitted.words[position]
+        later = [other for other in range(position, fitted.scored.stop) if fitted.words[other] == word]
+        yield hide(fitted.ids, later, [position], mask)
+
+
+def gap(fitted: Fitted, mask: int) -> MaskedQuestion:
+    """As many masks as the word has tokens, all at once, filled independently of each other."""
+    return hide(fitted.ids, fitted.scored, fitted.scored, mask)
+
+
+PLL = {"original": original, "within_word_l2r": within_word_l2r}
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedNetwork:
+    """A loaded model. `sparse`: its head can be run at the asked positions only, checked against the full forward."""
+
+    model: Any
+    tokenizer: Any
+    limit: int | None
+    sparse: bool
+
+
+class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
+    """Scores words under masks."""
+
+    def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
+        """Pseudo-log-likelihoods of the continuations; a context that is too long loses its beginning.
+
+        Raises:
+            TaskError: a continuation is empty, or alone longer than the model takes.
+        """
+        network = self.network
+        copies = PLL[self.setup.settings.pll]
+        values: list[float] = []
+        truncated: set[int] = set()
+        for start in range(0, len(requests), CHUNK):
+            parts = [continuation_part(request) for request in requests[start : start + CHUNK]]
+            fitted = fit(network.tokenizer, parts, network.limit)
+            questions = [list(copies(text, network.tokenizer.mask_token_id)) for text in fitted]
+            answers = iter(self._answers(list(chain.from_iterable(questions))))
+            values += [sum(islice(answers, len(asked))) for asked in questions]
+            truncated |= {start + index for index, text in enumerate(fitted) if text.truncated}
+        return Outputs(values, frozenset(truncated))
+
+    def fill(self, requests: Sequence[Cloze]) -> Outputs[tuple[float, ...]]:
+        """Log P(word in the gap); a word of several tokens gets as many masks, and their log-probabilities add up.
+
+        Raises:
+            TaskError: a word is empty.
+        """
+        network = self.network
+        parts = [cloze_part(request, word) for request in requests for word in request.words]
+        fitted = fit(network.tokenizer, parts, network.limit)
+        answers = iter(self._answers([gap(text, network.tokenizer.mask_token_id) for text in fitted]))
+        cut = iter(text.truncated for text in fitted)
+        values = [tuple(islice(answers, len(request.words))) for request in requests]
+        truncated = [any(list(islice(cut, len(request.words)))) for request in requests]
+        return Outputs(values, frozenset(index for index, was_cut in enumerate(truncated) if was_cut))
+
+    def _answers(self, questions: Sequence[MaskedQuestion]) -> list[float]:
+        """A number per question; questions with the same masked text share its way through the model."""
+        wanted: dict[Blank, dict[tuple[int, ...], float]] = {}
+        for question in questions:
+            wanted.setdefault(question.blank, {})[question.targets] = float("nan")
+        blanks = list(wanted)
+        tokens = Tokens({IDS: [blank.ids for blank in blanks]}, padding_of(self.network.tokenizer))
+        weight = self.network.model.config.vocab_size // VOCABULARY
+
+        def forward(rows: list[int]) -> list[list[float]]:
+            batch = tokens.tensors(rows, self.setup.device)
+            return self._sums(batch, [blanks[row] for row in rows], [list(wanted[blanks[row]]) for row in rows])
+
+        costs = [len(blank.ids) + weight * len(blank.positions) for blank in blanks]
+        for blank, sums in zip(blanks, run_batches(costs, forward, self.budget), strict=True):
+            wanted[blank] = dict(zip(wanted[blank], sums, strict=True))
+        return [wanted[question.blank][question.targets] for question in questions]
+
+    def _sums(self, batch: Any, blanks: list[Blank], targets: list[list[tuple[int, ...]]]) -> list[list[float]]:
+        """`result[r][k]` = Σ_j log P(targets[r][k][j] at blanks[r].positions[j]), summed in float64."""
+        import torch
+
+        rows = [row for row, blank in enumerate(blanks) for _ in blank.positions]
+        columns = [position for blank in blanks for position in blank.positions]
+        firsts = accumulate((len(blank.positions) for blank in blanks), initial=0)  # of each row among all positions
+        places = [first + j for first, row in zip(firsts, targets, strict=False) for t in row for j in range(len(t))]
+        words = [word for row in targets for target in row for word in target]
+        with torch.inference_mode():
+            logits = masked_logits(self.network.model, batch, rows, columns, sparse=self.network.sparse).float()
+            norms = logits.logsumexp(-1)
+            logprobs = iter((logits[places, words].double() - norms[places].double()).tolist())
+        return [[sum(islice(logprobs, len(target))) for target in row] for row in targets]
+
+    def load(self) -> MaskedNetwork:
+        """The model with its language-modelling head.
+
+        Raises:
+            ModelError: its tokenizer has no mask, or its weights no head.
+        """
+        from transformers import AutoModelForMaskedLM
+
+        setup = self.setup
+        tokenizer = load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code)
+        if tokenizer.mask_token_id is None:
+            raise ModelError(f"the tokenizer of {setup.checkpoint.model!r} has no mask token; use a masked model")
+        model = load_model(AutoModelForMaskedLM, setup)
+        limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
+        return MaskedNetwork(model, tokenizer, limit, has_separable_head(model, tokenizer.mask_token_id))
+
+    def details(self, network: MaskedNetwork) -> JSON:
+        """Size, limit, the kind of pseudo-log-likelihood, and where the head is computed."""
+        head = "masked positions" if network.sparse else "all positions"
+        return measures(network.model, network.limit) | {"pll": self.setup.settings.pll, "head": head}
+
+
+def masked_logits(
+    model: Any, batch: dict[str, Any], rows: Sequence[int], columns: Sequence[int], *, sparse: bool
+) -> Any:
+    """`result[i]` = scores of the vocabulary at (rows[i], columns[i]), shape (i, vocabulary).
+
+    Sparse: the states of the body are replaced by those that are wanted before the head sees them. That needs no
+    knowledge of how the head of an architecture is built.
+    """
+    if not sparse:
+        return model(**batch, return_dict=True).logits[rows, columns]
+    with only_states_at(model.base_model, rows, columns):
+        return model(**batch, return_dict=True).logits[:, 0]
+
+
+@contextmanager
+def only_states_at(body: Any, rows: Sequence[int], columns: Sequence[int]) -> Iterator[None]:
+    """While this lasts, the body of a model hands on the states at (rows[i], columns[i]) only, as (i, 1, d)."""
+
+    def keep(_module: Any, _inputs: Any, output: Any) -> Any:
+        output["last_hidden_state"] = output["last_hidden_state"][rows, columns].unsqueeze(1)
+        return output
+
+    hook = body.register_forward_hook(keep)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def has_separable_head(model: Any, mask: int) -> bool:
+    """Whether the head gives the same scores when it sees only the wanted states, tried on a few tokens."""
+    import torch
+
+    ids = torch.tensor([[mask, 5, mask, 6, 7], [7, 6, mask, 5, mask]], device=model.device)
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    rows, columns = [0, 0, 1], [0, 2, 4]
+    with torch.inference_mode():
+        full = masked_logits(model, batch, rows, columns, sparse=False)
+        try:
+            part = masked_logits(model, batch, rows, columns, sparse=True)
+        except (RuntimeError, TypeError, KeyError, IndexError, AttributeError):
+            return False  # a body that returns something else; the full forward is always right
+    if part.shape != full.shape:
+        return False
+    tolerance = 1e-4 if full.dtype == torch.float32 else 2e-2
+    difference, scale = (part - full).abs().nan_to_num().max(), full.abs().nan_to_num().max()
+    return bool(difference <= tolerance * scale)
+
+
+def open_masked(settings: MaskedSettings) -> MaskedModel:
+    """A masked language model from a folder or hub id.
+
+    Raises:
+        ModelError: no such model, no masked one, a device that is not there, half precision on a CPU.
+    """
+    checkpoint = locate(settings.model, settings.revision)
+    require(checkpoint, "masked")
+    return MaskedModel(prepare(settings, checkpoint))
+
+
+masked = Configured(MaskedSettings, open_masked)

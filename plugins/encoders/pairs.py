@@ -1,0 +1,242 @@
+"""Heads that read two texts at once: NLI classifiers and cross-encoders. Capabilities: label_pairs or score_pairs.
+
+What a class means is read from the checkpoint's config and never guessed: a model that calls its classes LABEL_0 …
+needs `labels=`. A pair that is too long loses tokens of its longer text, and is reported.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from figeval.errors import ModelError
+from figeval.models.capabilities import Outputs
+from figeval.types import JSON, PairLabel, TextPair
+
+from .batching import run_batches
+from .checkpoint import locate, require, with_declared
+from .loading import ModelSetup, Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from .settings import Configured, Settings, one_of
+from .tokens import tokenize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairSettings(Settings):
+    """`labels` says what classes mean where the config does not: `entailment:2;non-entailment:0+1`.
+
+    `decision` is how several classes make one label. "argmax": the label of the most probable class, as a three-way
+    NLI model is usually scored on two labels and as words are compared, too; the label's score is its best class.
+    "sum": probabilities are added up, so two labels are parted at one half.
+    """
+
+    labels: str | None = None
+    decision: str = "argmax"
+
+    def __post_init__(self) -> None:
+        Settings.__post_init__(self)
+        one_of("decision", self.decision, tuple(DECISIONS))
+
+
+# The spellings in use, letters only: what a class name is taken for. "not_entailment" before "entail…".
+MEANINGS = (
+    (re.compile(r"(not?|non)entail\w*"), "non-entailment"),
+    (re.compile(r"entail\w*"), "entailment"),
+    (re.compile(r"contradict\w*"), "contradiction"),
+    (re.compile(r"neutral\w*"), "neutral"),
+)
+PARTS = {"non-entailment": ("neutral", "contradiction")}  # a label that three-way models split
+NAMELESS = re.compile(r"label_?\d+", re.IGNORECASE)  # what transformers writes where nobody gave a name
+
+Classes = Mapping[str, tuple[int, ...]]  # meaning → class numbers
+
+
+def meaning(name: str) -> str:
+    """A class or label in its common spelling: lower case, and one word for each NLI relation."""
+    letters = re.sub(r"[\W_]+", "", name.lower())
+    return next((common for spelt, common in MEANINGS if spelt.fullmatch(letters)), letters)
+
+
+def classes_of(config: JSON) -> dict[int, str]:
+    """The names of a classifier's classes by number; transformers' own default is two of them."""
+    named = config.get("id2label") or {}
+    count = len(named) or int(config.get("num_labels", 2))
+    return {number: str(named.get(str(number), f"LABEL_{number}")) for number in range(count)}
+
+
+def parse_labels(given: str | None, names: Mapping[int, str], model: str) -> dict[str, tuple[int, ...]]:
+    """What each class means: from `labels=entailment:2;non-entailment:0+1` if given, else from the config's names.
+
+    Raises:
+        ModelError: the config gives no names, two classes mean the same, or `labels` cannot be read.
+    """
+    if given:
+        return dict(_parse_one(part.strip(), names) for part in re.split("[;,]", str(given)) if part.strip())
+    if any(NAMELESS.fullmatch(name) for name in names.values()):
+        example = "entailment:2;neutral:1;contradiction:0" if len(names) == 3 else "entailment:1;non-entailment:0"
+        raise ModelError(
+            f"{model!r} calls its classes {', '.join(names.values())}, which says nothing; "
+            f"say what they mean: --model_args 'labels={example}'"
+        )
+    classes: dict[str, tuple[int, ...]] = {meaning(name): (number,) for number, name in names.items()}
+    if len(classes) < len(names):
+        raise ModelError(f"{model!r} has several classes of one meaning ({', '.join(names.values())}); give labels=")
+    return classes
+
+
+def _parse_one(part: str, names: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
+    name, _, numbers = part.rpartition(":")
+    if not name or not re.fullmatch(r"\d+(\+\d+)*", numbers):
+        raise ModelError(f"labels: {part!r} is not of the form name:number or name:number+number")
+    classes = tuple(int(number) for number in numbers.split("+"))
+    if not set(classes) <= set(names):
+        raise ModelError(f"labels: {part!r} names a class that the model does not have; it has {sorted(names)}")
+    return meaning(name), classes
+
+
+def prescribed(classes: Classes, labels: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The class numbers behind each requested label.
+
+    Raises:
+        ModelError: no class means the label, or a class stands behind two labels.
+    """
+    behind: dict[str, tuple[int, ...]] = {}
+    for label in labels:
+        common = meaning(label)
+        parts = (common,) if common in classes else PARTS.get(common, (common,))
+        if not all(part in classes for part in parts):
+            raise ModelError(f"no class of the model means {label!r} (it has {', '.join(classes)}); give labels=")
+        behind[label] = tuple(number for part in parts for number in classes[part])
+    numbers = [number for each in behind.values() for number in each]
+    if len(set(numbers)) < len(numbers):
+        raise ModelError(f"the model's classes ({', '.join(classes)}) do not tell {' and '.join(labels)} apart")
+    return behind
+
+
+Probability = float | tuple[float, ...]  # of a label, or of each of its classes
+
+DECISIONS: dict[str, Callable[[list[float]], Probability]] = {
+    "argmax": lambda classes: tuple(classes) if len(classes) > 1 else classes[0],
+    "sum": math.fsum,
+}
+"""What a label gets of the probabilities of its classes; the label of the best of what is left is the answer."""
+
+
+def label_scores(logits: Any, behind: Classes, decide: Callable[[list[float]], Probability]) -> dict[str, Probability]:
+    """Label → probability or probabilities, all of them summing to 1, from the logits (classes,) of one pair.
+
+    Classes that stand for none of the labels do not count. NaN stays NaN.
+    """
+    import numpy as np
+
+    asked = logits[[number for numbers in behind.values() for number in numbers]]
+    weights = np.exp(asked - asked.max())
+    shares = iter((weights / weights.sum()).tolist())
+    return {label: decide([next(shares) for _ in numbers]) for label, numbers in behind.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class PairNetwork:
+    """A loaded classifier."""
+
+    model: Any
+    tokenizer: Any
+    limit: int | None
+
+
+class PairModel(Neural[PairSettings, PairNetwork]):
+    """A sequence classifier on pairs; what its outputs mean is the subclasses' matter."""
+
+    def logits(self, pairs: Sequence[TextPair | PairLabel]) -> Outputs[Any]:
+        """The head's raw outputs as an array (n, classes), float64."""
+        import numpy as np
+
+        network = self.network
+        lefts, rights = [pair.left for pair in pairs], [pair.right for pair in pairs]
+        tokens = tokenize(network.tokenizer, lefts, network.limit, rights)
+
+        def forward(rows: list[int]) -> Any:
+            import torch
+
+            with torch.inference_mode():
+                return network.model(**tokens.tensors(rows, self.setup.device)).logits.double().cpu().numpy()
+
+        rows: Any = np.stack(run_batches(tokens.lengths, forward, self.budget))
+        return Outputs(rows, tokens.truncated)
+
+    def load(self) -> PairNetwork:
+        """The classifier with its head."""
+        from transformers import AutoModelForSequenceClassification
+
+        setup = self.setup
+        tokenizer = with_padding(load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code))
+        model = load_model(AutoModelForSequenceClassification, setup)
+        model.config.pad_token_id = tokenizer.pad_token_id  # decoders with a head find the last token by it
+        limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
+        return PairNetwork(model, tokenizer, limit)
+
+    def details(self, network: PairNetwork) -> JSON:
+        """Size and limit."""
+        return measures(network.model, network.limit)
+
+
+class PairScorer(PairModel):
+    """A cross-encoder: one output, higher is closer."""
+
+    def score_pairs(self, requests: Sequence[TextPair]) -> Outputs[float]:
+        """The raw output, not its sigmoid: that rounds the best candidates to the same 1."""
+        outputs = self.logits(requests)
+        return Outputs([float(row[0]) for row in outputs.values], outputs.truncated)
+
+
+class PairLabeller(PairModel):
+    """A classifier whose classes have names."""
+
+    def __init__(self, setup: ModelSetup[PairSettings], classes: Mapping[str, tuple[int, ...]]) -> None:
+        super().__init__(setup)
+        self.classes = classes
+
+    def label_pairs(self, requests: Sequence[PairLabel]) -> Outputs[dict[str, Probability]]:
+        """Probabilities of the requested labels' classes, summing to 1; with decision=sum one for each label.
+
+        Raises:
+            ModelError: the classes do not tell the requested labels apart.
+        """
+        asked = {labels: prescribed(self.classes, labels) for labels in {request.labels for request in requests}}
+        outputs = self.logits(requests)
+        decide = DECISIONS[self.setup.settings.decision]
+        rows = zip(outputs.values, requests, strict=True)
+        values = [label_scores(logits, asked[request.labels], decide) for logits, request in rows]
+        return Outputs(values, outputs.truncated)
+
+    def details(self, network: PairNetwork) -> JSON:
+        """Size, limit, what the classes were taken for, and how they make labels."""
+        classes = {name: list(ids) for name, ids in self.classes.items()}
+        return super().details(network) | {"classes": classes, "decision": self.setup.settings.decision}
+
+
+def with_padding(tokenizer: Any) -> Any:
+    """The tokenizer; one without padding, as GPT-2's, pads with what ends a text."""
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def open_pairs(settings: PairSettings) -> PairLabeller | PairScorer:
+    """A cross-encoder where the head has one output, a labeller otherwise.
+
+    Raises:
+        ModelError: no such model, no classifier, classes without meaning, or what `prepare` refuses.
+    """
+    checkpoint = locate(settings.model, settings.revision)
+    require(checkpoint, "pairs")
+    settings = with_declared(settings, checkpoint)
+    names = classes_of(checkpoint.config)
+    if len(names) == 1:
+        return PairScorer(prepare(settings, checkpoint))
+    return PairLabeller(prepare(settings, checkpoint), parse_labels(settings.labels, names, checkpoint.model))
+
+
+pairs = Configured(PairSettings, open_pairs)

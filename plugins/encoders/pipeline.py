@@ -1,0 +1,102 @@
+"""Two models as one: the first ranks, the second finds spans (Ghosh and Srivastava 2022, section 5.3, "pipelined").
+
+    --model pipeline --model_args ranker=minilm,spans=FOLDER
+
+Each part is anything that --model takes, or with options of its own as JSON: `{"ranker": {"model": "encoder:FOLDER",
+"pooling": "cls"}, "spans": "FOLDER"}`. Capabilities: all those of the ranker, and find_spans of the second part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from figeval import plugins
+from figeval.errors import FigevalError, ModelError
+from figeval.models.model import Backends, Model, open_model
+from figeval.types import JSON, Example, SpanQuery
+
+# What a part must be able to do: one of these.
+NEEDS = {"ranker": ("embed", "score_pairs", "loglikelihood"), "spans": ("find_spans",)}
+USAGE = "--model pipeline --model_args ranker=MODEL,spans=MODEL"
+
+
+def pipeline(
+    model: str = "",
+    *,
+    ranker: str | Mapping[str, Any] = "",
+    spans: str | Mapping[str, Any] = "",
+    device: str | None = None,
+    batch_size: int | str | None = None,
+    seed: int | None = None,
+) -> Pipeline:
+    """A pipeline of two models; the flags go to the parts that know them.
+
+    Raises:
+        ModelError: a part is missing, is no model, or can not do what it is there for.
+    """
+    if model:
+        raise ModelError(f"'pipeline' takes no model behind the colon, but parts: {USAGE}")
+    common = {"device": device, "batch_size": batch_size, "seed": seed}
+    backends = Backends(plugins.plugin_manager())
+    return Pipeline(*(opened(role, value, backends, common) for role, value in (("ranker", ranker), ("spans", spans))))
+
+
+def opened(role: str, value: str | Mapping[str, Any], backends: Backends, common: Mapping[str, Any]) -> Model:
+    """One part. Raises `ModelError` naming it."""
+    options = {"model": value} if isinstance(value, str) else dict(value)
+    name = options.pop("model", "")
+    if not name:
+        raise ModelError(f"'pipeline' has no {role}: {USAGE}")
+    try:
+        part = open_model(backends, str(name), options, common)
+    except FigevalError as error:
+        raise ModelError(f"pipeline, {role}={name}: {error}") from error
+    if not part.offers & set(NEEDS[role]):
+        offers = ", ".join(sorted(part.offers)) or "nothing"
+        raise ModelError(f"pipeline, {role}={name}: it offers {offers}, but must offer {' or '.join(NEEDS[role])}")
+    return part
+
+
+class Pipeline:
+    """The ranker, whose spans another model finds. What is not named here is the ranker's."""
+
+    def __init__(self, ranker: Model, spans: Model) -> None:
+        self.ranker = ranker
+        self.spans = spans
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("ranker", "spans"):  # not there yet: a copy is being made
+            raise AttributeError(name)
+        return getattr(self.ranker.backend, name)
+
+    @property
+    def parts(self) -> dict[str, Model]:
+        """Both models by their roles."""
+        return {"ranker": self.ranker, "spans": self.spans}
+
+    def find_spans(self, requests: Sequence[SpanQuery]) -> Any:
+        """What the second part finds."""
+        return self.spans.backend.find_spans(requests)
+
+    def fit(self, examples: Iterable[Example]) -> None:
+        """Let both learn from the task, as far as they do, from the split that the ranker learns from."""
+        read = list(examples)
+        for part in self.parts.values():
+            part.fit(read)
+
+    def fingerprint(self) -> str:
+        """Changes with either part."""
+        return "; ".join(f"{role} {part.backend_name} {part.fingerprint()}" for role, part in self.parts.items())
+
+    def describe(self) -> JSON:
+        """What each part says of itself; their warnings together."""
+        told: dict[str, JSON] = {role: part.description() for role, part in self.parts.items()}
+        warnings = [line for one in told.values() for line in one.pop("warnings", [])]
+        found: JSON = {role: {"model": self.parts[role].name, **one} for role, one in told.items()}
+        return found | ({"warnings": warnings} if warnings else {})
+
+    def close(self) -> None:
+        """Free the memory of both."""
+        for part in self.parts.values():
+            part.close()

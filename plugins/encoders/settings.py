@@ -1,0 +1,91 @@
+"""Options of models, as `--model_args` gives them, checked before anything heavy is imported or loaded.
+
+`Settings` holds what all models on torch share. `Configured` makes a backend factory of a settings class.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from figeval.digits import whole_number
+from figeval.errors import ModelError, near
+
+DTYPES = ("float32", "float16", "bfloat16", "auto")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What all models on torch share.
+
+    `max_length` counts tokens, special ones included; None is what the checkpoint declares. `dtype` is what the
+    weights are loaded as, whatever they are stored as; "auto" is the stored one, on a CPU float32. `device` None
+    takes cuda, else mps, else cpu. `batch_size` is a number of rows per forward pass, or "auto": as many as fit a
+    budget of tokens.
+
+    Raises:
+        ModelError: a value that is not of its kind.
+    """
+
+    model: str = ""
+    revision: str | None = None
+    max_length: int | None = None
+    dtype: str = "float32"
+    device: str | None = None
+    batch_size: int | str = "auto"
+    trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("dtype", self.dtype, DTYPES)
+        if self.max_length is not None:
+            object.__setattr__(self, "max_length", positive("max_length", self.max_length))
+        if self.batch_size != "auto":
+            object.__setattr__(self, "batch_size", positive("batch_size", self.batch_size))
+
+    @property
+    def rows(self) -> int | None:
+        """The fixed number of rows per forward pass, None where a token budget decides."""
+        return None if self.batch_size == "auto" else int(self.batch_size)
+
+
+def positive(name: str, value: Any) -> int:
+    """A whole number of at least 1, given as a number or in digits."""
+    number = whole_number(str(value))
+    if not number:
+        raise ModelError(f"{name}={value!s:.80} is not a positive integer")
+    return number
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    """Raise `ModelError` unless `value` is one of the allowed words."""
+    if value not in allowed:
+        raise ModelError(f"{name}={value} is none of {', '.join(allowed)}{near(str(value), allowed)}")
+
+
+S = TypeVar("S")
+B = TypeVar("B")
+
+
+class Configured(Generic[S, B]):
+    """A backend factory whose options are the fields of a settings class: `Configured(PairSettings, open_pairs)`.
+
+    Called as `factory(model, **options)`; its signature names every option, so an unknown one is refused by name.
+    """
+
+    def __init__(self, settings: Callable[..., S], build: Callable[[S], B]) -> None:
+        self.settings = settings
+        self.build = build
+        self.__name__ = build.__name__
+        self.__doc__ = build.__doc__
+        self.__signature__ = inspect.signature(settings)
+
+    def __call__(self, model: str = "", **options: Any) -> B:
+        return self.build(self.settings(model=model, **options))
+
+
+def refuse_model_name(backend: str, model: str) -> None:
+    """Raise `ModelError` when something stands behind the colon of a backend that takes nothing there."""
+    if model:
+        raise ModelError(f"{backend!r} takes nothing behind the colon, got {model!r}; say --model {backend}")

@@ -1,0 +1,237 @@
+"""Extractive heads: any `…ForQuestionAnswering` checkpoint of transformers. Capability: find_spans.
+
+The model reads the text beside "known SEP given" (the proverb, a stretch of it); the head gives every token of the
+text a logit for being the start and one for being the end of the answer. The text stands second, as such checkpoints
+are trained; `text=first` puts it first, as the input is described in Ghosh and Srivastava (2022, section 5.2). With
+`question=given` the proverb is left out; with `question=none` the text is read alone, as in their released code, where
+all spans of a text come out alike. A text that is too long is read in windows, none is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from figeval.errors import ModelError
+from figeval.types import JSON, NO_SPAN, ScoredSpan, Span, SpanQuery
+
+from .batching import run_batches
+from .checkpoint import locate, require, with_declared
+from .loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from .settings import Configured, Settings, one_of, positive
+from .tokens import Passages, passages
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+SECOND = "second"
+FULL = "full"
+# What stands beside the text, made of the query and the tokenizer's separator.
+BESIDE: dict[str, Callable[[SpanQuery, str], str]] = {
+    FULL: lambda query, separator: f"{query.known}{separator}{query.given}",
+    "given": lambda query, _: query.given,
+}
+QUESTIONS = (*BESIDE, "none")
+# The rule in words, for the record.
+NULL_RULE = "; or no span, where the logits of the first token score better"
+RULE = "best log p(start) + log p(end), start <= end, over the tokens of the text; ties: the shortest, then the first"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanSettings(Settings):
+    """`text` is the place of the text beside the question, "first" or "second"; `question` is what that is made of:
+    "full", "given" or "none" (None: as the checkpoint declares in figeval.json, else second and full). `max_span` is
+    the longest answer in tokens (None: any). With `null_score` the first token stands for "no span is right", as in
+    heads that were trained on SQuAD 2.0 or with `--head_args null_score=true`.
+    """
+
+    text: str | None = None
+    question: str | None = None
+    max_span: int | None = None
+    null_score: bool | None = None
+
+    def __post_init__(self) -> None:
+        Settings.__post_init__(self)
+        if self.text is not None:
+            one_of("text", self.text, ("first", SECOND))
+        if self.question is not None:
+            one_of("question", self.question, QUESTIONS)
+        if self.null_score not in (None, True, False):
+            raise ModelError(f"null_score={self.null_score} is neither true nor false")
+        if self.max_span is not None:
+            object.__setattr__(self, "max_span", positive("max_span", self.max_span))
+
+    @property
+    def side(self) -> int:
+        """The place of the text in the pair."""
+        return int((self.text or SECOND) == SECOND)
+
+
+def found_spans(
+    passages: Passages, outputs: Sequence[Any], texts: Sequence[str], longest: int | None, nulls: Any = None
+) -> list[list[ScoredSpan]]:
+    """The best span of every text; `outputs[w]` are start and end logits of the text's tokens in window w.
+
+    `nulls` (windows, 2) are those of the token that stands for "no span". Of several windows the one counts that is
+    least sure that there is none, as in the SQuAD 2.0 code of BERT.
+    """
+    least: dict[int, Any] = {}
+    for window, null in zip(passages.windows, () if nulls is None else nulls, strict=nulls is not None):
+        if window.owner not in least or sum(null) < sum(least[window.owner]):
+            least[window.owner] = null
+    joined = enumerate(zip(texts, passages.places, passages.joined(outputs), strict=True))
+    return [best_span(*found, longest, least.get(owner)) for owner, found in joined]
+
+
+def best_span(
+    text: str, places: Sequence[tuple[int, int]], logits: Any, longest: int | None, null: Any = None
+) -> list[ScoredSpan]:
+    """The stretch with the best log p(start) + log p(end), in characters without white space at its ends.
+
+    `logits` (tokens, 2), `longest` in tokens. Both distributions are over the tokens of the text, because an answer
+    is a stretch of it: what a model gives to other tokens is no answer. Logits of all windows share one normaliser, so
+    that they are comparable (Clark and Gardner 2018, section 3.1). No token of more than white space: no span.
+    NaN among the logits makes the score NaN. `null` (2,) are start and end logits for "no span": then both
+    distributions are over that and the tokens, and `NO_SPAN` is found beside the stretch, the better one first.
+    """
+    import numpy as np
+
+    solid = solid_tokens(text, places)
+    if not solid:
+        return [] if null is None else [ScoredSpan(NO_SPAN, 0.0)]
+    known = np.asarray(logits, dtype=np.float64)[solid]
+    spare = 0 if null is None else 1
+    starts, ends = log_softmax((known if null is None else np.vstack((null, known))).T)
+    first, last, score = best_pair(starts[spare:], ends[spare:], longest)
+    start, end = places[solid[first]][0], places[solid[last]][1]
+    words = text[start:end]
+    found = [ScoredSpan(Span(end - len(words.lstrip()), start + len(words.rstrip())), score)]
+    if spare:
+        found.append(ScoredSpan(NO_SPAN, float(starts[0] + ends[0])))
+    return sorted(found, key=lambda one: -one.score)
+
+
+def solid_tokens(text: str, places: Sequence[tuple[int, int]]) -> list[int]:
+    """Numbers of the tokens that are more than white space: an answer begins and ends with one."""
+    return [index for index, (start, end) in enumerate(places) if text[start:end].strip()]
+
+
+def log_softmax(logits: Floats) -> Floats:
+    """Log-probabilities over the last axis."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):  # inf - inf
+        shifted = logits - logits.max(axis=-1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
+
+
+def best_pair(starts: Floats, ends: Floats, longest: int | None = None) -> tuple[int, int, float]:
+    """(start, end, score) with the best `starts[start] + ends[end]`, 0 <= end - start < `longest`.
+
+    Of equal scores the shortest, then the first one. Row e of a sliding window are the starts that end e can have,
+    from the nearest on: all pairs, without a matrix of them in memory.
+    """
+    import numpy as np
+
+    n = len(starts)
+    reach = min(n, longest or n)
+    before = np.concatenate((np.full(reach - 1, -np.inf), starts))
+    reachable = np.lib.stride_tricks.sliding_window_view(before, reach)[:, ::-1]  # (n, reach)
+    back = reachable.argmax(axis=1)
+    scores = reachable[np.arange(n), back] + ends
+    best = scores.max()
+    if np.isnan(best):
+        return 0, n - 1, float("nan")
+    tied = np.flatnonzero(scores == best)
+    last = int(tied[back[tied].argmin()])
+    return last - int(back[last]), last, float(best)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanNetwork:
+    """A loaded model with start and end logits."""
+
+    model: Any
+    tokenizer: Any
+    limit: int | None
+
+
+class SpanFinder(Neural[SpanSettings, SpanNetwork]):
+    """Finds the stretch of a text that corresponds to a given one."""
+
+    def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
+        """Per request the best span, by the rule of `best_span`; none in a text without a token. With `null_score` also
+        the empty span, which says that there is none.
+
+        Raises:
+            ModelError: known and given leave no room for a text that is too long to be read at once.
+        """
+        settings, network = self.setup.settings, self.network
+        found = passages_of(requests, settings, network.tokenizer, network.limit)
+
+        def forward(rows: list[int]) -> Any:
+            import torch
+
+            with torch.inference_mode():
+                output = network.model(**found.tokens.tensors(rows, self.setup.device))
+            logits = torch.stack((output.start_logits, output.end_logits), dim=-1).float().cpu().numpy()
+            return list(zip(found.within(logits, rows), logits[:, 0].astype(float), strict=True))
+
+        outputs = run_batches(found.tokens.lengths, forward, self.budget)
+        logits, nulls = [own for own, _ in outputs], [null for _, null in outputs]
+        texts = [one.text for one in requests]
+        return found_spans(found, logits, texts, settings.max_span, nulls if settings.null_score else None)
+
+    def load(self) -> SpanNetwork:
+        """The model with its head."""
+        from transformers import AutoModelForQuestionAnswering
+
+        setup = self.setup
+        tokenizer = load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code)
+        model = load_model(AutoModelForQuestionAnswering, setup)
+        limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
+        return SpanNetwork(model, tokenizer, limit)
+
+    def details(self, network: SpanNetwork) -> JSON:
+        """Size, limit, where the text stands, and how the span is chosen."""
+        settings = self.setup.settings
+        read: JSON = {"text": ("first", SECOND)[settings.side], "question": settings.question or FULL}
+        rule = RULE + NULL_RULE if settings.null_score else RULE
+        chosen: JSON = {"max_span": settings.max_span, "span": rule}
+        return measures(network.model, network.limit) | read | chosen
+
+
+def passages_of(requests: Sequence[SpanQuery], settings: SpanSettings, tokenizer: Any, limit: int | None) -> Passages:
+    """The texts with what stands beside them, as inputs of at most `limit` tokens.
+
+    Raises:
+        ModelError: what stands beside a text leaves no room for it, or `null_score` has no token to stand for it.
+    """
+    if settings.null_score and tokenizer("a")["input_ids"][0] != tokenizer.cls_token_id:
+        raise ModelError("null_score=true: inputs of this model do not begin with a token of its own; leave it out")
+    texts = [one.text for one in requests]
+    beside = BESIDE.get(settings.question or FULL)
+    if beside is None:
+        return passages(tokenizer, [texts], 0, limit)
+    separator = tokenizer.sep_token or tokenizer.eos_token or " "
+    questions = [beside(one, separator) for one in requests]
+    return passages(tokenizer, (questions, texts) if settings.side else (texts, questions), settings.side, limit)
+
+
+def open_spans(settings: SpanSettings) -> SpanFinder:
+    """A span head from a folder or hub id.
+
+    Raises:
+        ModelError: no such model, no span head, or what `prepare` refuses.
+    """
+    checkpoint = locate(settings.model, settings.revision)
+    require(checkpoint, "spans")
+    return SpanFinder(prepare(with_declared(settings, checkpoint), checkpoint))
+
+
+spans = Configured(SpanSettings, open_spans)

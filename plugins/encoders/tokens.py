@@ -1,0 +1,189 @@
+"""Texts as token ids: cut to the length of the model, or in windows that overlap.
+
+`tokenize` cuts what is too long and reports it. `passages` shows a long text in several inputs, of which neighbours
+share half, so that nothing is cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from figeval.errors import ModelError
+
+IDS = "input_ids"
+TYPES = "token_type_ids"
+LEAST = 16  # tokens of a longer text that a window has to show
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokenised inputs: `fields["input_ids"][i]` are the ids of input i; `truncated` are the inputs that were cut."""
+
+    fields: dict[str, list[Sequence[int]]]
+    padding: int = 0
+    truncated: frozenset[int] = field(default_factory=frozenset)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens per input, special ones included."""
+        return [len(ids) for ids in self.fields[IDS]]
+
+    def tensors(self, rows: Sequence[int], device: Any) -> dict[str, Any]:
+        """The rows as tensors (rows, longest), padded on the right, and their attention mask."""
+        batch: dict[str, Any] = {}
+        for name, values in self.fields.items():
+            filler = self.padding if name == IDS else 0
+            batch[name], batch["attention_mask"] = padded([values[row] for row in rows], filler, device)
+        return batch
+
+
+def padded(rows: Sequence[Sequence[int]], filler: int, device: Any) -> tuple[Any, Any]:
+    """Numbers per token as a tensor (rows, longest), filled up on the right, and the mask of what is no filling."""
+    import numpy as np
+    import torch
+
+    lengths = np.array([len(row) for row in rows])
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    whole = np.full(mask.shape, filler, dtype=np.int64)
+    whole[mask] = np.concatenate(rows)
+    return torch.from_numpy(whole).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)
+
+
+def tokenize(tokenizer: Any, texts: Sequence[str], limit: int | None, seconds: Sequence[str] | None = None) -> Tokens:
+    """Tokenise texts, or pairs of texts, cutting what is longer than `limit` tokens and saying which that was.
+
+    Of a pair the longer text loses tokens first.
+    """
+    names = [name for name in (IDS, TYPES) if name == IDS or (seconds and name in tokenizer.model_input_names)]
+    fields = _encode(tokenizer, names, texts, seconds)
+    over = [index for index, ids in enumerate(fields[IDS]) if limit is not None and len(ids) > limit]
+    if over:
+        pairs = [seconds[index] for index in over] if seconds else None
+        cut = _encode(tokenizer, names, [texts[index] for index in over], pairs, truncation=True, max_length=limit)
+        for name in names:
+            for index, values in zip(over, cut[name], strict=True):
+                fields[name][index] = values
+    return Tokens(fields, padding_of(tokenizer), frozenset(over))
+
+
+def _encode(
+    tokenizer: Any, names: list[str], texts: Sequence[str], seconds: Sequence[str] | None, **options: Any
+) -> dict[str, list[Sequence[int]]]:
+    encoded = tokenizer(
+        list(texts),
+        list(seconds) if seconds else None,
+        return_attention_mask=False,
+        return_token_type_ids=TYPES in names,
+        verbose=False,
+        **{"truncation": False, **options},
+    )
+    return {name: list(encoded[name]) for name in names}
+
+
+def padding_of(tokenizer: Any) -> int:
+    """The id to pad with; the mask hides it, so a tokenizer without one may pad with anything."""
+    return 0 if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One input: `count` tokens of the text `owner` from its token `first` on, at places `at` … of the input."""
+
+    owner: int
+    at: int
+    first: int
+    count: int
+
+    @property
+    def shown(self) -> slice:
+        """Which tokens of the text it shows."""
+        return slice(self.first, self.first + self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """Texts as inputs of a model: input w is `windows[w]`; `places[i]` are the characters of the tokens of text i."""
+
+    tokens: Tokens
+    windows: list[Window]
+    places: list[list[tuple[int, int]]]
+
+    def within(self, outputs: Any, rows: Sequence[int]) -> list[Any]:
+        """Of the outputs for these inputs, shape (rows, length, k), those for tokens of the text, (count, k) each."""
+        windows = [self.windows[row] for row in rows]
+        return [output[w.at : w.at + w.count] for w, output in zip(windows, outputs, strict=True)]
+
+    def joined(self, outputs: Sequence[Any]) -> list[Any]:
+        """Per text the outputs for all its tokens, shape (tokens, k), from those of its windows.
+
+        What several windows show is taken from the one in which most stands around it on both sides, as in the
+        SQuAD code of BERT (Devlin et al. 2019). So every token has one output, and a long text is searched as a whole.
+        """
+        import numpy as np
+
+        width = outputs[0].shape[1] if outputs else 0
+        whole = [np.empty((len(places), width)) for places in self.places]
+        context = [np.full(len(places), -1) for places in self.places]
+        for window, output in zip(self.windows, outputs, strict=True):
+            places = np.arange(window.count)
+            around = np.minimum(places, places[::-1])
+            better = np.flatnonzero(around > context[window.owner][window.shown])
+            whole[window.owner][window.first + better] = output[better]
+            context[window.owner][window.first + better] = around[better]
+        return whole
+
+
+def passages(tokenizer: Any, sides: Sequence[Sequence[str]], side: int, limit: int | None) -> Passages:
+    """Texts as inputs of at most `limit` tokens: alone, or as side 0 or 1 of pairs of texts.
+
+    `sides` are one list of texts, or two of the same length; those of `sides[side]` are shown in windows where they
+    are too long, what stands on the other side is in every window.
+
+    Raises:
+        ModelError: what stands on the other side leaves no room.
+    """
+    names = [name for name in (IDS, TYPES) if name == IDS or (len(sides) > 1 and name in tokenizer.model_input_names)]
+    encoded = tokenizer(
+        *map(list, sides),
+        truncation=False,
+        return_offsets_mapping=True,
+        return_attention_mask=False,
+        return_token_type_ids=TYPES in names,
+        verbose=False,
+    )
+    fields: dict[str, list[Sequence[int]]] = {name: [] for name in names}
+    windows: list[Window] = []
+    places: list[list[tuple[int, int]]] = []
+    for owner, offsets in enumerate(encoded["offset_mapping"]):
+        own = [place for place, which in enumerate(encoded.sequence_ids(owner)) if which == side]
+        places.append([tuple(offsets[place]) for place in own])
+        for window in _windows(owner, own, len(offsets) - len(own), limit):
+            windows.append(window)
+            for name in names:
+                fields[name].append(_shown(encoded[name][owner], window, own))
+    return Passages(Tokens(fields, padding_of(tokenizer)), windows, places)
+
+
+def _windows(owner: int, own: Sequence[int], others: int, limit: int | None) -> Iterator[Window]:
+    """The windows of one text, whose tokens stand at the places `own` beside `others` of other kinds.
+
+    Neighbours share half: a stretch of up to half a window stands whole in one of them, with something around it.
+    """
+    n = len(own)
+    room = n if limit is None else min(n, limit - others)
+    if room < min(n, LEAST):
+        raise ModelError(
+            f"an input has {others} tokens beside its text, which leaves room for {max(0, room)} of the {n} of the "
+            f"text in max_length={limit}; raise that, or take a model that reads more"
+        )
+    if n:
+        for first in (*range(0, n - room, room - room // 2), n - room):
+            yield Window(owner, own[0], first, room)
+
+
+def _shown(row: Sequence[int], window: Window, own: Sequence[int]) -> Sequence[int]:
+    """An input with only those tokens of the text that the window shows."""
+    text = row[own[0] : own[-1] + 1]
+    return [*row[: own[0]], *text[window.shown], *row[own[-1] + 1 :]]

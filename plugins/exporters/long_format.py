@@ -1,0 +1,82 @@
+"""One number per row, for programs: CSV and JSON with the same rows.
+
+`pandas.read_csv` needs no options for the CSV; in the JSON numbers keep their types. The whole record is in `run.json`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
+from figeval.text import csv_cell, shown_json
+
+OF_SCORE = (
+    *("metric", "value", "sd", "low", "high", "stderr", "n", "clusters", "effective_clusters"),
+    *("interval", "higher_is_better", "seen"),
+)
+COLUMNS = (
+    *("run", "started", "kind", "model", "backend", "task", "version", "task_type", "route", "status"),
+    *OF_SCORE,
+    "examples_sha256",
+)
+
+
+def rows(runs: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
+    """Every number of every run with its circumstances; `kind` is model, baseline or macro mean, and prompt or probe
+    where the model was asked in another way. Where it has seen some of the examples, which `seen` says, the scores on
+    the others follow, with "(remaining)" after their kind.
+
+    A task without scores keeps a row that says so in `status`.
+    """
+    for run in runs:
+        about = {"run": run.identity, "started": run.started, "model": run.model.name, "backend": run.model.backend}
+        for task in run.tasks:
+            yield from _of_task(about, task)
+        for macro in run.macro:
+            numbers = {"metric": macro.metric, "value": macro.value, "seen": macro.seen}
+            yield _row(about, {"kind": "macro mean", "task": macro.suite, "status": run.status}, numbers)
+
+
+def _of_task(about: dict[str, Any], task: TaskRecord) -> Iterator[dict[str, Any]]:
+    shared = {key: getattr(task, key) for key in ("task", "version", "task_type", "status", "examples_sha256")}
+    kind = "model" if task.kind == "task" else task.kind
+    scored = [("", task.scores, task.baselines)]
+    if task.overlap is not None:
+        scored.append((" (remaining)", task.overlap.scores, task.overlap.baselines))
+    if not task.scores:
+        yield _row(about, shared, {"kind": kind, "route": task.route})
+    for examples, scores, baselines in scored:
+        for score in scores:
+            yield _row(about, shared, {"kind": f"{kind}{examples}", "route": task.route}, _numbers(score))
+        for one in baselines:
+            trivial = {"kind": f"baseline{examples}", "model": one.baseline, "backend": one.baseline}
+            yield from (_row(about, shared, trivial, _numbers(score)) for score in one.scores)
+
+
+def _numbers(score: ScoreRecord) -> dict[str, Any]:
+    return {key: getattr(score, key) for key in OF_SCORE}
+
+
+def _row(*parts: dict[str, Any]) -> dict[str, Any]:
+    known: dict[str, Any] = {}
+    for part in parts:
+        known |= part
+    return {column: known.get(column) for column in COLUMNS}
+
+
+def export_csv(runs: Sequence[RunRecord]) -> str:
+    """All runs in one file; what is not known is an empty cell."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows(runs))
+    return text.getvalue()
+
+
+def export_json(runs: Sequence[RunRecord]) -> str:
+    """All runs as one list; what is not known is null."""
+    return shown_json(json.dumps(list(rows(runs)), indent=1, ensure_ascii=False, allow_nan=False)) + "\n"

@@ -1,0 +1,39 @@
+"""What can be trained on a model: one module per head. The loop (`figeval.training`) sees only the contract.
+
+A module holds the options of a head, its features, its network and its learner. Shared are `base_model` (what a
+training begins with), `inputs` (batches of heads on encoders), `language` and `noise` (rows of language models). A
+module imports torch, so it is imported when a training begins and not before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from figeval.hooks import hookimpl
+
+if TYPE_CHECKING:
+    from figeval.hooks import LearnerRegistrar
+
+
+@hookimpl
+def register_learners(register: LearnerRegistrar) -> None:
+    """Task type, head, factory; the first head of a task type is its default."""
+    register("ranking", "biencoder", f"{__name__}.biencoder:biencoder", "query and candidates apart, all in every step")
+    register("generation", "seq2seq", f"{__name__}.writing:seq2seq", "an encoder-decoder that writes from the inputs")
+    register("generation", "causal", f"{__name__}.writing:causal", "a causal model that writes after the inputs")
+    register("*", "mlm", f"{__name__}.posttraining:mlm", "unlabelled text: words under masks (texts=FILE)")
+    register(
+        "*", "infill", f"{__name__}.posttraining:infill", "unlabelled text: spans, for encoder-decoders (texts=FILE)"
+    )
+    register(
+        "ranking",
+        "cross",
+        f"{__name__}.cross_encoder:ranking",
+        "query and candidate together, some wrong ones in a step",
+    )
+    register(
+        "choice", "cross", f"{__name__}.cross_encoder:choice", "query and option together, softmax over the options"
+    )
+    register("pairs", "cross", f"{__name__}.cross_encoder:pairs", "both texts together, a class for each label")
+    register("spans", "span", f"{__name__}.span_head:span", "start and end in the text beside what is given")
+    register("joint", "joint", f"{__name__}.joint_head:joint", "one encoder for proverbs and spans")

@@ -1,0 +1,207 @@
+"""The model that a training begins with: its checkpoint, its head, its frozen modules, and the options of the head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from figeval.errors import ModelError, TrainError, near
+from figeval.jsonfile import read_json
+
+from ..causal.packaged import SMOLLM2
+from ..encoders.checkpoint import MODULES, Checkpoint, load_json, locate, with_declared
+from ..encoders.encoder import minilm_model
+from ..encoders.files import weight_files
+from ..encoders.loading import (
+    ModelSetup,
+    input_limit,
+    load_errors,
+    load_model,
+    load_tokenizer,
+    one_line,
+    suppress_logging,
+)
+from ..encoders.settings import Settings
+
+if TYPE_CHECKING:
+    from figeval.training.contract import Setup
+
+KNOWN = ("Transformer", "Pooling", "Normalize")  # modules of sentence-transformers
+POOLING = "1_Pooling/config.json"
+POOLING_MODES = {"mean_tokens": "mean", "cls_token": "cls", "lasttoken": "last"}  # sentence-transformers' → ours
+MINILM_LENGTH = 512  # positions; its tokenizer file says 128
+POOLER = "pooler"  # what a head reads through: fresh where the checkpoint has none, left out where the head has none
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Base:
+    """A checkpoint with what of the setup concerns its loading. Weights are float32 on the CPU."""
+
+    setup: Setup
+    checkpoint: Checkpoint
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """Its tokenizer."""
+        return load_tokenizer(self.checkpoint, trust=False)
+
+    def load(self, auto: Any, *, spare: str = "") -> Any:
+        """A fresh model of a transformers Auto class, in training mode; `spare` modules may come with random weights.
+
+        Raises:
+            ModelError: the class does not fit, or weights are missing.
+        """
+        loading = ModelSetup(Settings(), self.checkpoint, "cpu", "float32")
+        return self.ready(load_model(auto, loading, spare=spare, **self.dropouts()))
+
+    def ready(self, model: Any) -> Any:
+        """The model in training mode, its activations kept or computed twice. Raises `ModelError` if it cannot."""
+        if self.setup.gradient_checkpointing:
+            if not model.supports_gradient_checkpointing:
+                raise ModelError(f"a {type(model).__name__} cannot do --gradient_checkpointing; leave it out")
+            newer = getattr(model, "activation_checkpointing_enable", None)
+            (newer or model.gradient_checkpointing_enable)({"use_reentrant": False})
+        return model.train()
+
+    def dropouts(self) -> dict[str, float]:
+        """Every kind of dropout that the configuration knows, at the value that was asked for."""
+        if self.setup.dropout is None:
+            return {}
+        values = self.config.to_dict().items()
+        named = (name for name, value in values if ("dropout" in name or "pdrop" in name) and isinstance(value, float))
+        return dict.fromkeys(named, self.setup.dropout)
+
+    @cached_property
+    def config(self) -> Any:
+        """The model's configuration."""
+        from transformers import AutoConfig
+
+        return AutoConfig.from_pretrained(self.checkpoint.folder_here())
+
+    @cached_property
+    def limit(self) -> int | None:
+        """The longest input in tokens, as the configuration has it: no weights are loaded for it."""
+        import torch
+        from transformers import AutoModel
+
+        with torch.device("meta"):
+            shape = AutoModel.from_config(self.config)
+        return input_limit(self.setup.max_length, self.tokenizer.model_max_length, shape)
+
+    @property
+    def tokens(self) -> int:
+        """Padded tokens that go through the network at once."""
+        from figeval.training.batches import budget
+
+        return budget(self.setup.tokens_per_batch, self.setup.device)
+
+    @property
+    def pooling(self) -> str | None:
+        """The pooling that the checkpoint declares itself, in figeval.json or as sentence-transformers does."""
+        if "pooling" in self.checkpoint.declared:
+            return str(self.checkpoint.declared["pooling"])
+        if not self.checkpoint.is_sentence_transformer:
+            return None
+        self._refuse_modules()
+        modes = load_json(self.checkpoint.folder_here() / POOLING) or {}
+        named = POOLING_MODES.get(str(modes.get("pooling_mode")), modes.get("pooling_mode"))
+        return named or next((ours for mode, ours in POOLING_MODES.items() if modes.get(f"pooling_mode_{mode}")), None)
+
+    def brought(self, settings: Settings, *names: str) -> dict[str, Any]:
+        """What the checkpoint declares of these options. Raises `ModelError` for a declaration that is wrong."""
+        declared = with_declared(settings, self.checkpoint)
+        return {name: value for name in names if (value := getattr(declared, name)) is not None}
+
+    def _refuse_modules(self) -> None:
+        """Raise `ModelError` for layers of sentence-transformers that an encoder with pooling has not."""
+        listed = read_json(self.checkpoint.folder_here() / MODULES, ModelError)
+        kinds = [str(module["type"]).rpartition(".")[2] for module in listed]
+        if strange := [kind for kind in kinds if kind not in KNOWN]:
+            raise ModelError(
+                f"{self.setup.model!r} has a layer {strange[0]}, which is not trained; take its encoder alone"
+            )
+
+    def save(self, model: Any, weights: Mapping[str, Any], prefix: str, folder: Path) -> None:
+        """Write a model of transformers, whose weights stand under `prefix`, and its tokenizer.
+
+        The tokenizer is told the longest input of the training, so that what was trained is also what is asked.
+        """
+        own = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
+        with suppress_logging():
+            model.save_pretrained(folder, state_dict=own)
+        if self.limit is not None:
+            self.tokenizer.model_max_length = self.limit
+        self.tokenizer.save_pretrained(folder)
+
+
+def base_of(setup: Setup) -> Base:
+    """The model to begin with.
+
+    Raises:
+        ModelError: there is no such model, or its weights are a pickle and that was not allowed.
+    """
+    if setup.model == "minilm":
+        setup = replace(setup, model=minilm_model(), max_length=setup.max_length or MINILM_LENGTH)
+    if setup.model == SMOLLM2.name:
+        setup = replace(setup, model=str(SMOLLM2.folder()))
+    checkpoint = locate(setup.model)
+    folder = checkpoint.folder
+    if folder is not None and not setup.allow_pickle:
+        refuse_pickle(setup.model, folder)
+    return Base(setup, checkpoint)
+
+
+def refuse_pickle(model: str, folder: Any) -> None:
+    """Raise `ModelError` if weights are only there as a pickle, which may run code when it is read."""
+    found = weight_files(folder)
+    if found and not any(file.suffix == ".safetensors" for file in found):
+        raise ModelError(f"{model!r} has its weights in {found[0].name}, a pickle; save it anew, or say --allow_pickle")
+
+
+def fresh_head(base: Base, auto: Any, **changes: Any) -> Any:
+    """A model of a transformers Auto class with the checkpoint's body; its head is random.
+
+    `changes` are entries of the configuration: `id2label`, and so how many outputs the head has.
+
+    Raises:
+        ModelError: there is no such head for this architecture, or the body does not go under it.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModel
+
+    body = base.load(AutoModel, spare=POOLER)
+    try:
+        with suppress_logging():
+            config = AutoConfig.from_pretrained(base.checkpoint.folder_here(), **base.dropouts(), **changes)
+            model = auto.from_config(config, dtype=torch.float32)
+            found = model.base_model.load_state_dict(body.state_dict(), strict=False)
+    except load_errors() as error:
+        raise ModelError(f"{base.setup.model!r} gets no head of {auto.__name__}: {one_line(error)}") from error
+    left = [name for name in (*found.missing_keys, *found.unexpected_keys) if POOLER not in name]
+    if left:
+        kind = type(model).__name__
+        raise ModelError(f"{base.setup.model!r} does not go under a {kind}, which has another {left[0]}; take another")
+    return base.ready(model)
+
+
+def options_of(kind: Callable[..., T], given: Mapping[str, Any]) -> T:
+    """The options of a head. Raises `TrainError` for one that it does not have."""
+    known = list(signature(kind).parameters)
+    for name in given:
+        if name not in known:
+            raise TrainError(f"--head_args {name}: no such option{near(name, known)}; there are {', '.join(known)}")
+    return kind(**given)
+
+
+def frozen_modules(model: Any, names: str) -> None:
+    """Take modules, named a+b, out of the training. Raises `TrainError` for one that the model does not have."""
+    modules = dict(model.named_modules())
+    for name in filter(None, names.split("+")):
+        if name not in modules:
+            raise TrainError(f"--head_args freeze={name}: the model has no such module{near(name, modules)}")
+        modules[name].requires_grad_(False)

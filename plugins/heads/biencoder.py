@@ -1,0 +1,324 @@
+"""One encoder for queries and candidates apart; a query is to be nearest to its right candidate.
+
+As in Ghosh and Srivastava (2022, section 5.1): in every step all candidates are encoded anew, with gradient, and the
+loss is the cross-entropy of the right one among all of them. Candidates go through in batches of like length, once a
+step, however many batches the queries take.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch.nn import Module, Parameter, functional
+from torch.utils.checkpoint import checkpoint
+
+from figeval.errors import TrainError
+from figeval.task_types.ranking import RankingExample
+from figeval.types import JSON, Example, Text
+
+from ..encoders.encoder import COSINE, POOLINGS, Encoder, EncoderNetwork, EncoderSettings
+from ..encoders.loading import ModelSetup
+from ..encoders.settings import one_of, positive
+from ..encoders.tokens import IDS, Tokens, tokenize
+from .base_model import Base, base_of, frozen_modules, options_of
+from .inputs import inputs_of, ranking_losses, rectangle
+
+if TYPE_CHECKING:
+    from figeval.training.contract import Batch, Setup
+
+TEMPERATURE = 0.05  # of cosines, as sentence-transformers' ranking losses have it
+CANDIDATES = ("all", "batch")
+CACHING = ("auto", "on", "off")
+Golds = Sequence[Sequence[int]]  # per row the numbers of its right candidates
+SHARE = 2  # of all memory, one part may be taken by activations of candidates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BiencoderOptions:
+    """`pooling` is that of the checkpoint where it declares one. `similarity` is cosine or dot; its `temperature` is
+    .05 for cosines and 1 for dots, learnt with `learn_temperature`. `candidates` of a step are "all" or those of its
+    "batch", then with the `hard` wrong ones that are nearest to a query in the beginning. `freeze` names modules that
+    are not trained, a+b. `caching` recomputes activations of candidates, if they do not fit ("auto").
+    """
+
+    pooling: str | None = None
+    similarity: str = COSINE
+    temperature: float | None = None
+    learn_temperature: bool = False
+    candidates: str = CANDIDATES[0]
+    hard: int = 0
+    freeze: str = ""
+    caching: str = CACHING[0]
+
+    def __post_init__(self) -> None:
+        if self.pooling is not None:
+            one_of("pooling", self.pooling, tuple(POOLINGS))
+        one_of("similarity", self.similarity, (COSINE, "dot"))
+        one_of("candidates", self.candidates, CANDIDATES)
+        one_of("caching", self.caching, CACHING)
+        if self.hard and self.candidates == "all":
+            raise TrainError("hard negatives are among all candidates anyway; use candidates=batch, or leave hard= out")
+        if self.temperature is not None and not self.temperature > 0:
+            raise TrainError(f"temperature={self.temperature} is not above 0")
+        positive("hard", self.hard or 1)
+
+    @property
+    def degree(self) -> float:
+        """The temperature to begin with."""
+        return self.temperature or (TEMPERATURE if self.similarity == COSINE else 1.0)
+
+
+class RankingFeatures:
+    """Queries and candidates as token ids."""
+
+    def __init__(self, queries: Tokens, candidates: Tokens, golds: list[list[int]], tokens: int) -> None:
+        self.queries, self.candidates, self.golds, self.tokens = queries, candidates, golds, tokens
+        self.hard: list[list[int]] = []
+        self.everything = True  # all candidates in every step
+        self.lengths = queries.lengths
+        self.weights = [1.0] * len(self.lengths)
+        self.truncated = len(queries.truncated) + len(candidates.truncated)
+
+    def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
+        """input_ids, attention_mask … (rows, length) and golds (rows, k), filled up with -1."""
+        return {**self.queries.tensors(rows, "cpu"), "golds": rectangle([self.golds[row] for row in rows])}
+
+    def beside(self, rows: Sequence[int]) -> list[Batch]:
+        """The candidates of the step; `columns` (rows,) are their numbers."""
+        from figeval.training.batches import shares
+
+        wanted = range(len(self.candidates.lengths)) if self.everything else self.in_step(rows)
+        parts = shares(wanted, self.candidates.lengths, self.tokens, 0, 1)
+        return [{**self.candidates.tensors(part.rows, "cpu"), "columns": torch.tensor(part.rows)} for part in parts]
+
+    def in_step(self, rows: Sequence[int]) -> list[int]:
+        """The right candidates of the rows of a step and their hard negatives, each once."""
+        hard = [number for row in rows for number in self.hard[row]] if self.hard else []
+        return sorted({number for row in rows for number in self.golds[row]} | {*hard})
+
+
+def shared_candidates(examples: Sequence[RankingExample]) -> tuple[str, ...]:
+    """The candidates, which all examples have in common. Raises `TrainError` where they have not."""
+    candidates = examples[0].candidates
+    for example in examples:
+        if example.candidates is not candidates and example.candidates != candidates:
+            raise TrainError(f"{example.id} has other candidates than {examples[0].id}; a biencoder needs one list")
+        if not example.relevant:
+            raise TrainError(f"{example.id} has no right candidate to learn from; leave it out of the train split")
+    return candidates
+
+
+def hardest(queries: Any, candidates: Any, golds: Golds, count: int) -> list[list[int]]:
+    """Per row the `count` wrong candidates that are nearest, from vectors (rows, d) and (candidates, d)."""
+    import numpy as np
+
+    scores = np.asarray(queries) @ np.asarray(candidates).T
+    for row, gold in enumerate(golds):
+        scores[row, list(gold)] = -np.inf
+    return np.argsort(-scores, axis=1, kind="stable")[:, :count].tolist()  # type: ignore[no-any-return]
+
+
+class BiencoderNetwork(Module):  # type: ignore[misc]
+    """Losses of queries among candidates; similarities and the loss are computed in float32."""
+
+    def __init__(self, encoder: Any, pooling: str, options: BiencoderOptions) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.pooling = POOLINGS[pooling]
+        self.cosine = options.similarity == COSINE
+        self.caching = options.caching
+        degree = torch.tensor([options.degree]).log()  # (1,): a scalar cannot be sharded
+        self.log_temperature = Parameter(degree, requires_grad=options.learn_temperature)
+
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:
+        """Losses (rows,) of the rows of all batches."""
+        with self.economical(self.vectors, batches, beside) as encode:
+            queries = torch.cat([encode(batch) for batch in batches])
+            candidates = torch.cat([encode(batch) for batch in beside])
+        return self.ranked(queries, candidates, batches, beside)
+
+    def ranked(self, queries: Any, candidates: Any, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:
+        """Losses (rows,) from the vectors of all queries and candidates, (rows, d) and (candidates, d)."""
+        with torch.autocast(queries.device.type, enabled=False):
+            logits = queries @ candidates.T / self.log_temperature.exp()
+            return ranking_losses(logits, torch.cat([batch["columns"] for batch in beside]), filled(batches))
+
+    def vectors(self, batch: Batch) -> Any:
+        """Vectors (rows, d) in float32, of length 1 for cosines."""
+        return self.scaled(self.pooled(inputs_of(batch)))
+
+    def pooled(self, batch: dict[str, Any]) -> Any:
+        """What comes out of the encoder, pooled."""
+        output = self.encoder(**batch, return_dict=True)
+        return self.pooling(output.last_hidden_state, batch["attention_mask"], output)
+
+    def scaled(self, vectors: Any) -> Any:
+        """In float32, of length 1 for cosines."""
+        found = vectors.float()
+        return functional.normalize(found, dim=-1) if self.cosine else found
+
+    @contextmanager
+    def economical(
+        self, compute: Callable[[Batch], Any], batches: Sequence[Batch], beside: Sequence[Batch]
+    ) -> Iterator[Callable[[Batch], Any]]:
+        """The same function, for use in this context.
+
+        Where activations would not fit, they are computed again, with the same random numbers, when gradients come
+        back. So only one batch's are in memory at a time, however many candidates there are (Gao et al. 2021).
+        """
+        if self.crowded(beside):
+            yield partial(checkpoint, compute, use_reentrant=False)
+        else:
+            with looked_up_once(self.encoder.get_input_embeddings(), [*batches, *beside]):
+                yield compute
+
+    def crowded(self, beside: Sequence[Batch]) -> bool:
+        """Whether activations of all candidates would not fit: alike in all processes, which wait for each other."""
+        if self.caching != "auto":
+            return self.caching == "on"
+        tokens = sum(batch["input_ids"].numel() for batch in beside)
+        return bool(tokens * self.bytes_per_token() > memory_of(self.log_temperature.device) // SHARE)
+
+    def bytes_per_token(self) -> int:
+        """About what a layer keeps for its gradient (Korthikanti et al. 2022, eq. 1, without attention maps)."""
+        config = self.encoder.config
+        return 4 * 17 * int(config.hidden_size) * int(config.num_hidden_layers)
+
+
+def memory_of(device: Any) -> int:
+    """Bytes that a process may call its own on a device, used or not."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    import psutil
+
+    return int(psutil.virtual_memory().total) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+@contextmanager
+def looked_up_once(embeddings: Any, batches: Sequence[Batch]) -> Iterator[None]:
+    """Let all batches take their word vectors from one lookup of the words among them.
+
+    The gradient of a lookup is as large as the vocabulary; one for every batch costs as much as a layer does.
+    """
+    if hasattr(embeddings.weight, "full_tensor"):  # a part of it: FSDP has the whole only while its layer is at work
+        yield
+        return
+    ids = torch.cat([tensor.flatten() for batch in batches for name, tensor in batch.items() if name.endswith(IDS)])
+    words = ids.unique()
+    table = embeddings(words)
+
+    def from_table(_module: Any, inputs: Any, _output: Any) -> Any:
+        return table[torch.searchsorted(words, inputs[0])]
+
+    hook = embeddings.register_forward_hook(from_table)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def filled(batches: Sequence[Batch]) -> Any:
+    """The right candidates of all rows (rows, k), filled up with -1."""
+    golds = [batch["golds"] for batch in batches]
+    most = max(rows.shape[1] for rows in golds)
+    return torch.cat([functional.pad(rows, (0, most - rows.shape[1]), value=-1) for rows in golds])
+
+
+@dataclass(frozen=True)
+class Biencoder:
+    """The learner."""
+
+    base: Base
+    options: BiencoderOptions
+    pooling: str
+    select_by: None = None
+
+    def network(self) -> Any:
+        """Encoder and temperature."""
+        encoder = self.encoder()
+        return BiencoderNetwork(encoder, self.pooling, self.options)
+
+    def encoder(self) -> Any:
+        """The encoder; frozen modules have no gradient."""
+        from transformers import AutoModel
+
+        encoder = self.base.load(AutoModel, spare="" if self.pooling == "pooler" else "pooler")
+        encoder = encoder.get_encoder() if encoder.config.is_encoder_decoder else encoder
+        if self.pooling != "pooler" and getattr(encoder, "pooler", None) is not None:
+            encoder.pooler.requires_grad_(False)  # it gets no gradient, and ZeRO would let it decay
+        frozen_modules(encoder, self.options.freeze)
+        return encoder
+
+    def features(self, examples: Sequence[Example]) -> RankingFeatures:
+        """Queries and the candidates that all of them share, tokenised."""
+        rows = cast("Sequence[RankingExample]", examples)
+        tokenizer, limit = self.base.tokenizer, self.base.limit
+        candidates = tokenize(tokenizer, shared_candidates(rows), limit)
+        queries = tokenize(tokenizer, [row.query for row in rows], limit)
+        golds = [sorted(row.relevant) for row in rows]
+        found = RankingFeatures(queries, candidates, golds, self.base.tokens)
+        found.everything = self.options.candidates == "all"
+        if self.options.hard:
+            backend = self.backend(self.network().eval())
+            sides = ([row.query for row in rows], rows[0].candidates)
+            vectors = [backend.embed([Text(text) for text in side]).values for side in sides]
+            found.hard = hardest(vectors[0], vectors[1], golds, self.options.hard)
+        return found
+
+    def backend(self, network: Any) -> Any:
+        """The encoder as `figeval run` has it."""
+        settings = EncoderSettings(pooling=self.pooling, similarity=self.options.similarity)
+        device = str(next(network.parameters()).device)
+        encoder = Encoder(ModelSetup(settings, self.base.checkpoint, device, "float32"))
+        vars(encoder)["network"] = self.read_by(network)
+        return encoder
+
+    def read_by(self, network: Any) -> EncoderNetwork:
+        """The encoder of the network, as a backend reads it."""
+        return EncoderNetwork(network.encoder, self.base.tokenizer, self.base.limit, self.pooling, network.pooled)
+
+    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+        """An encoder of transformers with its tokenizer."""
+        self.base.save(network.encoder, weights, "encoder.", folder)
+        return {"kind": "encoder", "pooling": self.pooling, "similarity": self.options.similarity}
+
+    def describe(self) -> JSON:
+        """Pooling, similarity, temperature and candidates."""
+        options = self.options
+        return {
+            "pooling": self.pooling,
+            "similarity": options.similarity,
+            "temperature": options.degree,
+            "learn_temperature": options.learn_temperature,
+            "candidates": options.candidates,
+            "hard": options.hard,
+            "frozen": options.freeze,
+            "max_length": self.base.limit,
+        }
+
+
+def biencoder(setup: Setup) -> Biencoder:
+    """Made from a setup; a biencoder that was trained before brings its similarity, as its pooling.
+
+    Raises:
+        ModelError: no such model, or an unknown option.
+        TrainError: it says nothing about pooling, and neither do the options.
+    """
+    base = base_of(setup)
+    brought = base.brought(EncoderSettings(), "similarity")
+    return encoder_of(base, options_of(BiencoderOptions, {**brought, **setup.options}))
+
+
+def encoder_of(base: Base, options: BiencoderOptions) -> Biencoder:
+    """A model with its pooling. Raises `TrainError` where neither it nor the options say what that is."""
+    pooling = options.pooling or base.pooling
+    if pooling is None:
+        raise TrainError(f"{base.setup.model!r} declares no pooling; say --head_args pooling=mean (cls, pooler, last)")
+    return Biencoder(base, options, pooling)

@@ -1,0 +1,357 @@
+"""One model reads two texts at once: which label holds between them, or how close they are.
+
+The labels of a pairs task are the classes of the head; loss is the cross-entropy. Options and candidates are scored
+with one output per pair (query, option), softmax over those of an example, loss the cross-entropy of the right one. Of
+many candidates only the right ones and some others are read in a step. A head that the model has already is kept if it
+means the same, else a fresh one takes its place.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch.nn import Module, functional
+
+from figeval.errors import TrainError
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.types import JSON, Example
+
+from ..encoders.checkpoint import ends
+from ..encoders.loading import ModelSetup
+from ..encoders.pairs import (
+    NAMELESS,
+    PairLabeller,
+    PairModel,
+    PairNetwork,
+    PairScorer,
+    PairSettings,
+    classes_of,
+    meaning,
+    parse_labels,
+    prescribed,
+    with_padding,
+)
+from ..encoders.settings import positive
+from ..encoders.tokens import Tokens, tokenize
+from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
+from .inputs import IndependentFeatures, inputs_of, ranking_losses, rectangle
+
+if TYPE_CHECKING:
+    from figeval.training.contract import Batch, Setup
+
+CLOSENESS = {0: "closeness"}  # the one output of a cross-encoder
+LOSS = "loss"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossOptions:
+    """`freeze` names modules that are not trained, a+b."""
+
+    freeze: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingOptions(CrossOptions):
+    """`negatives` are the wrong candidates that a query is read with in a step."""
+
+    negatives: int = 7
+
+    def __post_init__(self) -> None:
+        positive("negatives", self.negatives)
+
+
+@dataclass(frozen=True)
+class PairTokenizer:
+    """What makes token ids of pairs."""
+
+    tokenizer: Any
+    limit: int | None
+
+    def pairs(self, lefts: Sequence[str], rights: Sequence[str]) -> Tokens:
+        """The pairs; what is too long loses tokens of its longer text."""
+        return tokenize(self.tokenizer, lefts, self.limit, rights)
+
+    def own_lengths(self, texts: Sequence[str]) -> list[int]:
+        """The tokens of the texts alone, special ones not counted."""
+        own = self.tokenizer.num_special_tokens_to_add(pair=False)
+        return [length - own for length in tokenize(self.tokenizer, texts, None).lengths]
+
+
+class PairFeatures(IndependentFeatures):
+    """Pairs with their classes."""
+
+    def __init__(self, tokens: Tokens, classes: Sequence[int]) -> None:
+        self.tokens, self.classes = tokens, classes
+        self.lengths = tokens.lengths
+        self.truncated = len(tokens.truncated)
+
+    def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
+        """input_ids, attention_mask … (rows, length) and classes (rows,)."""
+        return {**self.tokens.tensors(rows, "cpu"), "classes": torch.tensor([self.classes[row] for row in rows])}
+
+
+class ChoiceFeatures(IndependentFeatures):
+    """The query with each of its options. An example takes as many tokens as its pairs, padded to the longest."""
+
+    def __init__(self, pair_tokenizer: PairTokenizer, examples: Sequence[ChoiceExample]) -> None:
+        lefts = [example.query for example in examples for _ in example.options]
+        self.tokens = pair_tokenizer.pairs(lefts, [option for example in examples for option in example.options])
+        ends = list(accumulate(len(example.options) for example in examples))
+        self.groups = [range(end - len(example.options), end) for end, example in zip(ends, examples, strict=True)]
+        self.golds = [gold_of(example) for example in examples]
+        lengths = self.tokens.lengths
+        self.lengths = [len(group) * max(lengths[pair] for pair in group) for group in self.groups]
+        self.truncated = len(self.tokens.truncated)
+
+    def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
+        """As `grouped` has it."""
+        own = [pair for row in rows for pair in self.groups[row]]
+        counts, golds = [len(self.groups[row]) for row in rows], [[self.golds[row]] for row in rows]
+        return grouped(self.tokens.tensors(own, "cpu"), counts, golds)
+
+
+class CandidateFeatures(IndependentFeatures):
+    """The query with its right candidates and some wrong ones, drawn anew in every epoch.
+
+    All pairs together would be too many to keep, so those of a batch are made when it is. Candidates that say the same
+    as a right one (`near`) are never drawn.
+    """
+
+    def __init__(self, pair_tokenizer: PairTokenizer, examples: Sequence[RankingExample], negatives: int) -> None:
+        self.pair_tokenizer, self.examples, self.negatives = pair_tokenizer, examples, negatives
+        candidates = {example.candidates: 0 for example in examples}
+        for texts in candidates:
+            candidates[texts] = max(pair_tokenizer.own_lengths(texts))
+        queries = pair_tokenizer.own_lengths([example.query for example in examples])
+        around = pair_tokenizer.tokenizer.num_special_tokens_to_add(pair=True)
+        pairs = [one + candidates[example.candidates] + around for one, example in zip(queries, examples, strict=True)]
+        limit = pair_tokenizer.limit or max(pairs)
+        self.lengths = [
+            min(pair, limit) * (len(example.relevant) + negatives)
+            for pair, example in zip(pairs, examples, strict=True)
+        ]
+        self.truncated = sum(pair > limit for pair in pairs)
+
+    def batch(self, rows: Sequence[int], draw: int) -> Batch:
+        """As `grouped` has it, the right candidates of every row first."""
+        drawn = [self.drawn(row, draw) for row in rows]
+        lefts = [self.examples[row].query for row, numbers in zip(rows, drawn, strict=True) for _ in numbers]
+        rights = [self.examples[row].candidates[n] for row, numbers in zip(rows, drawn, strict=True) for n in numbers]
+        tokens = self.pair_tokenizer.pairs(lefts, rights)
+        golds = [range(len(self.examples[row].relevant)) for row in rows]
+        return grouped(tokens.tensors(range(len(lefts)), "cpu"), list(map(len, drawn)), golds)
+
+    def drawn(self, row: int, draw: int) -> list[int]:
+        """Numbers of the right candidates, then of wrong ones."""
+        example = self.examples[row]
+        wrong = [n for n in range(len(example.candidates)) if n not in example.relevant and n not in example.near]
+        some = random.Random(f"{draw} {row}").sample(wrong, min(self.negatives, len(wrong)))
+        return [*sorted(example.relevant), *some]
+
+
+def grouped(inputs: Batch, counts: Sequence[int], golds: Sequence[Sequence[int]]) -> Batch:
+    """Inputs (pairs, length), those of one row after those of the other, `counts` of them in each.
+
+    `pairs` (rows, k) are their numbers and `golds` (rows, k) the places of the right ones, filled up with -1.
+    """
+    ends = list(accumulate(counts))
+    pairs = [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
+    return {**inputs, "pairs": rectangle(pairs), "golds": rectangle(golds)}
+
+
+def gold_of(example: ChoiceExample) -> int:
+    """The right option. Raises `TrainError` where it is hidden."""
+    if example.gold is None:
+        raise TrainError(f"{example.id} has no right option to learn from; leave it out of the train split")
+    return example.gold
+
+
+class CrossNetwork(Module):  # type: ignore[misc]
+    """Losses of what a classifier says of pairs; `losses(logits, batch)` is in float32."""
+
+    def __init__(self, model: Any, losses: Callable[[Any, Batch], Any]) -> None:
+        super().__init__()
+        self.model = model
+        self.losses = losses
+
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:  # noqa: ARG002 - there is nothing
+        """Losses (rows,) of the rows of all batches."""
+        return torch.cat([self.losses(self.model(**inputs_of(batch)).logits.float(), batch) for batch in batches])
+
+
+def class_losses(logits: Any, batch: Batch) -> Any:
+    """-log of the probability of the right class (rows,), from logits (rows, classes)."""
+    return functional.cross_entropy(logits, batch["classes"], reduction="none")
+
+
+def option_losses(logits: Any, batch: Batch) -> Any:
+    """-log of the probability of the right option among those of its example (rows,), from logits (pairs, 1).
+
+    `pairs` (rows, k) are the pairs of every example and `golds` the places of the right ones, filled up with -1.
+    """
+    nothing = logits.new_full((1,), float("-inf"))  # the last: where -1 points to
+    scores = torch.cat((logits[:, 0], nothing))[batch["pairs"]]
+    return ranking_losses(scores, torch.arange(scores.shape[1], device=scores.device), batch["golds"])
+
+
+@dataclass(frozen=True)
+class Cross(ABC):
+    """What all of them share. `names` are the head's outputs by number; `fresh` if it is none of the checkpoint's."""
+
+    base: Base
+    names: Mapping[int, str]
+    fresh: bool
+    options: CrossOptions = field(default_factory=CrossOptions)
+    select_by: str | None = None
+
+    @abstractmethod
+    def losses(self) -> Callable[[Any, Any], Any]:
+        """Losses (rows,) from logits (pairs, outputs) and a batch."""
+
+    @abstractmethod
+    def reading(self, setup: ModelSetup[PairSettings]) -> PairModel:
+        """The backend that reads the saved model."""
+
+    @property
+    def pair_tokenizer(self) -> PairTokenizer:
+        """Tokenizer and limit."""
+        return PairTokenizer(with_padding(self.base.tokenizer), self.base.limit)
+
+    def network(self) -> Any:
+        """The classifier, with its own head or a fresh one."""
+        from transformers import AutoModelForSequenceClassification as Auto
+
+        outputs = {"num_labels": len(self.names), "id2label": dict(self.names)}
+        model = fresh_head(self.base, Auto, **outputs) if self.fresh else self.base.load(Auto)
+        model.config.pad_token_id = self.pair_tokenizer.tokenizer.pad_token_id
+        frozen_modules(model, self.options.freeze)
+        return CrossNetwork(model, self.losses())
+
+    def backend(self, network: Any) -> PairModel:
+        """The classifier as `figeval run` has it."""
+        device = str(next(network.parameters()).device)
+        backend = self.reading(ModelSetup(PairSettings(), self.base.checkpoint, device, "float32"))
+        vars(backend)["network"] = PairNetwork(network.model, self.pair_tokenizer.tokenizer, self.pair_tokenizer.limit)
+        return backend
+
+    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+        """A classifier of transformers with its tokenizer."""
+        self.base.save(network.model, weights, "model.", folder)
+        return {"kind": "pairs"}
+
+    def describe(self) -> JSON:
+        """The head's outputs, whether it is fresh, what is frozen."""
+        return {
+            "classes": list(self.names.values()),
+            "fresh_head": self.fresh,
+            "frozen": self.options.freeze,
+            "max_length": self.base.limit,
+        }
+
+
+@dataclass(frozen=True)
+class LabelCross(Cross):
+    """Labels of pairs."""
+
+    labels: tuple[str, ...] = ()
+
+    def features(self, examples: Sequence[Example]) -> PairFeatures:
+        """Pairs and the classes of their labels, found by name."""
+        rows = cast("Sequence[PairExample]", examples)
+        behind = prescribed(self.classes, self.labels)
+        hidden = next((row.id for row in rows if row.label is None), None)
+        if hidden is not None:
+            raise TrainError(f"{hidden} has no label to learn from; leave it out of the train split")
+        tokens = self.pair_tokenizer.pairs([row.left for row in rows], [row.right for row in rows])
+        return PairFeatures(tokens, [behind[str(row.label)][0] for row in rows])
+
+    @property
+    def classes(self) -> dict[str, tuple[int, ...]]:
+        """What each class means."""
+        return parse_labels(None, self.names, self.base.setup.model)
+
+    def losses(self) -> Callable[[Any, Any], Any]:
+
+        return class_losses
+
+    def reading(self, setup: ModelSetup[PairSettings]) -> PairLabeller:
+        return PairLabeller(setup, self.classes)
+
+
+@dataclass(frozen=True)
+class OptionCross(Cross):
+    """One score per pair, compared among the options of an example."""
+
+    def features(self, examples: Sequence[Example]) -> Any:
+        """Query and option, as the route `by_pair_score` sends them."""
+        return ChoiceFeatures(self.pair_tokenizer, cast("Sequence[ChoiceExample]", examples))
+
+    def losses(self) -> Callable[[Any, Any], Any]:
+
+        return option_losses
+
+    def reading(self, setup: ModelSetup[PairSettings]) -> PairScorer:
+        return PairScorer(setup)
+
+
+@dataclass(frozen=True)
+class CandidateCross(OptionCross):
+    """The same among many candidates, of which some are drawn for every step."""
+
+    options: RankingOptions = field(default_factory=RankingOptions)
+    select_by: str | None = LOSS  # all pairs of dev, as a score needs them, are many
+
+    def features(self, examples: Sequence[Example]) -> CandidateFeatures:
+        rows = cast("Sequence[RankingExample]", examples)
+        lost = next((row.id for row in rows if not row.relevant), None)
+        if lost is not None:
+            raise TrainError(f"{lost} has no right candidate to learn from; leave it out of the train split")
+        return CandidateFeatures(self.pair_tokenizer, rows, int(self.options.negatives))
+
+    def describe(self) -> JSON:
+        return super().describe() | {"negatives": self.options.negatives}
+
+
+def own_classes(base: Base) -> dict[int, str] | None:
+    """The classes of the checkpoint's head, None where it has none."""
+    is_classifier = ends("ForSequenceClassification")(base.checkpoint)
+    return classes_of(base.checkpoint.config) if is_classifier else None
+
+
+def pairs(setup: Setup) -> LabelCross:
+    """For labels. Raises `FigevalError` for an unknown model or option, or labels that mean the same."""
+    options, base, labels = options_of(CrossOptions, setup.options), base_of(setup), setup.labels
+    wanted = sorted({meaning(label) for label in labels})
+    if len(wanted) < len(labels) or any(map(NAMELESS.fullmatch, labels)):
+        raise TrainError(f"the labels {', '.join(labels)} do not tell by name what they mean; rename them in the task")
+    own = own_classes(base)
+    if own is None or sorted(map(meaning, own.values())) != wanted:
+        return LabelCross(base, dict(enumerate(labels)), True, options, None, labels)
+    return LabelCross(base, own, False, options, None, labels)
+
+
+def choice(setup: Setup) -> OptionCross:
+    """For a few options. Raises `FigevalError` for an unknown model or option."""
+    base = base_of(setup)
+    return OptionCross(base, *closeness(base), options_of(CrossOptions, setup.options))
+
+
+def ranking(setup: Setup) -> CandidateCross:
+    """For many candidates. Raises `FigevalError` for an unknown model or option."""
+    base = base_of(setup)
+    return CandidateCross(base, *closeness(base), options_of(RankingOptions, setup.options))
+
+
+def closeness(base: Base) -> tuple[dict[int, str], bool]:
+    """The one output of a cross-encoder, and whether it is a fresh one."""
+    own = own_classes(base)
+    return (CLOSENESS, True) if own is None or len(own) > 1 else (own, False)

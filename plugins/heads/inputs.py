@@ -1,0 +1,51 @@
+"""What the heads on encoders share: batches among what their losses need, and the loss of a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..encoders.tokens import IDS, TYPES
+
+if TYPE_CHECKING:
+    from figeval.training.contract import Batch
+
+READ = (IDS, TYPES, "attention_mask")
+
+
+class IndependentFeatures:
+    """Features of examples that are read beside nothing, each of which counts alike."""
+
+    lengths: Sequence[int]
+
+    @cached_property
+    def weights(self) -> list[float]:
+        """1 for every row."""
+        return [1.0] * len(self.lengths)
+
+    def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
+        """Nothing."""
+        return []
+
+
+def inputs_of(batch: Batch, prefix: str = "") -> dict[str, Any]:
+    """What the model reads of a batch; a second kind of inputs stands under names with a prefix."""
+    return {name: batch[prefix + name] for name in READ if prefix + name in batch}
+
+
+def rectangle(rows: Sequence[Sequence[int]]) -> Any:
+    """Numbers as a tensor (rows, longest), filled up with -1."""
+    import torch
+
+    most = max(map(len, rows))
+    return torch.tensor([[*row, *[-1] * (most - len(row))] for row in rows])
+
+
+def ranking_losses(logits: Any, columns: Any, golds: Any) -> Any:
+    """-log of the probability of the right candidates (rows,), from logits (rows, columns).
+
+    `columns` are the numbers of the candidates, `golds` (rows, k) those of the right ones, filled up with -1.
+    """
+    right = (golds.unsqueeze(-1) == columns).any(dim=1)
+    return logits.logsumexp(dim=-1) - logits.masked_fill(~right, float("-inf")).logsumexp(dim=-1)

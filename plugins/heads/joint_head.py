@@ -1,0 +1,248 @@
+"""One encoder for proverbs and spans (Ghosh and Srivastava 2022, section 5.3): the biencoder, and a branch for spans.
+
+An example is a narrative with all its parts; its loss is that of the proverb, and the means over its parts of those of
+start and end, as weighted sum. A narrative is read once for both, the given spans in the same step. In the authors'
+code every part is a row of its own, which reads and counts its narrative once more.
+
+A narrative that is longer than the model is cut in training (asked, it is read in windows); parts that are cut off with
+it are not learnt from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from figeval.errors import TrainError
+from figeval.task_types.joint import JointExample
+from figeval.types import JSON, Example
+
+from ..encoders.encoder import EncoderSettings
+from ..encoders.joint_encoder import (
+    ACTIVATIONS,
+    Joint,
+    JointSettings,
+    branch_logits,
+    load_branch,
+    save_branch,
+    span_branch,
+)
+from ..encoders.loading import ModelSetup
+from ..encoders.settings import one_of
+from ..encoders.tokens import Passages, Tokens, Window, passages, tokenize
+from .base_model import base_of, options_of
+from .biencoder import Biencoder, BiencoderNetwork, BiencoderOptions, RankingFeatures, encoder_of
+from .inputs import inputs_of
+from .span_head import AnswerTokens, answer_in, gold_tokens, inside, searched, span_losses
+
+if TYPE_CHECKING:
+    from figeval.training.contract import Batch, Setup
+
+TANH = "tanh"
+BRANCH = "branch."
+GIVEN = "given."  # before the names of what the given spans are read from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointOptions(BiencoderOptions):
+    """Beside what a biencoder has: `activation` of the span branch is tanh or none (as published: then the given span
+    makes no difference), `weights` are those of the losses of proverb, start and end, `max_span` is the longest answer
+    in tokens when the model is asked.
+    """
+
+    activation: str = TANH
+    weights: str = "1+1+1"
+    max_span: int | None = None
+
+    def __post_init__(self) -> None:
+        BiencoderOptions.__post_init__(self)
+        one_of("activation", self.activation, ACTIVATIONS)
+        JointSettings(max_span=self.max_span)
+        if len(self.shares) != 3 or not all(0 <= share < inf for share in self.shares) or not any(self.shares):
+            raise TrainError(f"weights={self.weights} are no three weights, as 1+0.5+0.5 (proverb, start, end)")
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The weights as numbers; none if they cannot be read."""
+        try:
+            return tuple(map(float, str(self.weights).split("+")))
+        except ValueError:
+            return ()
+
+
+@dataclass(frozen=True, slots=True)
+class SpanPart:
+    """A given span by its number, where it stands in the narrative, and its weight among the parts of its example."""
+
+    given: int
+    answer: AnswerTokens
+    weight: float
+
+
+class JointFeatures:
+    """Queries and candidates, the given spans, and where these stand in the queries.
+
+    `cut` is the number of parts that are cut off with their narrative. An example that has no other keeps one of weight
+    0, since every batch goes through the branch in every process.
+    """
+
+    def __init__(self, ranking: RankingFeatures, shown: Passages, given: Tokens, rows: Sequence[JointExample]) -> None:
+        self.ranking, self.given = ranking, given
+        self.lengths, self.weights = ranking.lengths, ranking.weights
+        self.truncated = ranking.truncated + len(given.truncated)
+        firsts = {window.owner: row for row, window in reversed(list(enumerate(shown.windows)))}
+        self.searched: list[list[int]] = []
+        self.parts: list[list[SpanPart]] = []
+        self.cut, number = 0, 0
+        for row, one in enumerate(rows):
+            stretches = [gold_tokens(part, shown.places[row]) for part in one.parts]
+            place, *places = searched(shown, firsts[row], one.query)
+            self.searched.append([place, *places])
+            kept = whole_parts(shown.windows[firsts[row]], stretches, number)
+            self.parts.append(kept or [SpanPart(number, AnswerTokens(place, place), 0.0)])
+            self.cut += len(stretches) - len(kept)
+            number += len(stretches)
+        if self.cut == number:
+            raise TrainError("all parts are cut off with their narratives; raise --max_length, or take another model")
+
+    def batch(self, rows: Sequence[int], draw: int) -> Batch:
+        """Queries as the biencoder has them, with `searched` (rows, length); for every part its given span, to whose
+        row it belongs (`owners`), `answers` (parts, 2) and `weights` (parts,).
+        """
+        queries = self.ranking.batch(rows, draw)
+        parts = [(place, part) for place, row in enumerate(rows) for part in self.parts[row]]
+        given = self.given.tensors([part.given for _, part in parts], "cpu")
+        return {
+            **queries,
+            **{GIVEN + name: tensor for name, tensor in given.items()},
+            "searched": inside([self.searched[row] for row in rows], queries["input_ids"].shape[1]),
+            "owners": torch.tensor([place for place, _ in parts]),
+            "answers": torch.tensor([(part.answer.first, part.answer.last) for _, part in parts]),
+            "weights": torch.tensor([part.weight for _, part in parts]),
+        }
+
+    def beside(self, rows: Sequence[int]) -> list[Batch]:
+        """The candidates of the step."""
+        return self.ranking.beside(rows)
+
+
+def whole_parts(window: Window, stretches: Sequence[Sequence[int]], number: int) -> list[SpanPart]:
+    """The stretches of a text that an input shows whole; `number` is that of the first one's given span."""
+    answers = {number + n: answer_in(window, stretch) for n, stretch in enumerate(stretches)}
+    whole = {given: answer for given, answer in answers.items() if answer is not None and not answer.lost}
+    return [SpanPart(given, answer, 1 / len(whole)) for given, answer in whole.items()]
+
+
+class JointNetwork(BiencoderNetwork):
+    """Losses of queries among candidates, and of the spans in them."""
+
+    def __init__(self, encoder: Any, branch: Any, pooling: str, options: JointOptions) -> None:
+        super().__init__(encoder, pooling, options)
+        self.branch = branch
+        self.activation = options.activation
+        self.shares = options.shares
+
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:
+        """Losses (rows,) of the rows of all batches: that of the candidate, and the mean of those of its spans."""
+        with self.economical(self.read, batches, beside) as read:
+            queries, spans = zip(*map(read, batches), strict=True)
+        with self.economical(self.vectors, [], beside) as encode:
+            candidates = torch.cat([encode(batch) for batch in beside])
+        ranked = self.ranked(torch.cat(queries), candidates, batches, beside)
+        return self.shares[0] * ranked + torch.cat(spans)
+
+    def read(self, batch: Batch) -> tuple[Any, Any]:
+        """Vectors of the queries (rows, d), to be ranked by, and the losses of their spans (rows,)."""
+        inputs, owners = inputs_of(batch), batch["owners"]
+        output = self.encoder(**inputs, return_dict=True)
+        states = output.last_hidden_state
+        vectors = self.scaled(self.pooling(states, inputs["attention_mask"], output))
+        given = self.pooled(inputs_of(batch, GIVEN)).to(states.dtype)
+        logits = branch_logits(self.branch, states[owners], given, self.activation)
+        losses = span_losses(logits, batch["searched"][owners], batch["answers"])
+        weighed = (self.shares[1] * losses[:, 0] + self.shares[2] * losses[:, 1]) * batch["weights"]
+        return vectors, weighed.new_zeros(len(states)).index_add(0, owners, weighed)
+
+
+@dataclass
+class JointLearner:
+    """The learner: a biencoder, and what spans add to it. `cut` counts the parts that were not learnt from."""
+
+    ranker: Biencoder
+    options: JointOptions
+    cut: int = 0
+    select_by: None = None
+
+    def network(self) -> Any:
+        """Encoder, temperature and branch; the branch is fresh where the model is no joint one yet."""
+        encoder, checkpoint = self.ranker.encoder(), self.ranker.base.checkpoint
+        width = int(encoder.config.hidden_size)
+        own = None if self.fresh else load_branch(checkpoint.folder_here(), checkpoint.model, width)
+        branch = span_branch(width) if own is None else own
+        return JointNetwork(encoder, branch.train(), self.ranker.pooling, self.options)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the checkpoint has no span branch."""
+        return self.ranker.base.checkpoint.declared.get("kind") != "joint"
+
+    def features(self, examples: Sequence[Example]) -> JointFeatures:
+        """Queries, candidates and parts, tokenised."""
+        rows = cast("Sequence[JointExample]", examples)
+        odd = next((part.id for row in rows for part in row.parts if part.text != row.query), None)
+        if odd is not None:
+            raise TrainError(f"{odd} is a part of another text than its query; a joint model reads one text for both")
+        base = self.ranker.base
+        shown = passages(base.tokenizer, [[row.query for row in rows]], 0, base.limit)
+        given = tokenize(base.tokenizer, [part.given for row in rows for part in row.parts], base.limit)
+        found = JointFeatures(self.ranker.features(rows), shown, given, rows)
+        self.cut += found.cut
+        return found
+
+    def backend(self, network: Any) -> Joint:
+        """The network as `figeval run` has it."""
+        options, base = self.options, self.ranker.base
+        settings = JointSettings(pooling=self.ranker.pooling, similarity=options.similarity, max_span=options.max_span)
+        device = str(next(network.parameters()).device)
+        setup: ModelSetup[EncoderSettings] = ModelSetup(settings, base.checkpoint, device, "float32")
+        backend = Joint(setup, settings.max_span, options.activation)
+        vars(backend).update(network=self.ranker.read_by(network), branch=network.branch)
+        return backend
+
+    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+        """The encoder with its tokenizer, and the branch beside it."""
+        declared = self.ranker.save(network, weights, folder)
+        own = {name.removeprefix(BRANCH): tensor for name, tensor in weights.items() if name.startswith(BRANCH)}
+        save_branch(own, folder)
+        longest = {} if self.options.max_span is None else {"max_span": self.options.max_span}
+        return {**declared, "kind": "joint", "activation": self.options.activation, **longest}
+
+    def describe(self) -> JSON:
+        """What a biencoder says, how the losses are weighted, and how many parts were cut off."""
+        options = self.options
+        return {
+            **self.ranker.describe(),
+            "activation": options.activation,
+            "weights": list(options.shares),
+            "max_span": options.max_span,
+            "fresh_branch": self.fresh,
+            "parts_cut_off": self.cut,
+        }
+
+
+def joint(setup: Setup) -> JointLearner:
+    """Made from a setup. What the model declares of itself counts where no option says otherwise: a biencoder that was
+    trained before brings its pooling and similarity, as the authors' joint model begins with one.
+
+    Raises:
+        FigevalError: no such model, no pooling, or an unknown option.
+    """
+    base = base_of(setup)
+    brought = base.brought(JointSettings(), "similarity", "activation", "max_span")
+    options = options_of(JointOptions, {**brought, **setup.options})
+    return JointLearner(encoder_of(base, options), options)

@@ -1,0 +1,72 @@
+"""What the heads of language models share: rows of tokens and labels, and the cross-entropy of the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import Module, functional
+
+from ..causal.engine.encoder_decoder import IGNORED
+from ..encoders.masked import masked_logits
+from ..encoders.tokens import IDS, padded
+
+if TYPE_CHECKING:
+    from figeval.training.contract import Batch
+
+LABELS = "labels"  # the token that is to be predicted at a position; IGNORED where nothing is
+WRITTEN = "decoder_input_ids"
+
+Row = Mapping[str, Sequence[int]]  # IDS, LABELS, and WRITTEN where there is a decoder
+
+
+def batch_of(rows: Sequence[Row], padding: int) -> Batch:
+    """Rows as tensors (rows, longest), labels filled up with IGNORED, and the attention mask of what is read."""
+    batch = {}
+    for name in rows[0]:
+        batch[name], mask = padded([row[name] for row in rows], IGNORED if name == LABELS else padding, "cpu")
+        if name == IDS:
+            batch["attention_mask"] = mask
+    return batch
+
+
+def length(row: Row) -> int:
+    """Tokens that go through the network."""
+    return len(row[IDS]) + len(row.get(WRITTEN, ()))
+
+
+def weight(row: Row) -> float:
+    """Its targets: the loss is their mean."""
+    return float(sum(label != IGNORED for label in row[LABELS]))
+
+
+def read_and_written(read: Sequence[int], target: Sequence[int], start: int) -> Row:
+    """A row of an encoder-decoder: while it is trained, a token is predicted from the right ones before it."""
+    return {IDS: read, WRITTEN: [start, *target[:-1]], LABELS: target}
+
+
+class LanguageNetwork(Module):  # type: ignore[misc]
+    """-Σ log P(label) over the labels of a row, in float32.
+
+    `sparse`: the head of the model is run where there are labels, and nowhere else. `options` are the model's.
+    """
+
+    def __init__(self, model: Any, *, sparse: bool = False, **options: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.sparse = sparse
+        self.options = options
+
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:  # noqa: ARG002
+        """Losses (rows,) of the rows of all batches."""
+        return torch.cat([self.losses(batch) for batch in batches])
+
+    def losses(self, batch: Batch) -> Any:
+        """Losses (rows,) of one batch."""
+        labels = batch[LABELS]
+        rows, columns = (labels != IGNORED).nonzero(as_tuple=True)
+        inputs = {name: tensor for name, tensor in batch.items() if name != LABELS}
+        logits = masked_logits(self.model, inputs | self.options, rows, columns, sparse=self.sparse)
+        losses = functional.cross_entropy(logits.float(), labels[rows, columns], reduction="none")
+        return losses.new_zeros(labels.shape).index_put((rows, columns), losses).sum(1)

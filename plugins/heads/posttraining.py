@@ -1,0 +1,283 @@
+"""Further training on unlabelled text: `mlm` for masked models, `infill` for encoder-decoders.
+
+The texts are those of the task's train split, each once (narratives, proverbs, premises, references …), or those of a
+file. Labels are not read, so this is no training on the task; what is trained is then a base for other heads. The loss
+on dev is that of held-out examples with noise that is always the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count, takewhile
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from figeval.errors import TrainError
+from figeval.jsonfile import InvalidJSON, parse_json
+from figeval.resources import expand_user
+from figeval.textfile import read_text
+from figeval.types import JSON, Example
+
+from ..encoders.loading import ModelSetup
+from ..encoders.masked import MaskedModel, MaskedNetwork, MaskedSettings, has_separable_head
+from ..encoders.tokens import IDS, padding_of
+from .base_model import Base, base_of, fresh_head, options_of
+from .language import Row, batch_of, length, weight
+from .noise import Holes, Masks, Noise, Piece, Sentinels, Spans
+from .writing import decoder_start, written_by
+
+if TYPE_CHECKING:
+    from figeval.training.contract import Batch, Setup
+
+SHARE = 0.15  # of the tokens are hidden
+MEAN_SPAN = 3.0
+SPECIAL = "special_tokens_mask"
+MAX_BYTES = 1 << 32  # 4 GiB: all texts are held in memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskOptions:
+    """`texts` is a file: .txt, a text on each line, or .jsonl with a field `text`. `share` of the tokens is hidden."""
+
+    texts: str | None = None
+    share: float = SHARE
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise TrainError(f"share={self.share} is not between 0 and 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfillOptions(MaskOptions):
+    """The same, and the mean length of a span in tokens."""
+
+    mean_span: float = MEAN_SPAN
+
+    def __post_init__(self) -> None:
+        MaskOptions.__post_init__(self)
+        if not self.mean_span >= 1:
+            raise TrainError(f"mean_span={self.mean_span} is less than a token")
+
+
+def texts_of(examples: Iterable[Example]) -> dict[str, str]:
+    """Every text of the examples, once and in order → the example that it comes from."""
+    found: dict[str, str] = {}
+    for example in examples:
+        for text in filter(str.strip, example.texts):
+            found.setdefault(text, example.id)
+    return found
+
+
+def texts_in(file: Path) -> dict[str, str]:
+    """Every text of a file, once and in order → its line: plain lines, or the field `text` of a .jsonl.
+
+    Raises:
+        TrainError: it cannot be read, or a line of it holds no text.
+    """
+    lines = read_text(expand_user(file), TrainError, max_bytes=MAX_BYTES).splitlines()
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            text = _field(line, f"{file}, line {number}") if file.suffix == ".jsonl" else line
+            found.setdefault(text, f"line {number}")
+    return found
+
+
+def _field(line: str, where: str) -> str:
+    try:
+        value = parse_json(line)
+    except InvalidJSON as error:
+        raise TrainError(f"{where} is no JSON ({error})") from error
+    text = value.get("text") if isinstance(value, dict) else None
+    if not isinstance(text, str):
+        raise TrainError(f"{where} has no field 'text' with a text; every line needs one")
+    return text
+
+
+def pieces_of(tokenizer: Any, texts: dict[str, str], limit: int | None) -> list[Piece]:
+    """Texts in pieces of at most `limit` tokens, special ones included. Raises `TrainError` if there are none."""
+    cutting = {} if limit is None else {"truncation": True, "max_length": limit, "return_overflowing_tokens": True}
+    encoded = tokenizer(list(texts), return_special_tokens_mask=True, verbose=False, **cutting)
+    origins = list(texts.values())
+    owners: Sequence[int] = encoded.get("overflow_to_sample_mapping", range(len(origins)))
+    found = []
+    for ids, special, owner in zip(encoded[IDS], encoded[SPECIAL], owners, strict=True):
+        own = [place for place, is_special in enumerate(special) if not is_special]
+        if own:
+            found.append(Piece(ids, own[0], own[-1] + 1, origins[owner]))
+    if not found:
+        raise TrainError("there is no text to learn from; give a task with texts, or --head_args texts=FILE")
+    return found
+
+
+class NoisyFeatures:
+    """Pieces of texts with noise that is drawn anew in every epoch, from the epoch's draw and the row alone.
+
+    How much is drawn depends on the length of a piece only, so that lengths and weights are known beforehand.
+    """
+
+    truncated = 0  # long texts were split
+
+    def __init__(self, pieces: Sequence[Piece], noise: Noise, padding: int) -> None:
+        self.pieces, self.noise, self.padding = pieces, noise, padding
+        drawn = [self.row(number, 0) for number in range(len(pieces))]
+        self.lengths = list(map(length, drawn))
+        self.weights = list(map(weight, drawn))
+        self.ids = [piece.origin for piece in pieces]
+
+    def row(self, number: int, draw: int) -> Row:
+        """A piece with the noise of a draw."""
+        return self.noise(self.pieces[number], Random(f"{draw} {number}"))
+
+    def batch(self, rows: Sequence[int], draw: int) -> Batch:
+        """input_ids, attention_mask, labels …"""
+        return batch_of([self.row(number, draw) for number in rows], self.padding)
+
+    def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
+        """Nothing."""
+        return []
+
+
+@dataclass(frozen=True)
+class PostTraining(ABC):
+    """A learner without labels."""
+
+    base: Base
+    options: MaskOptions
+    noise: Noise
+    select_by: ClassVar[str] = "loss"
+
+    @abstractmethod
+    def network(self) -> Any:
+        """The model with its head."""
+
+    @abstractmethod
+    def backend(self, network: Any) -> Any:
+        """The model as `figeval run` has it."""
+
+    def features(self, examples: Sequence[Example]) -> NoisyFeatures:
+        """The texts to learn from, tokenised and in pieces: of a file, or of the examples."""
+        return self._drawn(self.texts(examples))
+
+    def texts(self, examples: Sequence[Example]) -> dict[str, str]:
+        """The texts to learn from, and where each comes from."""
+        return texts_in(Path(self.options.texts)) if self.options.texts else texts_of(examples)
+
+    def held_out(self, examples: Sequence[Example]) -> NoisyFeatures:
+        """The texts of held-out examples, wherever the others come from."""
+        return self._drawn(texts_of(examples))
+
+    def _drawn(self, texts: dict[str, str]) -> NoisyFeatures:
+        pieces = pieces_of(self.base.tokenizer, texts, self.base.limit)
+        return NoisyFeatures(pieces, self.noise, padding_of(self.base.tokenizer))
+
+    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+        """A model of transformers with its tokenizer. There is nothing to declare."""
+        self.base.save(network.model, weights, "model.", folder)
+        return {}
+
+    def describe(self) -> JSON:
+        """Where texts come from, and the noise."""
+        file = self.options.texts
+        digest = {} if file is None else {"sha256": sha256(expand_user(file).read_bytes()).hexdigest()}
+        shown = {"texts": file or "the task's", **digest, "share": self.options.share}
+        return {**shown, "noise": type(self.noise).__name__.lower(), "max_length": self.base.limit}
+
+
+class MaskedLearner(PostTraining):
+    """Hidden words are guessed from both sides. A bare encoder gets a fresh head, which it learns with the rest."""
+
+    def network(self) -> Any:
+        """The head is run at hidden words only, where that gives the same."""
+        from transformers import AutoModelForMaskedLM as Auto
+
+        from .language import LanguageNetwork
+
+        model = (fresh_head(self.base, Auto) if self.has_no_head else self.base.load(Auto)).eval()
+        network = LanguageNetwork(model, sparse=has_separable_head(model, self.base.tokenizer.mask_token_id))
+        if self.has_no_head:
+            network.fresh = [name for name, child in model.named_children() if child is not model.base_model]
+        return network.train()
+
+    @property
+    def has_no_head(self) -> bool:
+        """Whether the checkpoint is an encoder without a head."""
+        architecture = self.base.checkpoint.architecture
+        return not architecture or architecture.endswith("Model")
+
+    def backend(self, network: Any) -> MaskedModel:
+        """A masked model."""
+        device = str(next(network.parameters()).device)
+        masked = MaskedModel(ModelSetup(MaskedSettings(), self.base.checkpoint, device, "float32"))
+        vars(masked)["network"] = MaskedNetwork(network.model, self.base.tokenizer, self.base.limit, network.sparse)
+        return masked
+
+    def describe(self) -> JSON:
+        """The same, and whether the head is fresh."""
+        return super().describe() | {"fresh_head": self.has_no_head}
+
+
+class InfillLearner(PostTraining):
+    """Hidden spans are written by the decoder."""
+
+    def network(self) -> Any:
+        """The encoder-decoder."""
+        from transformers import AutoModelForSeq2SeqLM
+
+        from .language import LanguageNetwork
+
+        return LanguageNetwork(self.base.load(AutoModelForSeq2SeqLM), use_cache=False)
+
+    def backend(self, network: Any) -> Any:  # noqa: ARG002
+        """Raises `TrainError`: no task is put to a model in this form."""
+        raise TrainError("infill is judged by its loss alone; leave --select_by out")
+
+
+def mlm(setup: Setup) -> MaskedLearner:
+    """Made from a setup.
+
+    Raises:
+        ModelError: no such model, or an unknown option.
+        TrainError: its tokenizer has no mask.
+    """
+    options, base = options_of(MaskOptions, setup.options), base_of(setup)
+    tokenizer = base.tokenizer
+    if tokenizer.mask_token_id is None:
+        raise TrainError(
+            f"the tokenizer of {setup.model!r} has no mask token; mlm needs a masked model, see --head infill"
+        )
+    special = set(tokenizer.all_special_ids)
+    words = [token for token in range(len(tokenizer)) if token not in special]
+    return MaskedLearner(base, options, Masks(options.share, tokenizer.mask_token_id, words))
+
+
+def infill(setup: Setup) -> InfillLearner:
+    """Made from a setup.
+
+    Raises:
+        ModelError: no such model, or an unknown option.
+        TrainError: it is no encoder-decoder, or its tokenizer has neither sentinels nor a mask.
+    """
+    options, base = options_of(InfillOptions, setup.options), base_of(setup)
+    if written_by(base.checkpoint) != "seq2seq":
+        raise TrainError(f"{setup.model!r} is a {base.checkpoint.architecture}; infill needs an encoder-decoder")
+    spans, start = Spans(options.share, options.mean_span), decoder_start(base)
+    found, mask = sentinels(base.tokenizer), base.tokenizer.mask_token_id
+    if found:
+        return InfillLearner(base, options, Sentinels(spans, found, start))
+    if mask is None:
+        raise TrainError(
+            f"the tokenizer of {setup.model!r} has neither <extra_id_0> nor a mask token to hide spans under"
+        )
+    return InfillLearner(base, options, Holes(spans, mask, start))
+
+
+def sentinels(tokenizer: Any) -> list[int]:
+    """T5's tokens for hidden spans, in order."""
+    vocabulary = tokenizer.get_vocab()
+    names = takewhile(vocabulary.__contains__, (f"<extra_id_{number}>" for number in count()))
+    return [vocabulary[name] for name in names]

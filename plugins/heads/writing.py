@@ -1,0 +1,270 @@
+"""Models that learn to write a text from named inputs: encoder-decoders (`seq2seq`) and causal models (`causal`).
+
+As in Ghosh and Srivastava (2022, Table 11): the inputs one after the other with the tokenizer's separator between
+them, cross-entropy of the text's tokens, each predicted from the right ones before it. Unlike in their code, the
+decoder begins with the same token in training and in decoding, that of the model's configuration (they train from
+</s> and decode from <pad>), and T5 does not read an unknown token in the beginning. A causal model has no loss on what
+it is given, only on what it is to write. The loss is the mean over the target tokens of a step.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from figeval.errors import TrainError
+from figeval.task_types.generation import GenerationExample
+from figeval.types import JSON, Example
+
+from ..causal.engine.encoder_decoder import IGNORED
+from ..causal.writer import (
+    BEAMS,
+    LONGEST,
+    Form,
+    Values,
+    Writer,
+    WriterNetwork,
+    WriterSettings,
+    bare_ids,
+    causal_prompts,
+    causal_room,
+    encoder_prompts,
+    form_of,
+    names_of,
+)
+from ..encoders.checkpoint import Checkpoint, by_class
+from ..encoders.loading import ModelSetup
+from ..encoders.settings import positive
+from ..encoders.tokens import IDS, Tokens, padding_of, tokenize
+from .base_model import Base, base_of, options_of
+from .language import LABELS, Row, batch_of, length, read_and_written, weight
+
+if TYPE_CHECKING:
+    from figeval.training.contract import Batch, Setup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritingOptions:
+    """`separator` stands between the inputs (none: the tokenizer's own), `marker` after them where the model is causal
+    (none: two separators); `inputs` are those that are read, a+b (none: all). `max_target` is the longest text in
+    tokens, longer ones are cut. `num_beams` and `max_new_tokens` are how the trained model decodes.
+    """
+
+    separator: str | None = None
+    marker: str | None = None
+    inputs: str | None = None
+    max_target: int | None = None
+    num_beams: int = BEAMS
+    max_new_tokens: int = LONGEST
+
+    def __post_init__(self) -> None:
+        for name in ("max_target", "num_beams", "max_new_tokens"):
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name))
+
+
+class FixedFeatures:
+    """Rows that are the same in every epoch."""
+
+    def __init__(self, rows: Sequence[Row], padding: int, truncated: int) -> None:
+        self.rows, self.padding, self.truncated = rows, padding, truncated
+        self.lengths = list(map(length, rows))
+        self.weights = list(map(weight, rows))
+
+    def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
+        """input_ids, attention_mask, labels …"""
+        return batch_of([self.rows[row] for row in rows], self.padding)
+
+    def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
+        """Nothing."""
+        return []
+
+
+@dataclass
+class Writing(ABC):
+    """A learner. The names of the inputs are those of the first examples that it is shown."""
+
+    base: Base
+    options: WritingOptions
+    form: Form
+    select_by: ClassVar[str] = "loss"  # decoding takes longer than an epoch
+
+    @property
+    @abstractmethod
+    def auto(self) -> Any:
+        """The Auto class of transformers that loads it."""
+
+    @property
+    @abstractmethod
+    def room(self) -> int | None:
+        """The longest text that the model can write, in tokens; None if nothing bounds it."""
+
+    @abstractmethod
+    def prompts(self, values: Sequence[Values]) -> Tokens:
+        """Inputs as token ids."""
+
+    @abstractmethod
+    def targets(self, texts: Sequence[str], limit: int | None) -> Tokens:
+        """Texts as token ids with the token that ends them, cut to a limit."""
+
+    @abstractmethod
+    def row(self, prompt: Sequence[int], target: Sequence[int]) -> Row:
+        """What is learnt from one example."""
+
+    def network(self) -> Any:
+        """The model. Nothing is kept of earlier tokens, which only decoding needs."""
+        from .language import LanguageNetwork
+
+        return LanguageNetwork(self.base.load(self.auto), use_cache=False)
+
+    def features(self, examples: Sequence[Example]) -> FixedFeatures:
+        """Inputs and first references, tokenised."""
+        shown = cast("Sequence[GenerationExample]", examples)
+        self.form = replace(self.form, inputs=self.form.inputs or tuple(shown[0].inputs))
+        limit = min((most for most in (self.room, self.options.max_target) if most is not None), default=None)
+        prompts = self.prompts([example.inputs for example in shown])
+        targets = self.targets([example.references[0] for example in shown], limit)
+        rows = list(map(self.row, prompts.fields[IDS], targets.fields[IDS]))
+        return FixedFeatures(rows, prompts.padding, len(prompts.truncated | targets.truncated))
+
+    def backend(self, network: Any) -> Writer:
+        """The model as `figeval run` has it."""
+        settings = WriterSettings(num_beams=self.options.num_beams, max_new_tokens=self.options.max_new_tokens)
+        device = str(next(network.parameters()).device)
+        writer = Writer(ModelSetup(settings, self.base.checkpoint, device, "float32"))
+        vars(writer)["network"] = WriterNetwork(network.model, self.base.tokenizer, self.base.limit, self.form)
+        return writer
+
+    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+        """A model of transformers with its tokenizer; the form and the decoding are declared."""
+        self.base.save(network.model, weights, "model.", folder)
+        return {"kind": "writer", **self.declared()}
+
+    def declared(self) -> JSON:
+        """Form and decoding, as figeval.json has them."""
+        form, options = self.form, self.options
+        said: JSON = {"inputs": list(form.inputs), "separator": form.separator}
+        said |= {"marker": form.marker} if form.marker else {}
+        return said | {"num_beams": options.num_beams, "max_new_tokens": options.max_new_tokens}
+
+    def describe(self) -> JSON:
+        """Form, decoding and longest lengths."""
+        return self.declared() | {"max_length": self.base.limit, "max_target": self.options.max_target}
+
+
+class Seq2Seq(Writing):
+    """The encoder reads the inputs, the decoder writes the text."""
+
+    @property
+    def auto(self) -> Any:
+        from transformers import AutoModelForSeq2SeqLM
+
+        return AutoModelForSeq2SeqLM
+
+    @property
+    def room(self) -> int | None:
+        """The positions of the decoder, where it has any."""
+        return getattr(self.base.config, "max_position_embeddings", None)
+
+    def prompts(self, values: Sequence[Values]) -> Tokens:
+        return encoder_prompts(self.base.tokenizer, self.form, values, self.base.limit)
+
+    def targets(self, texts: Sequence[str], limit: int | None) -> Tokens:
+        """As the tokenizer has them. Raises `TrainError` if it does not end them: the model would never stop."""
+        tokenizer = self.base.tokenizer
+        found = tokenize(tokenizer, texts, limit)
+        if any(ids[-1] != tokenizer.eos_token_id for ids in found.fields[IDS]):
+            name = self.base.setup.model
+            raise TrainError(f"the tokenizer of {name!r} does not end texts with its end token; take another model")
+        return found
+
+    def row(self, prompt: Sequence[int], target: Sequence[int]) -> Row:
+        return read_and_written(prompt, target, decoder_start(self.base))
+
+
+class Causal(Writing):
+    """The text goes on where the inputs end."""
+
+    @property
+    def auto(self) -> Any:
+        from transformers import AutoModelForCausalLM
+
+        return AutoModelForCausalLM
+
+    @property
+    def room(self) -> int | None:
+        """What inputs leave, as when it is asked."""
+        limit = self.base.limit
+        return None if limit is None else causal_room(limit, limit)
+
+    def prompts(self, values: Sequence[Values]) -> Tokens:
+        return causal_prompts(self.base.tokenizer, self.form, values, self.base.limit)
+
+    def targets(self, texts: Sequence[str], limit: int | None) -> Tokens:
+        """Bare, with the end token behind them."""
+        tokenizer = self.base.tokenizer
+        found = bare_ids(tokenizer, texts)
+        room = None if limit is None else limit - 1
+        cut = frozenset(row for row, ids in enumerate(found) if room is not None and len(ids) > room)
+        return Tokens({IDS: [[*ids[:room], tokenizer.eos_token_id] for ids in found]}, padding_of(tokenizer), cut)
+
+    def row(self, prompt: Sequence[int], target: Sequence[int]) -> Row:
+        """At every position the next token is predicted; those of the inputs are no targets."""
+        whole = [*prompt, *target]
+        return {IDS: whole[:-1], LABELS: [IGNORED] * (len(prompt) - 1) + whole[len(prompt) :]}
+
+
+def seq2seq(setup: Setup) -> Seq2Seq:
+    """Made from a setup.
+
+    Raises:
+        ModelError: no such model, an unknown option, or a tokenizer without a separator.
+        TrainError: it is no encoder-decoder, or its configuration does not say what its decoder begins with.
+    """
+    options, base, form = opened(setup, "seq2seq")
+    decoder_start(base)
+    return Seq2Seq(base, options, form)
+
+
+def causal(setup: Setup) -> Causal:
+    """Made from a setup.
+
+    Raises:
+        ModelError: no such model, an unknown option, or a tokenizer without a separator.
+        TrainError: it is no causal model, or its tokenizer has no token that ends a text.
+    """
+    options, base, form = opened(setup, "causal")
+    if base.tokenizer.eos_token_id is None:
+        raise TrainError(f"the tokenizer of {setup.model!r} has no token that ends a text; set its eos_token")
+    return Causal(base, options, form)
+
+
+def opened(setup: Setup, head: str) -> tuple[WritingOptions, Base, Form]:
+    """Options, base and form of a head. Raises `TrainError` naming the right head for a model of another kind."""
+    options = options_of(WritingOptions, setup.options)
+    base = base_of(setup)
+    kind = written_by(base.checkpoint)
+    if kind != head:
+        cure = f"use --head {kind}" if kind else "begin with an encoder-decoder (T5, BART) or a causal model (GPT-2)"
+        raise TrainError(f"{setup.model!r} is a {base.checkpoint.architecture or 'model without a head'}; {cure}")
+    names = None if options.inputs is None else names_of(options.inputs)
+    causal = head == "causal"
+    return options, base, form_of(base.tokenizer, options.separator, names, causal=causal, marker=options.marker)
+
+
+def written_by(checkpoint: Checkpoint) -> str | None:
+    """Which of the heads writes with a checkpoint, whatever it was trained for since; None if neither can."""
+    kind = by_class(checkpoint)
+    return kind if kind in ("seq2seq", "causal") else None
+
+
+def decoder_start(base: Base) -> int:
+    """The token that a decoder begins with. Raises `TrainError` if the configuration does not say."""
+    start = getattr(base.config, "decoder_start_token_id", None)
+    if start is None:
+        name = base.setup.model
+        raise TrainError(f"the config.json of {name!r} has no decoder_start_token_id; add it (T5: pad_token_id)")
+    return int(start)

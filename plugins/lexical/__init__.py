@@ -1,0 +1,18 @@
+"""Models of word counts and word vectors, without a network: TF-IDF and GloVe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from figeval.hooks import hookimpl
+
+if TYPE_CHECKING:
+    from figeval.hooks import BackendRegistrar
+
+
+@hookimpl
+def register_backends(register: BackendRegistrar) -> None:
+    """One model per module."""
+    about = "TF-IDF cosine with scikit-learn's defaults, fitted to the texts of the task"
+    register("tfidf", f"{__name__}.tfidf:Tfidf", about)
+    register("glove", f"{__name__}.glove:Glove", "mean of GloVe vectors (path=FILE for another vector file)")

@@ -1,0 +1,140 @@
+"""Mean of GloVe vectors (Pennington et al. 2014), the bag-of-vectors baseline of the field.
+
+By default the 10,000 most frequent words of GloVe 6B in 50 dimensions; `path=FILE` reads any other GloVe text file,
+with or without the header line of word2vec.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from figeval.errors import DataError, ModelError
+from figeval.textfile import is_file
+from figeval.types import JSON, Text
+
+from ..baselines.word_overlap import words
+from ..encoders.settings import refuse_model_name
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+DEFAULT = "glove.6B.50d.10k.txt"
+
+
+class Glove:
+    """Mean of the vectors of the known words; the file is read at the first text.
+
+    A text without a known word falls back on the beginnings of its words ("familiarity" → "familiar"). One without
+    those either has no direction: its vector is NaN, so its cosines are NaN and the prediction gets the status `nan`.
+    A zero vector would quietly tie it with everything.
+    """
+
+    def __init__(self, model: str = "", path: str = "") -> None:
+        refuse_model_name("glove", model)
+        if path and not is_file(Path(path)):
+            raise ModelError(f"'glove' finds no file {path!r}; give path= a GloVe text file, or leave it out")
+        self._path = path
+        self._tokens = self._known = 0
+        self._begun = self._unknown = 0  # texts
+
+    def embed(self, requests: Sequence[Text]) -> np.ndarray[Any, Any]:
+        """Mean vectors, shape (n, d), float64; a row of NaN for a text of unknown words."""
+        import numpy as np
+
+        vectors = self._table[1]
+        means = np.full((len(requests), vectors.shape[1]), np.nan)
+        for mean, request in zip(means, requests, strict=True):
+            rows = self._rows(words(request.text))
+            if rows:
+                mean[:] = vectors[rows].mean(axis=0, dtype=np.float64)
+        return means
+
+    def _rows(self, tokens: list[str]) -> list[int]:
+        """The rows of the known words, or else of the known beginnings; counted for `describe`."""
+        row_of = self._table[0]
+        rows = [row_of[token] for token in tokens if token in row_of]
+        self._tokens += len(tokens)
+        self._known += len(rows)
+        if not rows:
+            rows = [row_of[beginning] for token in tokens if (beginning := known_beginning(token, row_of))]
+            self._begun += bool(rows)
+            self._unknown += not rows
+        return rows
+
+    def fingerprint(self) -> str:
+        """The sha256 of the vector file."""
+        with self._file.open("rb") as file:
+            return f"glove {hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+    def describe(self) -> JSON:
+        """The vectors, and how well they covered the texts so far (`coverage`, of tokens, None before the first)."""
+        vectors = self._table[1]
+        return {
+            "file": self._file.name,
+            "vectors": len(vectors),
+            "dimensions": vectors.shape[1],
+            "coverage": self._known / self._tokens if self._tokens else None,
+            "texts_by_beginnings": self._begun,
+            "texts_unknown": self._unknown,
+        }
+
+    @cached_property
+    def _file(self) -> Path:
+        from figeval.data.cache import fetch
+
+        return Path(self._path) if self._path else fetch("glove", DEFAULT)
+
+    @cached_property
+    def _table(self) -> tuple[dict[str, int], np.ndarray[Any, Any]]:
+        return read_vectors(self._file)
+
+
+def known_beginning(word: str, known: Container[str]) -> str:
+    """The longest known beginning of a word, of at least four letters; empty if there is none."""
+    return next((word[:end] for end in range(len(word), 3, -1) if word[:end] in known), "")
+
+
+def read_vectors(path: Path) -> tuple[dict[str, int], np.ndarray[Any, Any]]:
+    """The row of every word, and the vectors, shape (words, d), float32.
+
+    One word and d numbers to a line, separated by blanks; a word may itself contain blanks (GloVe 840B has some).
+    A first line of two fields is the header of word2vec. Of a word that is listed twice the first vector counts.
+
+    Raises:
+        DataError: a line has too few fields, one that is no number or no UTF-8 text; the file is empty.
+    """
+    import numpy as np
+
+    row_of: dict[str, int] = {}
+    vectors: list[np.ndarray[Any, Any]] = []
+    with path.open("rb") as lines:
+        for word, vector in parsed(lines, path.name):
+            if word not in row_of:
+                row_of[word] = len(vectors)
+                vectors.append(vector)
+    if not vectors:
+        raise DataError(f"{path.name} holds no vectors; a GloVe text file has one word and its numbers to a line")
+    return row_of, np.stack(vectors)
+
+
+def parsed(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """(word, vector) of every line; bytes, because some words of GloVe contain what `str` takes for a line's end."""
+    import numpy as np
+
+    size = 0
+    for number, line in enumerate(lines, 1):
+        try:
+            fields = line.decode().rstrip().split(" ")
+            if number == 1 and len(fields) == 2:
+                continue
+            size = size or len(fields) - 1
+            if not 0 < size < len(fields):
+                raise ValueError(f"{len(fields) - 1} numbers instead of {size or 'some'}")
+            yield " ".join(fields[:-size]), np.array(fields[-size:], dtype=np.float32)
+        except ValueError as error:  # a UnicodeDecodeError is one
+            raise DataError(f"{name} line {number}: not a word and its vector ({error})") from error

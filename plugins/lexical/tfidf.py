@@ -1,0 +1,98 @@
+"""TF-IDF cosine, as scikit-learn's `TfidfVectorizer` has it by default.
+
+Lower-cased words of two characters or more, raw counts times smoothed idf (ln((1 + n) / (1 + df)) + 1), rows of
+Euclidean length 1. A text without a known word is a row of zeros and scores exactly 0 with everything: a tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from figeval.errors import DataError, ModelError
+from figeval.types import JSON, Example, TextPair
+
+from ..encoders.settings import refuse_model_name
+
+BLOCK = 8192  # pairs multiplied at a time: some 10 MB for paragraphs
+
+
+class Tfidf:
+    """Cosine of TF-IDF rows; `fit` learns vocabulary and idf from the task's unique texts."""
+
+    fit_splits = ("test",)  # word weights need no labels: those of the texts that are scored
+
+    def __init__(self, model: str = "") -> None:
+        refuse_model_name("tfidf", model)
+        self._vectorizer: Any = None
+        self._digest = ""
+
+    def fit(self, examples: Iterable[Example]) -> None:
+        """Learn from every different text of the examples, each counted once; streaming.
+
+        Raises:
+            DataError: no text has a word of two characters.
+        """
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        vectorizer = TfidfVectorizer()
+        digest = blake2b(digest_size=8)
+        try:
+            vectorizer.fit(digested(unique_texts(examples), digest))
+        except ValueError as error:
+            raise DataError(f"'tfidf' cannot be fitted to the texts of this task: {error}") from error
+        self._vectorizer = vectorizer
+        self._digest = digest.hexdigest()
+
+    def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
+        """Cosines, each distinct text vectorised once.
+
+        Pairs are multiplied row by row in blocks, never as lefts x rights: the order of summation, and with it the
+        last bit, does not depend on which other pairs are in the batch.
+        """
+        import numpy as np
+
+        if not requests:
+            return []
+        lefts, left = self._rows([request.left for request in requests])
+        rights, right = self._rows([request.right for request in requests])
+        scores = np.empty(len(requests))
+        for start in range(0, len(requests), BLOCK):
+            block = slice(start, start + BLOCK)
+            scores[block] = lefts[left[block]].multiply(rights[right[block]]).sum(axis=1).A1
+        return scores.tolist()
+
+    def fingerprint(self) -> str:
+        """Changes with the texts it was fitted to and the library."""
+        import sklearn
+
+        return f"tfidf scikit-learn={sklearn.__version__} fitted={self._digest or 'no'}"
+
+    def describe(self) -> JSON:
+        """The size of the vocabulary, once fitted."""
+        return {"vocabulary": len(self._vectorizer.vocabulary_)} if self._vectorizer is not None else {}
+
+    def _rows(self, texts: Sequence[str]) -> tuple[Any, list[int]]:
+        """The TF-IDF rows of the distinct texts, a sparse (u, vocabulary) matrix, and the row of every text."""
+        if self._vectorizer is None:
+            raise ModelError("'tfidf' has no word weights before fit(examples) has read the texts of the task")
+        row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+        return self._vectorizer.transform(row_of), [row_of[text] for text in texts]
+
+
+def unique_texts(examples: Iterable[Example]) -> Iterator[str]:
+    """Every text of the examples, the first time it is met."""
+    seen: set[str] = set()
+    for example in examples:
+        for text in example.texts:
+            if text not in seen:
+                seen.add(text)
+                yield text
+
+
+def digested(texts: Iterable[str], digest: blake2b) -> Iterator[str]:
+    """The texts themselves, each added to `digest` as it passes."""
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+        yield text

@@ -1,0 +1,297 @@
+"""Any model of lm-eval: `--model lm_eval:NAME --model_args …`. Capabilities: loglikelihood, generate, as its class has.
+
+Nothing is reimplemented: tokenising, batching, requests to servers are lm-eval's. The class is looked up at once, so
+that a wrong name, an encoder or a missing key is known before any data is read; the model is made when first asked.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from figeval.errors import ModelError, TaskError
+from figeval.models.capabilities import Outputs
+from figeval.resources import expand_user
+from figeval.textfile import is_folder
+from figeval.types import JSON, Continuation, Message, Prompt, Reply
+
+from ..causal.language_model import opening_warnings
+from ..causal.lm_eval_requests import decoding, instances, reply, split, written_tokens
+from ..encoders.batching import release_memory
+from ..encoders.checkpoint import Checkpoint, backend_of, check_chat_template, locate
+from ..encoders.files import fingerprint
+from ..encoders.loading import choose_device, load_errors, one_line, suppress_logging
+from . import lm_eval_models as facts
+from .lm_eval_models import find, lm_eval_version
+
+ENCODERS = frozenset({"encoder", "masked", "pairs"})  # backends for what reads both sides
+# How fast an answer comes, not which.
+PACE = frozenset({"batch_size", "device", "max_batch_size", "max_retries", "num_concurrent", "timeout", "verbose"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """What was asked for, before anything is loaded."""
+
+    name: str
+    kind: type
+    options: Mapping[str, Any]
+    templated: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is transformers' weights in this process."""
+        return any(base.__name__ == "HFLM" for base in self.kind.__mro__)
+
+    @property
+    def has_template(self) -> bool:
+        """Whether the class knows what a conversation looks like; the one that all inherit only raises."""
+        owner = next(base for base in self.kind.__mro__ if "apply_chat_template" in vars(base))
+        return owner.__name__ != "LM"
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether its server takes conversations and nothing else."""
+        return self.has_template and "loglikelihood" not in self.offers and self.name != "openai-completions"
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """Its capabilities."""
+        return facts.offered(self.name, self.kind, self.options)
+
+    def checkpoint(self) -> Checkpoint | None:
+        """Its configuration, where it is one of transformers with a folder or hub id."""
+        pretrained = self.options.get("pretrained")
+        if not self.is_local or not isinstance(pretrained, str) or self.options.get("gguf_file"):
+            return None
+        return locate(pretrained, self.options.get("revision"))
+
+    def check_checkpoint(self, apply_chat_template: bool | None) -> None:
+        """Refuse what lm-eval would score with nonsense or without a word.
+
+        Raises:
+            ModelError: an encoder, whose every token would see itself; a chat template, and nothing said of it.
+        """
+        checkpoint = self.checkpoint()
+        if checkpoint is None:
+            return
+        served = backend_of(checkpoint)
+        if served in ENCODERS:
+            raise ModelError(
+                f"lm_eval:{self.name} cannot use {checkpoint.model!r}, which is a {checkpoint.architecture}: lm-eval "
+                f"would read it from left to right; use --model {served}:{checkpoint.model}"
+            )
+        check_chat_template(checkpoint, apply_chat_template)
+
+    def build(self) -> Any:
+        """The LM.
+
+        Raises:
+            ModelError: it cannot be made of these options.
+        """
+        unusable: tuple[type[Exception], ...] = (*load_errors(), AssertionError)
+        try:
+            with suppress_logging("lm_eval", errors=True):
+                lm = self.kind.create_from_arg_obj(dict(self.options))  # type: ignore[attr-defined]
+                _ = getattr(lm, "api_key", None)  # says now whether the key is missing
+                return lm
+        except ImportError as error:
+            raise facts.missing_module(self.name, error) from error
+        except unusable as error:
+            raise ModelError(f"lm_eval:{self.name} cannot be made of these --model_args: {one_line(error)}") from error
+
+    def identity(self) -> JSON:
+        """All that can change an answer: folders by what is in them, hub models by their files."""
+        found: JSON = {"model": self.name, "version": lm_eval_version(), "template": self.templated}
+        checkpoint = self.checkpoint()
+        for option, value in sorted(self.options.items()):
+            if option == "pretrained" and checkpoint is not None:
+                found[option] = checkpoint.fingerprint()
+            elif option not in PACE:
+                folder = isinstance(value, str) and value and is_folder(expand_user(value))
+                found[option] = fingerprint(expand_user(value)) if folder else value
+        return found
+
+
+def lm_eval(
+    name: str = "",
+    /,
+    *,
+    device: str | None = None,
+    batch_size: int | str | None = None,
+    apply_chat_template: bool | None = None,
+    **options: Any,
+) -> LmEvalModel:
+    """The model of lm-eval of this name; `options` are those of its class, which may have one called `model`.
+
+    `device` and `batch_size` reach classes that name them; "auto" is the class's own default.
+    `apply_chat_template` renders conversations by the model's own template.
+
+    Raises:
+        ModelError: no such model, an option that it does not know, a secret among them, a missing key or package, an
+            encoder, a chat template without a word on whether to use it.
+    """
+    kind = find(name)
+    facts.check_options(name, kind, options)
+    named, _ = facts.parameters(kind)
+    common = {"device": device, "batch_size": None if batch_size == "auto" else batch_size}
+    given = {option: value for option, value in common.items() if option in named and value is not None}
+    request = ModelRequest(name, kind, {**given, **options}, bool(apply_chat_template))
+    request.check_checkpoint(apply_chat_template)
+    if request.is_local and "device" not in request.options:  # lm-eval takes cuda, whether it is there or not
+        request = replace(request, options={**request.options, "device": choose_device(None)})
+    return LmEvalModel(request)
+
+
+@dataclass
+class LmEvalModel:
+    """An LM of lm-eval as a backend; what its class cannot do is not there."""
+
+    request: ModelRequest
+    converses: bool = field(init=False)
+    first_prompt: list[int] | None = field(init=False, default=None)  # token ids, where they are known
+
+    def __post_init__(self) -> None:
+        self.converses = self.request.templated or self.request.is_chat
+        if "loglikelihood" in self.request.offers:
+            self.loglikelihood = self._loglikelihood
+        if "generate" in self.request.offers:
+            self.generate = self._generate
+        if self.request.templated and not self.request.is_chat:
+            if not self.request.has_template:
+                raise ModelError(f"lm_eval:{self.request.name} has no chat template; leave apply_chat_template out")
+            self.chat = self._chat
+
+    @cached_property
+    def lm(self) -> Any:
+        """The LM, made on first use."""
+        return self.request.build()
+
+    def _loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
+        pairs = [split(request.context, request.continuation) for request in requests]
+        for _, continuation in pairs:
+            if not continuation.strip():
+                raise TaskError(f"no token to score in {continuation!r}; is an option or a label word empty?")
+        self._note(pairs[0][0])
+        answers = self._ask("loglikelihood", pairs)
+        cut = frozenset(index for index, pair in enumerate(pairs) if self._is_cut(*pair))
+        return Outputs([float(logprob) for logprob, _is_greedy in answers], cut)
+
+    def _generate(self, requests: Sequence[Prompt]) -> Outputs[Reply]:
+        arguments = [(self._shown(request), decoding(request)) for request in requests]
+        self._note(arguments[0][0])
+        texts = self._ask("generate_until", arguments)
+        pairs = zip(requests, texts, strict=True)
+        replies = [reply(self.lm, text, request.max_new_tokens) for request, text in pairs]
+        cut = (
+            index
+            for index, (request, (shown, _)) in enumerate(zip(requests, arguments, strict=True))
+            if isinstance(shown, str) and self._is_long(shown, request.max_new_tokens)
+        )
+        return Outputs(replies, frozenset(cut))
+
+    def _chat(self, messages: Sequence[Message]) -> str:
+        """A conversation as the model's own template writes it, with the header of the answer."""
+        return str(self._templated(messages))
+
+    def _shown(self, request: Prompt) -> Any:
+        """A prompt as lm-eval wants it: text, or for a chat API the conversation that it keeps as JSON."""
+        return self._templated(request.messages) if self.converses else request.plain
+
+    def _templated(self, messages: Sequence[Message]) -> Any:
+        try:
+            return self.lm.apply_chat_template([asdict(message) for message in messages])
+        except (ValueError, TypeError, NotImplementedError) as error:
+            raise ModelError(f"lm_eval:{self.request.name} has no usable chat template: {one_line(error)}") from error
+
+    def _ask(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """One answer per request from a method of the LM.
+
+        Raises:
+            ModelError: it cannot do that after all, or its server does not answer.
+        """
+        function = getattr(self.lm, method)
+        quietly = {"disable_tqdm": True} if "disable_tqdm" in inspect.signature(function).parameters else {}
+        try:
+            with suppress_logging("lm_eval", errors=True):
+                return list(function(instances(method, arguments), **quietly))
+        except NotImplementedError as error:
+            raise ModelError(f"lm_eval:{self.request.name} has no {method} after all: {one_line(error)}") from error
+        except request_errors(self.request) as error:
+            where = f" at {self.request.options['base_url']}" if "base_url" in self.request.options else ""
+            raise ModelError(f"lm_eval:{self.request.name}{where} did not answer: {one_line(error)}") from error
+
+    def _note(self, prompt: Any) -> None:
+        """Keep the tokens of the first prompt: they show what a tokenizer or template put before it."""
+        if self.first_prompt is None and isinstance(prompt, str) and written_tokens(self.lm, "") is not None:
+            self.first_prompt = [int(token) for token in self.lm.tok_encode(prompt)]
+
+    # ---- what did not fit, where the LM has its tokenizer at hand ----------------------------------------------------
+
+    def _is_cut(self, context: str, continuation: str) -> bool:
+        """Whether lm-eval left out the beginning of a context."""
+        limit = getattr(self.lm, "max_length", None)
+        blind = written_tokens(self.lm, "") is None or not hasattr(self.lm, "_encode_pair")
+        if limit is None or blind or not context:
+            return False
+        before, after = map(len, self.lm._encode_pair(context, continuation))
+        if getattr(self.lm, "backend", "causal") != "causal":
+            return bool(max(before, after) > limit)
+        return bool(before + after - self.request.is_local > limit)  # transformers only predict the last token
+
+    def _is_long(self, prompt: str, new: int) -> bool:
+        """Whether a prompt leaves too little room for an answer."""
+        limit = getattr(self.lm, "max_length", None)
+        tokens = None if written_tokens(self.lm, "") is None else len(self.lm.tok_encode(prompt))
+        causal = getattr(self.lm, "backend", "causal") == "causal"
+        return limit is not None and tokens is not None and tokens + new * causal > limit
+
+    # ---- for the record ----------------------------------------------------------------------------------------------
+
+    def fingerprint(self) -> str:
+        """lm-eval's version, the model's name and options, and digests of local files."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        identity = self.request.identity()
+        return " ".join(f"{key}={value}" for key, value in identity.items())
+
+    def describe(self) -> JSON:
+        """What the record says; more is known once the LM is made."""
+        request = self.request
+        known: JSON = {"library": f"lm-eval {lm_eval_version()}", "class": request.kind.__name__}
+        if "loglikelihood" not in request.offers:
+            known["no_loglikelihood"] = facts.NO_LOGLIKELIHOOD.get(request.name, "its class has none")
+        lm = vars(self).get("lm")
+        limit = getattr(lm, "max_length", None)
+        device = getattr(lm, "device", None)
+        more = {"max_length": limit, "device": None if device is None else str(device)}
+        if self.first_prompt is not None:
+            known |= {"first_prompt_ids": self.first_prompt, "chat_template": hasattr(self, "chat")}
+        if self.first_prompt is not None and hasattr(getattr(lm, "tokenizer", None), "bos_token"):
+            known["warnings"] = opening_warnings(lm.tokenizer, self.first_prompt)  # type: ignore[union-attr]
+        return known | {key: value for key, value in more.items() if value is not None}
+
+    def close(self) -> None:
+        """Forget the LM; it is made again if need be."""
+        vars(self).pop("lm", None)
+        release_memory()
+
+
+def request_errors(request: ModelRequest) -> tuple[type[Exception], ...]:
+    """What lm-eval raises where a server is down, says no, or sends something else than it should.
+
+    Nothing for a model in this process: there it is a bug.
+    """
+    if request.name not in facts.KEYS and "base_url" not in facts.parameters(request.kind)[0]:
+        return ()
+    errors: tuple[type[Exception], ...] = (OSError, RuntimeError, ValueError, KeyError, AssertionError)
+    try:
+        from aiohttp import ClientError
+    except ImportError:
+        return errors
+    return (*errors, ClientError)

@@ -1,0 +1,132 @@
+"""`figeval lm-eval`: lm-eval's own command line, in this process, with our tasks and models known to it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from figeval.errors import ModelError, UnknownName, near
+
+
+@click.group("lm-eval")
+def lm_eval() -> None:
+    """Run our tasks in lm-eval."""
+
+
+@lm_eval.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(arguments: tuple[str, ...]) -> None:
+    """`lm-eval run` with our tasks and models; all its flags.
+
+    \b
+    figeval lm-eval run --model hf --model_args pretrained=gpt2 --tasks figeval_epic_mcq
+    figeval lm-eval run --model figeval-hf --model_args pretrained=gpt2 --tasks arc_easy
+    """
+    try:
+        launch(arguments)
+    except SystemExit as ended:  # lm-eval's parser ends like this, after --help with 0
+        click.get_current_context().exit(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
+
+
+@lm_eval.command()
+@click.option(
+    "--include_path",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder with further task files of figeval.",
+)
+def stubs(include_path: tuple[Path, ...]) -> None:
+    """Print the folder to give lm-eval as --include_path.
+
+    \b
+    lm-eval run --include_path "$(figeval lm-eval stubs)" --tasks figeval_epic_mcq --model hf --model_args …
+    """
+    from .stubs import stubs_folder
+
+    click.echo(stubs_folder(include_path))
+
+
+def launch(arguments: Sequence[str]) -> None:
+    """`lm-eval run ARGUMENTS`; our stubs are added to its --include_path.
+
+    lm-eval reads its 14,000 task files only where one of its own tasks is asked for: they cost seconds.
+
+    Raises:
+        UnknownName, ModelError: a task that begins like ours and is none, a model that nobody has.
+    """
+    from .lm_eval_models import model_registry
+    from .stubs import PREFIX, stubs_folder
+
+    registry = model_registry()
+    import_module("lm_eval.evaluator")  # has its own name for what `without_its_tasks` replaces
+    import_module("lm_eval.utils").setup_logging()
+    command = import_module("lm_eval._cli").HarnessCLI()
+    with as_arguments(["lm-eval", "run", *arguments]):
+        given = command.parse_args()
+    settings = _settings(given)
+    model = settings.get("model")
+    if isinstance(model, str) and model not in registry and not settings.get("plugins"):  # these bring models later
+        raise ModelError(f"lm-eval has no model {model!r}{near(model, registry)}; it has {', '.join(sorted(registry))}")
+    folder, theirs = stubs_folder(), [str(path) for path in _listed(settings.get("include_path"))]
+    have_ours = any(Path(path).parent == folder.parent for path in theirs)  # of `figeval lm-eval stubs`, perhaps more
+    given.include_path = [*([] if have_ours else [str(folder)]), *theirs]
+    tasks = [name for text in _listed(settings.get("tasks")) for name in str(text).replace(",", " ").split()]
+    ours = [name for name in tasks if name.startswith(PREFIX)]
+    if not theirs:
+        _check(ours, [file.stem for file in folder.glob("*.yaml")])
+    if tasks and ours == tasks:
+        with without_its_tasks():
+            command.execute(given)
+    else:
+        command.execute(given)
+
+
+def _settings(given: Any) -> dict[str, Any]:
+    """The flags, over those of a --config file."""
+    stored: dict[str, Any] = {}
+    if getattr(given, "config", None):
+        stored = import_module("lm_eval.config.evaluate_config").EvaluatorConfig.load_yaml_config(given.config)
+    return {**stored, **{key: value for key, value in vars(given).items() if value}}
+
+
+def _listed(value: Any) -> list[Any]:
+    if not value:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _check(tasks: Sequence[str], known: Sequence[str]) -> None:
+    for name in tasks:
+        if name not in known and not set(name) & set("*?["):
+            raise UnknownName("task", name, known, see="figeval ls tasks")
+
+
+@contextmanager
+def as_arguments(arguments: list[str]) -> Iterator[None]:
+    """lm-eval's parser reads `sys.argv` and nothing else."""
+    before, sys.argv = sys.argv, arguments
+    try:
+        yield
+    finally:
+        sys.argv = before
+
+
+@contextmanager
+def without_its_tasks() -> Iterator[None]:
+    """lm-eval's command line makes a TaskManager with no way to say `include_defaults=False`."""
+    tasks: Any = import_module("lm_eval.tasks")
+    manager = tasks.TaskManager
+    tasks.TaskManager = partial(manager, include_defaults=False)
+    try:
+        yield
+    finally:
+        tasks.TaskManager = manager

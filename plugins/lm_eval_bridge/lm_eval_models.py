@@ -1,0 +1,214 @@
+"""The models of lm-eval: their registry, what each can do, and which options it takes. None of them is made here."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points, version
+from typing import Any
+from urllib.parse import urlsplit
+
+from figeval.errors import ModelError, near
+
+from ..encoders.loading import one_line, suppress_logging
+
+GROUP = "lm_eval.models"  # entry points; lm-eval itself reads them from the release after 0.4.13 on
+OURS = {"figeval-hf": "figeval.builtin.plugins.causal.figeval_hf:FigevalHF"}
+METHODS = {"loglikelihood": "loglikelihood", "generate": "generate_until"}  # capability → method of an LM
+SCORED_BY_OPENAI = frozenset({"babbage-002", "davinci-002"})
+# Models without log-likelihoods, and why. Of models that are not here, `refuses` tells.
+CHAT = "a chat API returns probabilities of what it writes, never of a text that it is given"
+NO_LOGLIKELIHOOD = {
+    "anthropic-chat": CHAT,
+    "anthropic-chat-completions": CHAT,
+    "anthropic-completions": "Anthropic returns no probabilities",
+    "azure-openai-chat-completions": CHAT,
+    "litellm": CHAT,
+    "litellm-chat": CHAT,
+    "litellm-chat-completions": CHAT,
+    "local-chat-completions": CHAT,
+    "openai-chat-completions": CHAT,
+}
+KEYS = {
+    "anthropic-chat": "ANTHROPIC_API_KEY",
+    "anthropic-chat-completions": "ANTHROPIC_API_KEY",
+    "anthropic-completions": "ANTHROPIC_API_KEY",
+    "azure-openai-chat-completions": "AZURE_OPENAI_API_KEY",
+    "openai-chat-completions": "OPENAI_API_KEY",
+    "openai-completions": "OPENAI_API_KEY",
+    "textsynth": "TEXTSYNTH_API_SECRET_KEY",
+}
+EXTRAS = {  # a module that may be missing → the extra of lm-eval that brings it
+    "aiohttp": "api",
+    "anthropic": "anthropic",
+    "ibm_watsonx_ai": "ibm_watsonx_ai",
+    "litellm": "litellm",
+    "mamba_ssm": "mamba",
+    "onnxruntime": "onnxruntime",
+    "onnxruntime_genai": "onnxruntime-genai",
+    "optimum": "optimum",
+    "requests": "api",
+    "sglang": "sglang",
+    "tenacity": "api",
+    "tiktoken": "api",
+    "vllm": "vllm",
+}
+# Names that end like a secret and are none.
+HARMLESS = frozenset({"add_bos_token", "bos_token", "eos_token", "pad_token", "stop_token", "think_end_token"})
+SECRET = re.compile(r"(^|_)(api_?key|apikey|key|token|secret|password|passwd|credentials?|authorization|headers?)$")
+
+
+def lm_eval_version() -> str:
+    """The installed release."""
+    return version("lm_eval")
+
+
+def model_registry() -> Any:
+    """lm-eval's models by name: its own first, then `figeval-hf`, then those of installed distributions.
+
+    The order matters: lm-eval fills its registry when `lm_eval.models` is imported, and otherwise only while it is
+    empty. Whoever registers anything before that makes `hf` unknown. A name that is taken is left to its owner.
+    """
+    import_module("lm_eval.models")
+    registry = import_module("lm_eval.api.registry").MODEL_REGISTRY
+    further: dict[str, Any] = {**OURS, **{point.name: point for point in entry_points(group=GROUP)}}
+    for name, target in further.items():
+        if name not in registry:
+            registry.register(name, target=target)
+    return registry
+
+
+def find(name: str) -> type:
+    """The class of this name.
+
+    Raises:
+        ModelError: lm-eval has none, or what it imports is not installed.
+    """
+    with suppress_logging("lm_eval", errors=True):
+        registry = model_registry()
+        if name not in registry:
+            known = sorted(registry.keys())
+            said = f"lm-eval {lm_eval_version()} has no model {name!r}" if name else "say which: --model lm_eval:NAME"
+            raise ModelError(f"{said}{near(name, known)}; it has {', '.join(known)}")
+        try:
+            return registry[name]  # type: ignore[no-any-return]
+        except ImportError as error:
+            raise missing_module(name, error) from error
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ModelError(f"lm-eval cannot import its model {name!r}: {one_line(error)}") from error
+
+
+# ---- what a class can do --------------------------------------------------------------------------------------------
+
+
+def offered(name: str, kind: type, options: Mapping[str, Any]) -> frozenset[str]:
+    """The capabilities of one of lm-eval's models, asked for by this name with these options."""
+    able = {capability for capability, method in METHODS.items() if not refuses(kind, method)}
+    asked_for = str(options.get("model") or options.get("pretrained") or "")
+    if name in NO_LOGLIKELIHOOD or (name == "openai-completions" and asked_for not in SCORED_BY_OPENAI):
+        able.discard("loglikelihood")
+    return frozenset(able)
+
+
+def refuses(kind: type, method: str) -> bool:
+    """Whether a class has no such method, or has it only to say so: all that it does is to raise NotImplementedError.
+
+    Read from the source, because a call would cost weights or money. Source that cannot be had is trusted.
+    """
+    found = getattr(kind, method, None)
+    if found is None or getattr(found, "__isabstractmethod__", False):
+        return True
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(found))))
+    except (OSError, TypeError, SyntaxError):
+        return False
+    definition = tree.body[0]
+    if not isinstance(definition, ast.FunctionDef):
+        return False
+    body = [
+        node for node in definition.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    ]
+    return len(body) == 1 and isinstance(body[0], ast.Raise) and "NotImplementedError" in ast.unparse(body[0])
+
+
+# ---- what it may be given -------------------------------------------------------------------------------------------
+
+
+def check_options(name: str, kind: type, options: Mapping[str, Any]) -> None:
+    """Refuse secrets, a missing key, and options that the class does not know.
+
+    Raises:
+        ModelError: one line with the cure.
+    """
+    for option, value in options.items():
+        check_no_secret(name, option, value)
+    variable = KEYS.get(name)
+    if variable and not os.environ.get(variable):
+        raise ModelError(f"lm_eval:{name} needs a key: set the environment variable {variable}")
+    known, open_ended = parameters(kind)
+    for option in options:
+        if option not in known and not open_ended:
+            raise ModelError(f"lm_eval:{name} has no option {option!r}{near(option, known)}")
+
+
+def check_no_secret(name: str, option: str, value: Any) -> None:
+    """Raise `ModelError` for a key among the options: options are recorded, and seen by whoever lists processes."""
+    for inner, held in value.items() if isinstance(value, Mapping) else ():
+        check_no_secret(name, str(inner), held)
+    secret = bool(SECRET.search(option.lower())) and option not in HARMLESS and isinstance(value, str | Mapping)
+    address = urlsplit(value) if isinstance(value, str) and "://" in value else None
+    if secret or (address is not None and (address.password or address.username)):
+        cure = KEYS.get(name) or ("HF_TOKEN" if name.startswith("hf") else "OPENAI_API_KEY")
+        raise ModelError(
+            f"lm_eval:{name}: {option} looks like a secret, and options are recorded; leave it out and set the "
+            f"environment variable {cure}, where this model looks for it"
+        )
+
+
+def parameters(kind: type) -> tuple[frozenset[str], bool]:
+    """The options that a class or one of its bases names, and whether it makes something of options that none names.
+
+    lm-eval's API models take any option and forget those that they do not know: a misspelt one would go unnoticed.
+    """
+    found: set[str] = set()
+    for one in constructors(kind):
+        found.update(_named(one))
+        if not _takes_any(one):
+            return frozenset(found), False
+    forgetful = any(base.__name__ == "TemplateAPI" for base in kind.__mro__)
+    return frozenset(found), not forgetful
+
+
+def constructors(kind: type) -> Iterator[Any]:
+    """The `__init__` of a class and of its bases, nearest first."""
+    for base in kind.__mro__:
+        if "__init__" in vars(base) and base is not object and base.__name__ not in ("LM", "TemplateLM"):
+            yield vars(base)["__init__"]
+
+
+def _named(function: Any) -> Iterator[str]:
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name != "self" and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            yield parameter.name
+
+
+def _takes_any(function: Any) -> bool:
+    return any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values())
+
+
+# ---- what went wrong -------------------------------------------------------------------------------------------------
+
+
+def missing_module(name: str, error: ImportError) -> ModelError:
+    """The line for a package that is not installed, naming lm-eval's extra where there is one."""
+    text = " ".join(str(error).split())
+    words = ((error.name or "").partition(".")[0], *re.findall(r"\w+", text), name.partition("-")[0])
+    module = next((word for word in words if word in EXTRAS), None)
+    if module is not None:
+        return ModelError(f"lm_eval:{name} needs {module}: pip install 'lm-eval[{EXTRAS[module]}]'")
+    return ModelError(f"lm_eval:{name} needs something that is not installed: {text[:300]}")

@@ -1,0 +1,140 @@
+"""The YAML files by which lm-eval finds our tasks: one per task and route, one per suite."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from figeval.errors import TaskError
+
+if TYPE_CHECKING:
+    from figeval.types import JSON
+
+PREFIX = "figeval_"  # of every name: lm-eval replaces a task or tag of the same name without a word
+ANSWERED = frozenset({"loglikelihood", "generate"})  # what lm-eval's models can do
+WRITTEN = frozenset({"generate"})
+IN_WORDS = "_in_words"  # suites for models that only write
+# Protocols with requests of two kinds or in rounds, and with scores that depend on all examples.
+BEYOND = frozenset({"joint", "similarity"})
+
+
+class _Class(str):
+    """A class by module and name: `!function module.Class` in lm-eval's YAML."""
+
+    __slots__ = ()
+
+
+# Before 0.4.12 lm-eval looks for the module beside the YAML and nowhere else.
+TASK = _Class("_figeval.FigevalTask")
+BESIDE = "_figeval.py"
+CODE = """from figeval.builtin.plugins.lm_eval_bridge.tasks import FigevalTask
+
+__all__ = ["FigevalTask"]
+"""
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML that knows lm-eval's tag."""
+
+
+_Dumper.add_representer(_Class, lambda dumper, name: dumper.represent_scalar("!function", str(name)))
+
+
+def stubs_folder(include: Iterable[Path] = ()) -> Path:
+    """A folder below FIGEVAL_HOME with a stub for every task that plugins offer and those of the folders `include`.
+
+    Its name is a digest of what is in it: other tasks make another folder, and the same ones are not written again.
+    """
+    from figeval.resources import home
+
+    found = stubs(tuple(str(folder.resolve()) for folder in include))
+    files = {BESIDE: CODE, **{f"{name}.yaml": text for name, text in found.items()}}
+    digest = hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in files.items()).encode()).hexdigest()
+    folder = home() / "lm-eval" / digest[:16]
+    if not folder.is_dir():
+        _write(folder, files)
+    return folder
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    """All files or none: whoever else makes the same folder meanwhile makes the same one."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=folder.parent))
+        for name, text in files.items():
+            (made / name).write_text(text, encoding="utf-8")
+        made.chmod(0o755)
+        made.replace(folder)
+    except OSError as error:
+        if not folder.is_dir():
+            reason = error.strerror or str(error)
+            raise TaskError(f"cannot write {folder} ({reason}); set FIGEVAL_HOME to a folder of yours") from error
+
+
+def stubs(include: tuple[str, ...] = ()) -> dict[str, str]:
+    """Name → YAML, of every stub."""
+    found: dict[str, str] = {}
+    for stub in (*task_stubs(include), *suite_stubs(include)):
+        name = str(stub["task"] if "class" in stub else stub["group"])
+        if name in found:
+            raise TaskError(f"two tasks or suites would be called {name!r} in lm-eval; rename one")
+        found[name] = yaml.dump(stub, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    return found
+
+
+def task_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
+    """One for each route that a model of lm-eval can take; the preferred one bears the plain name."""
+    harness = _harness(include)
+    for entry in harness.catalogue.tasks:
+        task = entry.load()
+        for number, route in enumerate(routes_of(harness, task.type)):
+            about: JSON = {"task": task.name, "route": route.name}
+            yield {
+                "task": f"{PREFIX}{task.name}" if number == 0 else f"{PREFIX}{task.name}_{route.name}",
+                "class": TASK,
+                "metadata": {
+                    "version": task.version,
+                    "description": task.description,
+                    "figeval": about | ({"include": list(include)} if include else {}),
+                },
+            }
+
+
+def suite_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
+    """Groups without a mean over them, as in figeval; and one for models that only write, where it would be another.
+
+    What lm-eval has no room for is left out, as in a run.
+    """
+    harness = _harness(include)
+    for entry in harness.catalogue.suites:
+        suite = entry.load()
+        tasks = harness.catalogue.expand([suite.name])
+        preferred = [f"{PREFIX}{task.name}" for task in tasks if routes_of(harness, task.type)]
+        written = [f"{PREFIX}{task.name}{ending}" for task in tasks for ending in _written(harness, task.type)]
+        if preferred:
+            yield {"group": f"{PREFIX}{suite.name}", "task": preferred}
+        if written and written != preferred:
+            yield {"group": f"{PREFIX}{suite.name}{IN_WORDS}", "task": written}
+
+
+def _written(harness: Any, task_type: str) -> list[str]:
+    """How the name of a task ends on the first route by which a model only writes; nothing where there is none."""
+    routes = routes_of(harness, task_type)
+    return [f"_{route.name}" if route is not routes[0] else "" for route in routes if route.needs <= WRITTEN][:1]
+
+
+def routes_of(harness: Any, task_type: str) -> list[Any]:
+    """The routes of a task type that models of lm-eval can take, best first; none where lm-eval has no room for it."""
+    mine = [route for route in harness.routes if route.task_type == task_type and task_type not in BEYOND]
+    return [route for route in mine if route.needs and route.needs <= ANSWERED]
+
+
+def _harness(include: tuple[str, ...]) -> Any:
+    from figeval.evaluation import Harness
+
+    return Harness(include=tuple(map(Path, include)))

@@ -1,0 +1,31 @@
+"""Tiny checkpoints with trained heads: what a fine-tuned span or joint model looks like on disk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+QA = "ForQuestionAnswering"
+
+
+def declare(folder: Path, target: Path, **declared: Any) -> Path:
+    """A copy of a checkpoint with a figeval.json."""
+    shutil.copytree(folder, target)
+    (target / "figeval.json").write_text(json.dumps(declared))
+    return target
+
+
+def joint_checkpoint(encoder: Path, target: Path, width: int = 16, **declared: Any) -> Path:
+    """An encoder's folder made that of a joint model."""
+    import torch
+    from safetensors.torch import save_file
+
+    from figeval.builtin.plugins.encoders.joint_encoder import FILE, span_branch
+
+    declare(encoder, target, **{"kind": "joint", "pooling": "cls", "similarity": "dot", **declared})
+    torch.manual_seed(7)
+    branch = span_branch(width)
+    save_file({name: values * 4 for name, values in branch.state_dict().items()}, target / FILE)
+    return target

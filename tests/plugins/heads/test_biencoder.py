@@ -1,0 +1,249 @@
+"""Proverbs and narratives apart: the loss is that of the plain formula, and what was trained is what is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from figeval import plugins
+from figeval.builtin.plugins.heads.biencoder import biencoder
+from figeval.config import RunConfig
+from figeval.errors import FigevalError
+from figeval.evaluation import Harness
+from figeval.evaluation import run as run_pipeline
+from figeval.evaluation.training.train import train_here
+from figeval.task_types.ranking import RankingExample
+from figeval.training.config import TrainConfig
+from figeval.training.contract import Setup
+from tests.plugins.tiny import LINES, Workshop
+from tests.runs import Deaf
+from tests.training.linear import Heard
+
+CANDIDATES = (*LINES, "yes", "no, it is not", LINES[0] + " " + LINES[3])
+
+
+def example(n: int) -> RankingExample:
+    """The fourth one has two right candidates."""
+    relevant = {n % 9} | ({(n + 4) % 9} if n == 3 else set())
+    query = f"{LINES[n % 6]} {'and so on ' * (n % 4)}"
+    return RankingExample(id=str(n), query=query, candidates=CANDIDATES, relevant=frozenset(relevant))
+
+
+EXAMPLES = [example(n) for n in range(12)]
+
+
+def setup(folder: Path | str, **changes: Any) -> Setup:
+    options = {"pooling": "mean", **changes.pop("options", {})}
+    return Setup(model=str(folder), options=options, **{"tokens_per_batch": 60, **changes})
+
+
+def losses(learner: Any, rows: Sequence[int], network: Any = None, per_call: int = 12) -> torch.Tensor:
+    """As the loop asks for them, in batches of `per_call` rows."""
+    network = network or learner.network().eval()
+    features = learner.features(EXAMPLES)
+    batches = [features.batch(rows[start : start + per_call], 0) for start in range(0, len(rows), per_call)]
+    found: torch.Tensor = network(batches, features.beside(rows))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet", "distilbert", "albert", "deberta-v2"])
+def test_losses_are_those_of_the_plain_formula(kind: str, workshop: Workshop) -> None:
+    """One text at a time, no padding: positions of RoBERTa and MPNet must not depend on what stands beside a text."""
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = workshop(kind, "Model")
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+
+    def vector(text: str) -> torch.Tensor:
+        states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].mean(0)
+        return functional.normalize(states, dim=0)
+
+    with torch.inference_mode():
+        rows = [0, 5, 7, 11]
+        candidates = torch.stack([vector(text) for text in CANDIDATES])
+        logits = torch.stack([vector(EXAMPLES[row].query) for row in rows]) @ candidates.T / 0.05
+        golds = torch.tensor([min(EXAMPLES[row].relevant) for row in rows])
+        expected = functional.cross_entropy(logits, golds, reduction="none")
+        learner = biencoder(setup(folder))
+        network = learner.network().eval()
+        for per_call in (1, 3, 12):
+            torch.testing.assert_close(losses(learner, rows, network, per_call), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_of_several_right_candidates_any_will_do(workshop: Workshop) -> None:
+    learner = biencoder(setup(workshop("bert", "Model"), options={"similarity": "dot"}))
+    network = learner.network().eval()
+    with torch.inference_mode():
+        (loss,) = losses(learner, [3], network)
+        features = learner.features(EXAMPLES)
+        query = network.vectors(features.batch([3], 0))
+        order = torch.cat([batch["columns"] for batch in features.beside([3])])
+        logits = (query @ torch.cat([network.vectors(batch) for batch in features.beside([3])]).T)[0]
+        right = logits.softmax(-1)[(order == 3) | (order == 7)].sum()
+    torch.testing.assert_close(loss, -right.log())
+
+
+def test_activations_computed_twice_give_the_same_gradient(workshop: Workshop) -> None:
+    """With dropout: the second time with the random numbers of the first."""
+    found = []
+    for caching in ("off", "on"):
+        learner = biencoder(setup(workshop("bert", "Model"), options={"caching": caching}))
+        network = learner.network().train()
+        torch.manual_seed(5)
+        losses(learner, list(range(12)), network, 4).sum().backward()
+        found.append([weight.grad for weight in network.parameters() if weight.grad is not None])
+    assert len(found[0]) > 20
+    for left, right in zip(*found, strict=True):
+        torch.testing.assert_close(left, right)
+
+
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "albert", "t5"])
+def test_one_lookup_for_all_batches_gives_the_gradient_of_many(kind: str, workshop: Workshop) -> None:
+    """Beside the same network whose batches look their words up themselves, as with activations computed twice."""
+    head = "ForConditionalGeneration" if kind == "t5" else "Model"
+    found = []
+    for caching in ("off", "on"):
+        learner = biencoder(setup(workshop(kind, head), options={"caching": caching}, dropout=0.0))
+        network = learner.network().train()
+        losses(learner, list(range(12)), network, 5).sum().backward()
+        found.append({name: weight.grad for name, weight in network.named_parameters() if weight.grad is not None})
+    assert any("embed" in name for name in found[0])
+    for name, gradient in found[0].items():
+        torch.testing.assert_close(gradient, found[1][name], rtol=1e-4, atol=1e-5)
+
+
+def test_candidates_of_a_batch_and_its_hard_negatives(workshop: Workshop) -> None:
+    learner = biencoder(setup(workshop("bert", "Model"), options={"candidates": "batch"}))
+    features = learner.features(EXAMPLES)
+    assert columns(features.beside([0, 9, 1])) == [0, 1]
+    assert columns(features.beside([3])) == [3, 7]
+    mined = biencoder(setup(workshop("bert", "Model"), options={"candidates": "batch", "hard": 2})).features(EXAMPLES)
+    assert len(columns(mined.beside([0]))) == 3
+    assert 0 in columns(mined.beside([0]))
+
+
+def columns(batches: Sequence[dict[str, Any]]) -> list[int]:
+    return sorted(torch.cat([batch["columns"] for batch in batches]).tolist())
+
+
+def test_batches_of_candidates_keep_to_the_budget_and_hold_little_padding(workshop: Workshop) -> None:
+    features = biencoder(setup(workshop("bert", "Model"))).features(EXAMPLES)
+    for batch in features.beside([0]):
+        assert batch["input_ids"].numel() <= 60 or len(batch["input_ids"]) == 1
+        assert batch["attention_mask"].any(dim=0).all()
+
+
+def test_what_is_frozen_has_no_gradient_and_temperature_may_be_learnt(workshop: Workshop) -> None:
+    options = {"freeze": "embeddings", "learn_temperature": True, "temperature": 0.2}
+    network = biencoder(setup(workshop("bert", "Model"), options=options)).network()
+    wanted = {name for name, weight in network.named_parameters() if weight.requires_grad}
+    assert "log_temperature" in wanted
+    assert not any("embeddings" in name for name in wanted)
+    assert network.log_temperature.exp().item() == pytest.approx(0.2)
+
+
+# ---- a whole training ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder_of_tasks(tmp_path: Path) -> Path:
+    """A ranking task whose narratives repeat their proverbs: there is something to learn."""
+    place = tmp_path / "tasks"
+    place.mkdir()
+    rows = [
+        {"id": f"{n}", "query": f"{LINES[n % 6]} {LINES[(n + 1) % 6]}", "gold": [n % 6], "proverb": f"Q{n % 6}"}
+        for n in range(30)
+    ]
+    for name, part in (("train", rows[:24]), ("test", rows[24:])):
+        lines = [json.dumps({**row, "candidates": LINES}) for row in part]
+        (place / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    (place / "lines.task.yaml").write_text(
+        "name: lines\nprotocol: ranking\ndata: {train: 'jsonl:train.jsonl', test: 'jsonl:test.jsonl'}\n"
+        "fields: {id: row.id, query: row.query, candidates: row.candidates, relevant: row.gold,"
+        " meta: {proverb: row.proverb}}\ncluster: proverb\nmetrics: [acc, mrr]\n"
+    )
+    return place
+
+
+def config(folder_of_tasks: Path, model: Path, **changes: Any) -> TrainConfig:
+    values = {"task": "lines", "model": str(model), "output": folder_of_tasks.parent / "out", "device": "cpu"}
+    further = {"head_args": {"pooling": "mean"}, "lr": 3e-3, "epochs": 8, "patience": None, "batch_size": 8}
+    return TrainConfig.model_validate({**values, **further, "include_path": [folder_of_tasks], **changes})
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_it_learns_and_answers_as_it_did_in_training(
+    similarity: str, folder_of_tasks: Path, workshop: Workshop, tmp_path: Path
+) -> None:
+    asked = config(
+        folder_of_tasks, workshop("bert", "Model"), select_on="test",
+        head_args={"pooling": "mean", "similarity": similarity},
+    )  # fmt: skip
+    harness, heard = Harness(plugins.plugin_manager(), include=asked.include_path), Heard()
+    progress = train_here(asked, harness, heard)
+    assert heard.losses[-1] < heard.losses[0]
+    best = next(one for one in progress.evaluations if one.step == progress.best)
+    assert (best.scores["acc"] or 0) > 0.4  # chance is a sixth
+    run_config = RunConfig(tasks=("lines",), model=str(asked.output), device="cpu", output_path=tmp_path / "run")
+    record, _ = run_pipeline(run_config, harness, Deaf())
+    (task,) = record.tasks
+    assert task.route == {"cosine": "by_cosine", "dot": "by_dot"}[similarity]
+    assert {score.metric: score.value for score in task.scores} == pytest.approx(best.scores)
+    declared = json.loads((asked.output / "figeval.json").read_text())
+    assert declared["about"]["selected_on"] == "test"
+    told = json.loads((asked.output / "training" / "record.json").read_text())
+    assert (told["train"]["n"], told["dev"]["source"]) == (24, "the test split")
+
+
+# ---- what cannot be ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"pooling": None}, "declares no pooling"),
+        ({"poling": "cls"}, "no such option.*pooling"),
+        ({"similarity": "dots"}, "similarity=dots"),
+        ({"hard": 3}, "candidates=batch"),
+        ({"temperature": 0}, "temperature"),
+        ({"freeze": "poler"}, "no such module.*pooler"),
+    ],
+)
+def test_wrong_options_are_one_line(options: dict[str, Any], words: str, workshop: Workshop) -> None:
+    with pytest.raises(FigevalError, match=words) as raised:
+        biencoder(setup(workshop("bert", "Model"), options=options)).network()
+    assert "\n" not in str(raised.value)
+
+
+def test_pickles_are_refused(workshop: Workshop, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    folder = workshop("bert", "Model")
+    for file in folder.iterdir():
+        if file.name != "model.safetensors":
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    torch.save(load_file(folder / "model.safetensors"), tmp_path / "pytorch_model.bin")
+    with pytest.raises(FigevalError, match="--allow_pickle"):
+        biencoder(setup(tmp_path))
+    assert biencoder(setup(tmp_path, allow_pickle=True)).network() is not None
+
+
+def test_examples_with_other_candidates_are_refused(workshop: Workshop) -> None:
+    learner = biencoder(setup(workshop("bert", "Model")))
+    odd = RankingExample(id="odd", query="a", candidates=("b",), relevant=frozenset({0}))
+    with pytest.raises(FigevalError, match="odd has other candidates"):
+        learner.features([EXAMPLES[0], odd])
+    none = RankingExample(id="none", query="a", candidates=CANDIDATES, relevant=frozenset())
+    with pytest.raises(FigevalError, match="none has no right candidate"):
+        learner.features([none])
+
+
+def test_layers_that_would_be_lost_are_refused(sentence_folder: Path) -> None:
+    with pytest.raises(FigevalError, match="has a layer Dense"):
+        biencoder(setup(sentence_folder, options={"pooling": None}))

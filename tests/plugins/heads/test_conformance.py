@@ -1,0 +1,30 @@
+"""The heads that read are learners as `figeval.testing` wants them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from figeval import Setup, plugins
+from figeval.testing import check_learner
+from figeval.training.learners import load_learners
+
+HEADS = [
+    ("pairs", "cross", "mini_pairs"),
+    ("choice", "cross", "mini_fables"),
+    ("ranking", "cross", "mini_retrieval"),
+    ("ranking", "biencoder", "mini_retrieval"),
+    ("spans", "span", "mini_alignment"),
+    ("joint", "joint", "mini_joint"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "head", "task"), HEADS)
+def test_a_head_is_a_learner(protocol: str, head: str, task: str, tmp_path: Path) -> None:
+    examples = examples_of(task, 6)
+    labels = ("entailment", "non-entailment") if protocol == "pairs" else ()
+    _, factory = load_learners(plugins.plugin_manager()).choose(protocol, head)
+    model = small(tmp_path, protocol, examples).model
+    options = {"pooling": "mean"} if head in ("biencoder", "joint") else {}
+    check_learner(factory, Setup(model=str(model), labels=labels, options=options), examples, tolerance=1e-4)

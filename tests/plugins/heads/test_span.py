@@ -1,0 +1,254 @@
+"""Heads that point: the loss is that of the plain formula, targets are found by characters, and what was trained is
+what is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from figeval.builtin.plugins.encoders.span_finder import SpanFinder, SpanSettings, spans
+from figeval.builtin.plugins.heads.span_head import gold_tokens, span
+from figeval.errors import FigevalError
+from figeval.task_types.spans import SpanExample
+from figeval.training.contract import Setup
+from figeval.types import NO_SPAN, Span, SpanQuery
+from tests.plugins.headed import QA, declare
+from tests.plugins.heads.small import assert_alike, best_of, examples_of, scores_of, small, written
+from tests.plugins.tiny import LINES, LONG, Workshop
+
+KINDS = ("bert", "roberta", "mpnet", "distilbert", "albert", "deberta-v2", "electra")
+ROOMY = {"max_position_embeddings": 400}
+
+
+def example(number: int, text: str, part: str) -> SpanExample:
+    start = text.index(part)
+    return SpanExample(id=f"s{number}", text=text, given="in time", known=LINES[0], gold=Span(start, start + len(part)))
+
+
+EXAMPLES = [
+    example(0, LINES[1], "leaked for a month"),
+    example(1, LINES[0], "A stitch"),
+    example(2, f"{LINES[4]} {LINES[3]}", "the bucket rolled back."),
+    example(3, LINES[2], "Maybe it is unrelated"),
+]
+
+
+def setup(folder: Path, **changes: Any) -> Setup:
+    return Setup(model=str(folder), **changes)
+
+
+def queries(examples: list[SpanExample]) -> list[SpanQuery]:
+    return [SpanQuery(one.text, one.given, one.known) for one in examples]
+
+
+def plain(model: Any, tokenizer: Any, one: SpanExample, text: str, question: str) -> torch.Tensor:
+    """The loss of one example, straight through transformers, without padding."""
+    beside = {"full": f"{one.known}{tokenizer.sep_token}{one.given}", "given": one.given}.get(question)
+    sides = (one.text,) if beside is None else (one.text, beside) if text == "first" else (beside, one.text)
+    encoded = tokenizer(*sides, return_tensors="pt", return_offsets_mapping=True)
+    offsets, which = encoded.pop("offset_mapping")[0].tolist(), encoded.sequence_ids(0)
+    own = sides.index(one.text)
+    searched = [n for n, (a, b) in enumerate(offsets) if which[n] == own and one.text[a:b].strip()]
+    assert one.gold is not None
+    hit = [k for k, n in enumerate(searched) if offsets[n][0] < one.gold.end and offsets[n][1] > one.gold.start]
+    output = model(**encoded)
+    losses = [
+        functional.cross_entropy(logits[0, searched], torch.tensor(target))
+        for logits, target in ((output.start_logits, hit[0]), (output.end_logits, hit[-1]))
+    ]
+    return losses[0] + losses[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_are_those_of_the_plain_formula_whatever_stands_beside(kind: str, workshop: Workshop) -> None:
+    learner = span(setup(workshop(kind, "Model", **ROOMY), max_length=300))
+    network, features = learner.network().eval(), learner.features(EXAMPLES)
+    with torch.inference_mode():
+        expected = torch.stack(
+            [plain(network.model, learner.base.tokenizer, one, "second", "full") for one in EXAMPLES]
+        )
+        together = network([features.batch(range(4), 0)], [])
+        apart = network([features.batch([row], 0) for row in range(4)], [])
+    torch.testing.assert_close(together, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(apart, expected, rtol=1e-4, atol=1e-4)
+    assert features.lengths == [len(batch["input_ids"][0]) for batch in (features.batch([n], 0) for n in range(4))]
+
+
+@pytest.mark.parametrize(("text", "question"), [("first", "full"), ("second", "given"), ("second", "none")])
+def test_the_text_may_stand_first_or_alone(text: str, question: str, workshop: Workshop, tmp_path: Path) -> None:
+    """In training as when it is asked, as figeval.json says."""
+    learner = span(setup(workshop("bert", "Model"), options={"text": text, "question": question}))
+    network, features = learner.network().eval(), learner.features(EXAMPLES)
+    with torch.inference_mode():
+        expected = torch.stack([plain(network.model, learner.base.tokenizer, one, text, question) for one in EXAMPLES])
+        torch.testing.assert_close(network([features.batch(range(4), 0)], []), expected, rtol=1e-4, atol=1e-4)
+    saved = written(learner, network, tmp_path / "out")
+    found = spans(str(saved))
+    assert_alike(found.find_spans(queries(EXAMPLES)), learner.backend(network).find_spans(queries(EXAMPLES)))
+    described = found.describe()
+    assert (described["text"], described["question"]) == (text, question)
+
+
+def test_a_stretch_is_found_by_its_characters() -> None:
+    """Tokens of white space are no answers; a token that juts out of the stretch counts."""
+    one = SpanExample(id="s", text="ab  cd ef", given="x", known="y", gold=Span(1, 6))
+    places = [(0, 2), (2, 4), (4, 6), (6, 9)]
+    assert gold_tokens(one, places) == [0, 2]
+    assert gold_tokens(replace(one, gold=Span(7, 9)), places) == [3]
+
+
+def test_of_a_long_text_the_window_with_most_around_the_stretch_is_read(workshop: Workshop) -> None:
+    text = f"{LONG} {LONG}"
+    place = text.index("rolled back", len(LONG))
+    far = SpanExample(id="far", text=text, given="a", known="b", gold=Span(place, place + len("rolled back")))
+    learner = span(setup(workshop("bert", "Model", **ROOMY), max_length=60))
+    features = learner.features([far, replace(EXAMPLES[1], known="b")])
+    assert features.truncated == 1
+    batch, answer = features.batch([0], 0), features.answers[0]
+    assert answer.lost == 0
+    ids = batch["input_ids"][0, answer.first : answer.last + 1]
+    assert ids.tolist() == learner.base.tokenizer("rolled back", add_special_tokens=False)["input_ids"]
+    window = features.passages.windows[features.rows[0]]
+    around = min(answer.first - window.at, window.at + window.count - 1 - answer.last)
+    assert around >= window.count // 4 - 2  # neighbours share half
+    assert batch["searched"].sum() == window.count
+
+
+def test_of_a_stretch_longer_than_any_window_the_most_is_learnt(workshop: Workshop) -> None:
+    long = SpanExample(id="long", text=LONG, given="a", known="b", gold=Span(0, len(LONG)))
+    learner = span(setup(workshop("bert", "Model", **ROOMY), max_length=60))
+    features = learner.features([long])
+    (answer,) = features.answers
+    window = features.passages.windows[features.rows[0]]
+    assert (answer.first, answer.last) == (window.at, window.at + window.count - 1)
+    assert answer.lost == len(features.passages.places[0]) - window.count
+    assert torch.isfinite(learner.network()([features.batch([0], 0)], [])).all()
+
+
+def test_a_head_that_is_there_is_kept_and_a_classifier_gets_a_fresh_one(workshop: Workshop) -> None:
+    from transformers import AutoModelForQuestionAnswering
+
+    folder = workshop("bert", QA)
+    learner = span(setup(folder))
+    own = AutoModelForQuestionAnswering.from_pretrained(folder).qa_outputs.weight
+    torch.testing.assert_close(learner.network().model.qa_outputs.weight, own)
+    assert learner.describe()["fresh_head"] is False
+    three = span(setup(workshop("bert", "ForSequenceClassification", id2label={0: "a", 1: "b", 2: "c"})))
+    assert three.network().model.qa_outputs.out_features == 2
+    assert three.describe()["fresh_head"] is True
+
+
+def test_what_a_checkpoint_declares_of_its_input_is_kept(workshop: Workshop, tmp_path: Path) -> None:
+    folder = declare(workshop("bert", QA), tmp_path / "declared", kind="spans", text="first", max_span=7)
+    assert span(setup(folder)).declared() == {"text": "first", "question": "full", "max_span": 7}
+    assert span(setup(folder, options={"text": "second"})).declared()["text"] == "second"
+
+
+def test_dropout_is_on_frozen_weights_stay_and_the_rest_gets_a_gradient(workshop: Workshop) -> None:
+    learner = span(setup(workshop("roberta", "Model", **ROOMY), options={"freeze": "roberta.embeddings"}))
+    network, features = learner.network(), learner.features(EXAMPLES)
+    batch = features.batch(range(4), 0)
+    found = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        found.append(network([batch], []))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+    found[0].sum().backward()
+    for name, weight in network.named_parameters():
+        assert (weight.grad is None) == ("embeddings" in name), name
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_what_was_saved_answers_as_the_network_did(kind: str, workshop: Workshop, tmp_path: Path) -> None:
+    learner = span(setup(workshop(kind, "Model", **ROOMY), max_length=70, options={"max_span": 5}))
+    network = learner.network().eval()
+    asked = queries([*EXAMPLES, replace(EXAMPLES[0], text=LONG)])
+    found = spans(str(written(learner, network, tmp_path / "out")))
+    assert_alike(found.find_spans(asked), learner.backend(network).find_spans(asked))
+    assert (found.describe()["max_length"], found.describe()["max_span"]) == (70, 5)
+
+
+@pytest.mark.slow
+def test_it_learns_and_answers_as_it_did_in_training(tmp_path: Path) -> None:
+    ground = small(tmp_path / "ground", "spans", examples_of("mini_alignment", 8))
+    progress = ground.train(epochs=150, patience=3)
+    task, rows = ground.answers()
+    assert task.route == "by_head"
+    assert scores_of(task) == pytest.approx(best_of(progress))
+    assert (scores_of(task)["span_f1"] or 0) > 0.9
+    assert (scores_of(task)["exact_match"] or 0) > 0.8
+    assert len({tuple(row["pred"]) for row in rows}) > 4
+    assert ground.record()["head"]["question"] == "full"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"txt": "first"}, "no such option.*text"),
+        ({"text": "third"}, "text=third is none of first, second"),
+        ({"question": "all"}, "question=all is none of full, given, none"),
+        ({"max_span": 0}, "max_span=0"),
+        ({"freeze": "enc"}, "no such module"),
+    ],
+)
+def test_wrong_options_are_one_line(changes: dict[str, Any], words: str, workshop: Workshop) -> None:
+    with pytest.raises(FigevalError, match=words) as raised:
+        span(setup(workshop("bert", "Model"), options=changes)).network()
+    assert "\n" not in str(raised.value)
+
+
+def test_examples_without_a_stretch_are_refused(workshop: Workshop) -> None:
+    learner = span(setup(workshop("bert", "Model")))
+    with pytest.raises(FigevalError, match="s0 has no span to learn from"):
+        learner.features([replace(EXAMPLES[0], gold=None)])
+    with pytest.raises(FigevalError, match=r"s0: no span is right, .* --head_args null_score=true"):
+        learner.features([replace(EXAMPLES[0], gold=NO_SPAN)])
+    with pytest.raises(FigevalError, match="s0: no token stands"):
+        learner.features([replace(EXAMPLES[0], gold=Span(3, 3))])
+    with pytest.raises(FigevalError, match="s0: no token stands"):
+        learner.features([replace(EXAMPLES[0], text="", gold=Span(0, 1))])
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_that_no_span_is_right_is_learnt_and_said_by_the_first_token(
+    kind: str, workshop: Workshop, tmp_path: Path
+) -> None:
+    mixed = [replace(one, gold=NO_SPAN) if n % 2 else one for n, one in enumerate(EXAMPLES)]
+    learner = span(setup(workshop(kind, "Model", **ROOMY), max_length=300, options={"null_score": True}))
+    network, features = learner.network().eval(), learner.features(mixed)  # without dropout: as few steps as possible
+    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+    for _ in range(300):
+        optimizer.zero_grad()
+        loss = network([features.batch(range(4), 0)], []).sum()
+        if loss < 0.5:
+            break
+        loss.backward()
+        optimizer.step()
+    saved = learner.save(network, network.state_dict(), tmp_path / "saved")
+    assert saved["null_score"] is True
+    found = learner.backend(network).find_spans(queries(mixed))
+    assert [one[0].span for one in found] == [one.gold for one in mixed]
+    assert all(len(one) == 2 and one[0].score > one[1].score for one in found)
+    backend = learner.backend(network)
+    never = replace(backend.setup.settings, null_score=None)
+    assert NO_SPAN not in {one.span for found in blind(backend, never).find_spans(queries(mixed)) for one in found}
+
+
+def blind(backend: SpanFinder, settings: SpanSettings) -> SpanFinder:
+    """The same network, read with other settings."""
+    other = SpanFinder(replace(backend.setup, settings=settings))
+    vars(other)["network"] = backend.network
+    return other
+
+
+def test_a_model_that_carries_no_such_head_is_refused(workshop: Workshop) -> None:
+    with pytest.raises(FigevalError, match="gets no head of AutoModelForQuestionAnswering") as raised:
+        span(setup(workshop("mamba", "ForCausalLM"))).network()
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,101 @@
+"""The same model on the same task in both harnesses, and what each made of every example."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from figeval import plugins
+from figeval.builtin.plugins.lm_eval_bridge.stubs import PREFIX, stubs_folder
+from figeval.config import RunConfig
+from figeval.evaluation import Harness, run
+from tests.runs import Deaf
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a harness made of one task: per example predictions, scores of all options and metrics; and the numbers."""
+
+    predictions: list[Any]
+    scores: list[list[float]]
+    metrics: list[dict[str, Any]]
+    numbers: dict[str, float]
+
+
+def loaded(manager: Any, *names: str) -> dict[str, Any]:
+    """Tasks by name, out of whatever groups a release of lm-eval puts them into."""
+    if hasattr(manager, "load"):
+        found: dict[str, Any] = manager.load(list(names))["tasks"]
+        return found
+
+    def flat(nested: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
+        for name, value in nested.items():
+            yield from flat(value) if isinstance(value, dict) else [(name, value)]
+
+    return dict(flat(manager.load_task_or_group(list(names))))
+
+
+def in_lm_eval(model: Any, task: str, folder: Path, **settings: Any) -> tuple[Result, Any]:
+    """lm-eval's own evaluation of our task, read from its samples; and all that it returned.
+
+    `model` is an LM, or the options of its `hf`.
+    """
+    from lm_eval import simple_evaluate
+    from lm_eval.tasks import TaskManager
+
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    manager = TaskManager(include_path=str(folder), include_defaults=False)
+    (made,) = loaded(manager, PREFIX + task).values()
+    by_name = {"model": "hf", "model_args": model} if isinstance(model, dict) else {"model": model}
+    shots = settings.pop("num_fewshot", None)
+    seed = settings.pop("seed", 0)
+    settings.setdefault("device", "cpu")
+    with patch("lm_eval.evaluator.add_env_info"):  # it asks pip what is installed, for a second
+        whole = simple_evaluate(
+            **by_name, tasks=[made], task_manager=manager, num_fewshot=shots, fewshot_random_seed=seed, **settings
+        )
+    samples = whole["samples"][PREFIX + task]
+    predictions = [made._predicted(made.examples[sample["doc"]["id"]], sample["filtered_resps"]) for sample in samples]
+    metrics = [{name: sample[name] for name in sample["metrics"]} for sample in samples]
+    numbers = {name.removesuffix(",none"): value for name, value in whole["results"][PREFIX + task].items()}
+    values = [prediction.value for prediction in predictions]
+    return Result(values, [list(prediction.scores) for prediction in predictions], metrics, numbers), whole
+
+
+def in_figeval(model: str, task: str, folder: Path, **settings: Any) -> Result:
+    """`figeval run`, read from its predictions and record."""
+    config = RunConfig(tasks=(task,), model=model, output_path=folder, log_samples=True, baselines=False, **settings)
+    record, _ = run(config, Harness(plugins.plugin_manager(), include=config.include_path), Deaf())
+    (done,) = record.tasks
+    assert done.status == "done", done.error
+    lines = (folder / "predictions" / f"{task}.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return Result(
+        [row["pred"] for row in rows],
+        [row["all_scores"] for row in rows],
+        [row["metrics"] for row in rows],
+        {score.metric: score.value for score in done.scores},
+    )
+
+
+def assert_same(here: Result, there: Result, rel: float = 1e-4) -> None:
+    """Example by example, and in the end."""
+    assert here.predictions == there.predictions
+    for ours, theirs in zip(here.scores, there.scores, strict=True):
+        assert ours == pytest.approx(theirs, rel=rel)
+    for ours_, theirs_ in zip(here.metrics, there.metrics, strict=True):
+        assert ours_ == {name: value for name, value in theirs_.items() if name != "acc_strict"}
+    assert here.numbers
+    for name, value in here.numbers.items():
+        assert there.numbers[name] == pytest.approx(value, abs=1e-12), name
+
+
+def stubs(*include: Path) -> Path:
+    return stubs_folder(include)

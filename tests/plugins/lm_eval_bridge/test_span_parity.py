@@ -1,0 +1,68 @@
+"""Spans in both harnesses: what lm-eval's models write is read and scored as in a run of our own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lm_eval.api.model import LM
+
+from figeval import plugins
+from figeval.builtin.plugins.lm_eval_bridge.stubs import stubs as every_stub
+from figeval.evaluation import Harness
+from figeval.metrics import spans
+from figeval.metrics.aggregation import MetricAggregator
+from figeval.types import Prediction
+from tests.aggregated import count_in
+from tests.plugins.lm_eval_bridge.both import in_figeval, in_lm_eval, stubs
+from tests.plugins.tiny import Workshop
+
+TASK = "mini_alignment"
+
+
+def test_a_stub_for_the_route_that_writes_and_no_other() -> None:
+    names = [name for name in every_stub() if name.startswith(f"figeval_{TASK}")]
+    assert names == [f"figeval_{TASK}"]
+
+
+def test_quotations_and_metrics(workshop: Workshop, tmp_path: Path) -> None:
+    folder = str(workshop("gpt2", "LMHeadModel", n_positions=512))
+    there, whole = in_lm_eval({"pretrained": folder}, TASK, stubs(), limit=6, batch_size=2)
+    here = in_figeval("lm_eval:hf", TASK, tmp_path / "run", model_args={"pretrained": folder}, limit=6, batch_size=2)
+    assert [None if one is None else [one.start, one.end] for one in there.predictions] == here.predictions
+    assert here.metrics == there.metrics
+    (sample, *_) = whole["samples"][f"figeval_{TASK}"]
+    assert "Part of the proverb" in sample["arguments"][0][0]
+    assert there.numbers["parse_rate"] == here.numbers["parse_rate"]
+
+
+class Quoting(LM):
+    """Quotes how the story begins."""
+
+    def loglikelihood(self, requests: Any) -> Any:
+        raise NotImplementedError
+
+    loglikelihood_rolling = loglikelihood
+
+    def generate_until(self, requests: Any) -> list[str]:
+        return [self.said(request.args[0]) for request in requests]
+
+    @staticmethod
+    def said(prompt: str) -> str:
+        story = prompt.partition("Story: ")[2].partition("\n")[0]
+        return json.dumps({"quote": " ".join(story.split()[:9])})
+
+
+def test_scores_that_are_no_means_over_rows(tmp_path: Path) -> None:
+    there, _ = in_lm_eval(Quoting(), TASK, stubs(), limit=20)
+    harness = Harness(plugins.plugin_manager())
+    examples = list(harness.examples(harness.catalogue.tasks.get(TASK)))[:20]
+    for name in ("span_precision", "span_recall", "span_f1"):
+        tally = MetricAggregator(name, getattr(spans, name))
+        for example, span in zip(examples, there.predictions, strict=True):
+            count_in(tally, example, Prediction(example_id=example.id, value=span))
+        assert there.numbers[name] == pytest.approx(tally.score().value)
+    assert 0 < there.numbers["span_f1"] < 1
+    assert (there.numbers["verbatim"], there.numbers["parse_rate"]) == (1, 1)

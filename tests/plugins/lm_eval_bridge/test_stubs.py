@@ -1,0 +1,287 @@
+"""The files by which lm-eval finds our tasks, and the two commands around them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval import plugins
+from figeval.builtin.plugins.lm_eval_bridge import commands as launch
+from figeval.builtin.plugins.lm_eval_bridge.stubs import stubs, stubs_folder
+from figeval.errors import DataError, ModelError, TaskError, UnknownName
+from figeval.evaluation import Harness
+from tests.evaluation.conftest import write_task
+from tests.plugins.lm_eval_bridge.both import in_lm_eval, loaded
+from tests.plugins.tiny import Workshop
+from tests.processes import figeval
+from tests.test_import_cost import HEAVY, PROGRAM, imported
+
+ACME = Path(__file__).parents[2] / "third_party" / "figeval_acme" / "src"
+
+
+def manager(*folders: Path) -> Any:
+    from lm_eval.tasks import TaskManager
+
+    return TaskManager(include_path=[str(folder) for folder in folders], include_defaults=False)
+
+
+# ---- what there is a stub for ----------------------------------------------------------------------------------------
+
+
+def test_every_task_and_suite_that_a_model_of_lm_eval_can_answer() -> None:
+    found = stubs()
+    catalogue = Harness(plugins.plugin_manager()).catalogue
+    answered = {entry.name for entry in catalogue.tasks if entry.load().protocol not in {"similarity", "joint"}}
+    assert {f"figeval_{name}" for name in answered} <= set(found)
+    assert not {name for entry in catalogue.tasks if (name := f"figeval_{entry.name}") in found} - {
+        f"figeval_{name}" for name in answered
+    }
+    assert {f"figeval_{entry.name}" for entry in catalogue.suites} <= set(found)
+    assert {"figeval_mini_proverbs_by_letter", "figeval_mini_pairs_by_label_word", "figeval_impli_in_words"} <= set(
+        found
+    )
+    assert all(name.startswith("figeval_") for name in found)
+    assert "tag:" not in "".join(found.values()), "lm-eval replaces a tag that is there already"
+
+
+def test_lm_eval_loads_every_one_of_them(real_data: str) -> None:
+    folder = stubs_folder()
+    index = manager(folder)
+    assert set(index.all_tasks) == {file.stem for file in folder.glob("*.yaml")}
+    assert len(loaded(index, "figeval_impli")) == 9
+    everything = loaded(index, *(file.stem for file in folder.glob("*.yaml") if "class:" in file.read_text()))
+    for name, task in everything.items():
+        assert task.task_name == name
+        assert task.aggregation().keys() == task.higher_is_better().keys()
+        assert task.get_config("num_fewshot") is None
+
+
+@pytest.mark.slow
+def test_none_of_lm_evals_own_tasks_groups_and_tags_changes() -> None:
+    from lm_eval.tasks import TaskManager
+
+    plain, both = TaskManager(), TaskManager(include_path=str(stubs_folder()))
+    assert not set(plain.all_tasks) & set(stubs())
+    assert set(both.all_tasks) == set(plain.all_tasks) | set(stubs())
+    assert {name: both.task_index[name] for name in plain.task_index} == plain.task_index
+
+
+def test_another_set_of_tasks_makes_another_folder(tmp_path: Path, own_home: Path) -> None:
+    write_task(tmp_path, "own")
+    plain, more = stubs_folder(), stubs_folder([tmp_path])
+    assert plain.parent == more.parent == own_home / "lm-eval"
+    assert plain != more
+    assert (more / "figeval_own.yaml").is_file()
+    assert not (plain / "figeval_own.yaml").exists()
+    before = {file: file.stat().st_mtime_ns for file in plain.iterdir()}
+    assert stubs_folder() == plain
+    assert {file: file.stat().st_mtime_ns for file in plain.iterdir()} == before
+    assert {folder.name for folder in plain.parent.iterdir()} == {plain.name, more.name}, "nothing half made is left"
+
+
+def test_two_that_would_have_one_name(tmp_path: Path) -> None:
+    write_task(tmp_path, "own")
+    write_task(tmp_path, "own_by_letter")
+    with pytest.raises(TaskError, match="two tasks or suites would be called 'figeval_own_by_letter'"):
+        stubs((str(tmp_path),))
+
+
+def test_a_home_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FIGEVAL_HOME", str(tmp_path / "file"))
+    with pytest.raises(TaskError, match=r"cannot write .*; set FIGEVAL_HOME"):
+        stubs_folder()
+
+
+def test_they_are_made_without_lm_eval(tmp_path: Path) -> None:
+    assert not imported(PROGRAM, "lm-eval", "stubs", cwd=tmp_path) & (HEAVY - {"scipy"})
+
+
+# ---- tasks that something is wrong with ------------------------------------------------------------------------------
+
+
+def test_no_train_split_to_show_examples_from(workshop: Workshop) -> None:
+    with pytest.raises(TaskError, match="mini_fables has no train split"):
+        in_lm_eval({"pretrained": str(workshop("gpt2", "LMHeadModel"))}, "mini_fables", stubs_folder(), num_fewshot=1)
+
+
+def test_data_that_is_broken(tmp_path: Path) -> None:
+    write_task(tmp_path, "own", row3={"id": "own0"})
+    task = loaded(manager(stubs_folder([tmp_path])), "figeval_own")["figeval_own"]
+    with pytest.raises(DataError, match="rows 1 and 4 have the same id"):
+        task.test_docs()
+
+
+def test_answers_that_are_no_numbers_are_no_zeros(workshop: Workshop) -> None:
+    """lm-eval itself calls such a model one that always picks the first option."""
+    import torch
+    from lm_eval.models.huggingface import HFLM
+
+    lm = HFLM(pretrained=str(workshop("gpt2", "LMHeadModel")), device="cpu")
+    with torch.no_grad():
+        lm.model.transformer.ln_f.weight.fill_(float("nan"))
+    found, _ = in_lm_eval(lm, "mini_fables", stubs_folder(), limit=3)
+    assert found.metrics == [{}, {}, {}]
+    assert found.predictions == [None, None, None]
+
+
+# ---- lm-eval's own command line --------------------------------------------------------------------------------------
+
+
+def lm_eval_cli(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`lm-eval …` in a process of its own."""
+    program = "from lm_eval.__main__ import cli_evaluate; cli_evaluate()"
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=cwd,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def results(folder: Path) -> dict[str, Any]:
+    (file,) = folder.rglob("results_*.json")
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def options(workshop: Workshop) -> list[str]:
+    folder = workshop("gpt2", "LMHeadModel", n_positions=512)
+    return ["--model", "hf", "--model_args", f"pretrained={folder}", "--device", "cpu", "--limit", "5"]
+
+
+def test_figeval_lm_eval_run_hands_over_its_arguments_and_knows_our_model(options: list[str], tmp_path: Path) -> None:
+    flags = ["--tasks", "figeval_mini", "--output_path", "out", "--log_samples", "--seed", "3"]
+    ours = [flag if flag != "hf" else "figeval-hf" for flag in options]
+    done = figeval("lm-eval", "run", *ours, *flags, cwd=tmp_path)
+    assert "|figeval_mini_fables" in done.stdout.replace(" ", "").replace("-figeval", "figeval")
+    found = results(tmp_path / "out")
+    assert set(found["results"]) >= {"figeval_mini_proverbs", "figeval_mini_pairs", "figeval_mini_retrieval"}
+    assert found["n-samples"]["figeval_mini_pairs"]["effective"] == 5
+    assert found["config"]["fewshot_seed"] == 3
+    assert found["results"]["figeval_mini_pairs"]["acc_stderr,none"] != "N/A"
+    assert found["higher_is_better"]["figeval_mini_pairs"] == {"acc": True, "macro_f1": True, "acc_strict": True}
+    assert found["versions"]["figeval_mini_pairs"] == 1
+    about = found["configs"]["figeval_mini_pairs"]["figeval"]
+    assert (about["task"], about["route"], about["template"]) == ("mini_pairs", "by_verbalizer", "impli/nli.en.jinja")
+    (file,) = (tmp_path / "out").rglob("samples_figeval_mini_fables_*.jsonl")
+    first = json.loads(file.read_text().splitlines()[0])
+    assert set(first["doc"]) >= {"id", "query", "options", "gold"}
+    assert first["target"] == str(first["doc"]["gold"])
+    theirs, _ = in_lm_eval(
+        {"pretrained": options[3].removeprefix("pretrained=")}, "mini_proverbs", stubs_folder(), limit=5
+    )
+    for metric in ("acc", "acc_norm", "acc_pmi"):
+        assert found["results"]["figeval_mini_proverbs"][f"{metric},none"] == theirs.numbers[metric]
+
+
+@pytest.mark.slow
+def test_stubs_on_lm_evals_own_command_line(options: list[str], tmp_path: Path) -> None:
+    """Beside all of lm-eval's own tasks."""
+    folder = figeval("lm-eval", "stubs", cwd=tmp_path).stdout.strip()
+    flags = ["--include_path", folder, "--tasks", "figeval_mini_pairs,figeval_mini_fables", "--output_path", "out"]
+    done = lm_eval_cli("run", *options, *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert set(results(tmp_path / "out")["results"]) == {"figeval_mini_pairs", "figeval_mini_fables"}
+
+
+def test_tasks_of_plugins(options: list[str], tmp_path: Path) -> None:
+    path = os.pathsep.join([str(ACME), os.environ.get("PYTHONPATH", "")])
+    flags = ["--tasks", "figeval_acme_senses", "--output_path", "out"]
+    figeval("lm-eval", "run", *options, *flags, cwd=tmp_path, FIGEVAL_PLUGINS="figeval_acme", PYTHONPATH=path)
+    assert "acc_strict,none" in results(tmp_path / "out")["results"]["figeval_acme_senses"]
+
+
+# ---- its task list ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def managers(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What lm-eval's command line made its TaskManager with, instead of a run."""
+    made: list[dict[str, Any]] = []
+
+    def refuse(**settings: Any) -> None:
+        made.append(settings)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(import_module("lm_eval.tasks"), "TaskManager", refuse)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("tasks", "defaults"),
+    [("figeval_mini", False), ("figeval_mini_pairs,figeval_epic_*", False), ("arc_easy,figeval_mini", True)],
+)
+def test_its_own_tasks_are_read_only_when_they_are_asked_for(
+    tasks: str, defaults: bool, managers: list[dict[str, Any]]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        launch.launch(["--model", "dummy", "--tasks", tasks, "--include_path", "theirs"])
+    ((made),) = managers
+    assert made.get("include_defaults", True) is defaults
+    assert made["include_path"] == [str(stubs_folder()), "theirs"]
+
+
+def test_a_config_file(managers: list[dict[str, Any]], tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(json.dumps({"tasks": ["figeval_mini_fables"], "include_path": "theirs"}))
+    with pytest.raises(KeyboardInterrupt):
+        launch.launch(["--model", "dummy", "--config", str(tmp_path / "run.yaml")])
+    ((made),) = managers
+    assert (made["include_defaults"], made["include_path"]) == (False, [str(stubs_folder()), "theirs"])
+
+
+def test_stubs_with_further_tasks_are_not_there_twice(managers: list[dict[str, Any]], tmp_path: Path) -> None:
+    write_task(tmp_path, "own")
+    more = str(stubs_folder([tmp_path]))
+    with pytest.raises(KeyboardInterrupt):
+        launch.launch(["--model", "dummy", "--tasks", "figeval_own", "--include_path", more])
+    assert managers[0]["include_path"] == [more]
+
+
+def test_a_task_of_ours_that_is_none() -> None:
+    with pytest.raises(UnknownName, match="unknown task 'figeval_mini_proverb'; did you mean 'figeval_mini_proverbs'"):
+        launch.launch(["--model", "dummy", "--tasks", "figeval_mini_proverb"])
+
+
+def test_a_model_that_nobody_has() -> None:
+    with pytest.raises(ModelError, match="lm-eval has no model 'figeval_hf'; did you mean 'figeval-hf'"):
+        launch.launch(["--model", "figeval_hf", "--tasks", "figeval_mini"])
+
+
+def test_help_is_lm_evals(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        launch.launch(["--help"])
+    assert ended.value.code == 0
+    assert "--model_args" in capsys.readouterr().out
+
+
+# ---- what an installed figeval tells lm-eval -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def declared() -> Callable[[str], dict[str, str]]:
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    return lambda group: dict(project["entry-points"][group])
+
+
+def test_entry_points(declared: Callable[[str], dict[str, str]]) -> None:
+    from figeval.builtin.plugins.lm_eval_bridge.lm_eval_models import OURS
+
+    assert declared("lm_eval.models") == OURS
+    module, _, attribute = OURS["figeval-hf"].partition(":")
+    assert getattr(import_module(module), attribute).__name__ == attribute
+    package = import_module(declared("lm_eval.tasks")["figeval"])
+    assert [Path(place) for place in package.__path__] == [stubs_folder()]

@@ -1,0 +1,201 @@
+"""Chance, random, majority and overlap: closed forms, exact values, independence of batches."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.builtin.plugins.baselines.guessing import Chance, Majority, Random
+from figeval.builtin.plugins.baselines.word_overlap import Overlap, word_set
+from figeval.errors import ModelError
+from figeval.models.capabilities import ask, capabilities
+from figeval.plugins import load
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.generation import GenerationExample
+from figeval.task_types.pairs import PairExample
+from figeval.task_types.ranking import RankingExample
+from figeval.task_types.similarity import SimilarityExample
+from figeval.types import PairLabel, TextPair
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden/plugins/overlap.json").read_text(encoding="utf-8"))
+LABELS = ("entailment", "non-entailment")
+texts = st.text(max_size=30)
+words = st.sampled_from(["rome", "was", "built", "in", "a", "day", "don't", "Rome", "DAY"])
+sentences = st.lists(words, max_size=8).map(" ".join)
+
+
+def pairs(*items: tuple[str, str]) -> list[TextPair]:
+    return [TextPair(left, right) for left, right in items]
+
+
+def test_all_are_registered_with_a_summary():
+    from figeval.models.model import Backends
+
+    backends = Backends(load(["figeval.builtin.plugins.baselines"]))
+    guesses, places = ("chance", "random", "majority"), ("last_sentence", "whole_text", "oracle")
+    assert [entry.name for entry in backends.registry] == [*guesses, "overlap", "echo", *places]
+    assert all(backends.summaries[entry.name] for entry in backends.registry)
+
+
+@pytest.mark.parametrize("factory", [Chance, Random, Majority, Overlap])
+def test_a_model_name_behind_the_colon_is_refused(factory):
+    with pytest.raises(ModelError, match=r"takes nothing behind the colon, got 'large'; say --model \w+$"):
+        factory("large")
+
+
+def test_capabilities_belong_to_the_object():
+    assert capabilities(Chance()) == capabilities(Majority()) == {"score_pairs", "label_pairs"}
+    assert {"score_pairs", "label_pairs", "find_spans"} <= capabilities(Random())
+    assert capabilities(Overlap()) == {"score_pairs"}
+
+
+# ---- chance ----
+
+
+def test_chance_has_no_preference():
+    assert Chance().score_pairs(pairs(("a", "b"), ("c", "d"))) == [0.0, 0.0]
+    assert Chance().label_pairs([PairLabel("a", "b", ("x", "y", "z"))]) == [{"x": 1 / 3, "y": 1 / 3, "z": 1 / 3}]
+
+
+# ---- random ----
+
+
+@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=20), st.integers(0, 5))
+def test_random_scores_do_not_depend_on_batch_or_order(items, seed):
+    model = Random(seed=seed)
+    together = model.score_pairs(pairs(*items))
+    assert together == [model.score_pairs(pairs(item))[0] for item in items]
+    assert together[::-1] == model.score_pairs(pairs(*items[::-1]))
+    assert all(0 < score < 1 for score in together)
+
+
+@given(texts, texts, st.lists(st.sampled_from("abcdef"), min_size=1, unique=True), st.integers(0, 5))
+def test_random_probabilities_sum_to_one_whatever_the_order_of_labels(left, right, labels, seed):
+    (drawn,) = Random(seed=seed).label_pairs([PairLabel(left, right, tuple(labels))])
+    (again,) = Random(seed=seed).label_pairs([PairLabel(left, right, tuple(reversed(labels)))])
+    assert math.isclose(sum(drawn.values()), 1) and all(value > 0 for value in drawn.values())
+    assert drawn == pytest.approx(again)
+
+
+def test_random_tells_the_borders_of_texts_apart_and_obeys_the_seed():
+    scores = Random().score_pairs(pairs(("ab", "c"), ("a", "bc"), ("abc", ""), ("", "abc")))
+    assert len(set(scores)) == 4
+    assert scores != Random(seed=1).score_pairs(pairs(("ab", "c"), ("a", "bc"), ("abc", ""), ("", "abc")))
+
+
+def test_random_is_uniform():
+    scores = Random().score_pairs(pairs(*((str(i), "x") for i in range(20_000))))
+    assert abs(sum(scores) / 20_000 - 0.5) < 4 / math.sqrt(12 * 20_000)  # four standard errors
+    tenths = [sum(int(score * 10) == tenth for score in scores) for tenth in range(10)]
+    assert sum((count - 2000) ** 2 / 2000 for count in tenths) < 27.9  # chi-squared, 9 degrees, p = .001
+
+
+def test_random_takes_a_lone_surrogate():
+    assert len(Random().score_pairs(pairs(("\ud800", "a")))) == 1
+
+
+def test_random_is_the_same_on_every_machine():
+    """Frozen: a change here changes every published random row."""
+    (score,) = Random(seed=7).score_pairs(pairs(("Rome wasn't built in a day", "Haste makes waste")))
+    assert score == pytest.approx(0.7310562831175832, abs=1e-15)
+
+
+# ---- majority ----
+
+
+def test_majority_gives_label_frequencies():
+    model = Majority()
+    model.fit(PairExample(id=str(i), left="a", right="b", label=LABELS[i % 4 == 0]) for i in range(8))
+    assert model.label_pairs([PairLabel("x", "y", LABELS)]) == [{"entailment": 0.75, "non-entailment": 0.25}]
+    assert model.describe() == {"gold_answers": 8, "distinct_answers": 2}
+
+
+def test_majority_scores_the_texts_of_gold_answers():
+    model = Majority()
+    model.fit(
+        [
+            ChoiceExample(id="1", query="q", options=("a", "b"), gold=1),
+            ChoiceExample(id="2", query="q", options=("b", "c"), gold=0),
+            ChoiceExample(id="3", query="q", options=("b", "c"), gold=None),
+            RankingExample(id="4", query="q", candidates=("a", "b", "c"), relevant=frozenset({0, 2})),
+            SimilarityExample(id="5", text="a", motif="m"),
+            GenerationExample(id="6", inputs={"proverb": "p"}, references=("a",)),
+        ]
+    )
+    assert model.score_pairs(pairs(("q", "a"), ("q", "b"), ("q", "c"), ("q", "z"))) == [0.25, 0.5, 0.25, 0.0]
+
+
+def test_majority_without_a_gold_answer_is_chance_and_without_fit_an_error():
+    model = Majority()
+    with pytest.raises(ModelError, match="before fit"):
+        model.score_pairs(pairs(("a", "b")))
+    model.fit([PairExample(id="1", left="a", right="b", label=None)])
+    assert model.label_pairs([PairLabel("x", "y", LABELS)]) == [{"entailment": 0.5, "non-entailment": 0.5}]
+    assert model.score_pairs(pairs(("x", "y"))) == [0.0]
+
+
+def test_majority_forgets_the_task_before():
+    model = Majority()
+    model.fit([PairExample(id="1", left="a", right="b", label="entailment")])
+    before = model.fingerprint()
+    model.fit([PairExample(id="1", left="a", right="b", label="non-entailment")])
+    assert model.label_pairs([PairLabel("x", "y", LABELS)]) == [{"entailment": 0.0, "non-entailment": 1.0}]
+    assert model.fingerprint() != before
+
+
+@given(st.lists(st.sampled_from(LABELS), min_size=1))
+def test_majority_accuracy_is_that_of_the_most_frequent_label(labels):
+    model = Majority()
+    model.fit(PairExample(id=str(i), left="a", right="b", label=label) for i, label in enumerate(labels))
+    (probabilities,) = model.label_pairs([PairLabel("x", "y", LABELS)])
+    best = max(probabilities.values())
+    answers = [label for label, p in probabilities.items() if p == best]
+    expected = sum(label in answers for label in labels) / len(answers) / len(labels)
+    assert math.isclose(expected, max(map(labels.count, LABELS)) / len(labels))
+
+
+# ---- overlap ----
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["why"])
+def test_overlap_golden(case):
+    assert Overlap().score_pairs(pairs((case["left"], case["right"]))) == [case["numerator"] / case["denominator"]]
+
+
+@given(st.one_of(texts, sentences), st.one_of(texts, sentences))
+def test_jaccard_is_symmetric_bounded_and_one_for_equal_sets_only(left, right):
+    there, back = Overlap().score_pairs(pairs((left, right), (right, left)))
+    assert there == back and 0 <= there <= 1
+    assert (there == 1) == (word_set(left) == word_set(right) and bool(word_set(left)))
+
+
+def test_equal_ratios_are_exact_ties():
+    """1/3 and 2/6 must be one float, or a tie would be broken by rounding."""
+    third, sixths = Overlap().score_pairs(pairs(("a b", "b c"), ("a b c d", "c d e f")))
+    assert third == sixths
+
+
+def test_overlap_takes_all_of_epic_in_seconds_and_bounded_memory():
+    narratives = [" ".join(f"w{(i * 37 + j * j) % 5000}" for j in range(60)) for i in range(2500)]
+    proverbs = [" ".join(f"w{(i * 11 + j) % 5000}" for j in range(8)) for i in range(250)]
+    began = time.perf_counter()
+    scores = Overlap().score_pairs([TextPair(n, p) for n in narratives for p in proverbs])
+    assert len(scores) == 625_000
+    assert time.perf_counter() - began < 10
+    assert word_set.cache_info().currsize <= 4096
+
+
+def test_fingerprints_tell_models_and_seeds_apart():
+    prints = [Chance().fingerprint(), Random().fingerprint(), Random(seed=1).fingerprint(), Overlap().fingerprint()]
+    assert len(set(prints)) == 4
+
+
+def test_outputs_pass_through_ask():
+    requests = pairs(("a", "b"), ("c", "c"))
+    assert ask(Overlap(), requests).values == [0.0, 1.0]

@@ -1,0 +1,94 @@
+"""Forests and plans: what is read, what may be seen, what is predicted. No model."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.builtin.plugins.causal.engine.prefix_tree import Scored, build
+from figeval.builtin.plugins.causal.engine.reading_plan import Prefix, Shape, plan_of
+
+tokens = st.integers(0, 3)
+requests = st.lists(
+    st.builds(
+        lambda context, continuation: Scored((*context, *continuation), len(continuation)),
+        st.lists(tokens, min_size=1, max_size=12),
+        st.lists(tokens, min_size=1, max_size=6),
+    ),
+    min_size=1,
+    max_size=25,
+)
+shapes = st.sampled_from(
+    [Shape(), Shape(branches=3, width=6), Shape(trees=False), Shape(trees=False, prefixes=False), Shape(prefixes=False)]
+)
+
+
+def texts_of(prefix: Prefix, before: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], bool]]:
+    """Per node of every row and prefix: the nodes that it sees, itself the last, and whether it is to predict."""
+    path = (*before, *prefix.nodes.tolist())
+    found = [(path[: len(before) + i + 1], bool(fresh)) for i, fresh in enumerate(prefix.fresh)]
+    for row in prefix.rows:
+        for i, node in enumerate(row.nodes):
+            seen = [int(other) for j, other in enumerate(row.nodes[:i]) if i < row.end[j]]
+            found.append(((*path, *seen, int(node)), bool(row.fresh[i])))
+    for further in prefix.prefixes:
+        found += texts_of(further, path)
+    return found
+
+
+@given(requests)
+def test_a_forest_holds_each_beginning_once(asked: list[Scored]) -> None:
+    tree = build(asked)
+    beginnings = {request.ids[:length] for request in asked for length in range(1, len(request.ids))}
+    assert len(tree.tokens) == len(beginnings)
+    assert tree.depth.max() == max(len(request.ids) for request in asked) - 2
+
+
+@given(requests)
+def test_every_request_finds_its_predictions(asked: list[Scored]) -> None:
+    tree = build(asked)
+    for request, answer in zip(asked, tree.answers, strict=True):
+        nodes, words = tree.asked[answer].T
+        assert tuple(words) == request.ids[-request.predicted :]
+        begin = len(request.ids) - request.predicted - 1
+        assert tree.depth[nodes].tolist() == list(range(begin, len(request.ids) - 1))
+        assert tuple(tree.tokens[nodes]) == request.ids[begin:-1]
+
+
+@given(requests, shapes)
+def test_in_every_plan_a_token_sees_its_text_and_nothing_else(asked: list[Scored], shape: Shape) -> None:
+    tree = build(asked)
+    plan = plan_of(tree, shape)
+    predicted = []
+    for seen, fresh in texts_of(plan):
+        node = seen[-1]
+        ancestors = [other for other in range(node + 1) if other <= node < tree.end[other]]
+        assert list(seen) == ancestors
+        assert tree.depth[node] == len(ancestors) - 1
+        predicted += [node] * fresh
+    assert sorted(predicted) == list(range(len(tree.tokens)))  # each exactly once
+
+
+@given(requests)
+def test_unbranched_rows_are_unbranched(asked: list[Scored]) -> None:
+    plan = plan_of(build(asked), Shape(trees=False, prefixes=False))
+    assert not plan.prefixes
+    assert all((row.end == len(row)).all() for row in plan.rows)
+
+
+def test_what_a_plan_costs() -> None:
+    """Solved examples of 300 tokens, 20 stories of 40 tokens, 30 proverbs of 7: each is read once."""
+    generator = np.random.default_rng(0)
+    shots = generator.integers(10, 1000, 300).tolist()
+    proverbs = [[word, *generator.integers(10, 1000, 6).tolist()] for word in range(1000, 1030)]
+    stories = [[story, *generator.integers(10, 1000, 39).tolist()] for story in range(2000, 2020)]
+    asked = [Scored((*shots, *story, *proverb), 7) for story in stories for proverb in proverbs]
+    tree = build(asked)
+    plan = plan_of(tree, Shape())
+    assert plan.read == len(tree.tokens) == 300 + 20 * (40 + 30 * 6)
+    (shared_prefix,) = plan.prefixes
+    assert len(shared_prefix.nodes) == 300
+    assert max(map(len, shared_prefix.rows)) <= 256 + 40
+    plain = plan_of(tree, Shape(trees=False, prefixes=False))
+    assert plain.read == sum(len(request.ids) - 1 for request in asked)
