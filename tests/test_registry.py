@@ -15,13 +15,12 @@ import pytest
 from figeval import hookimpl, hooks
 from figeval.data.readers import load_readers
 from figeval.errors import DuplicateName, FigevalError, PluginError, UnknownName
-from figeval.metrics.catalogue import load_metrics
+from figeval.evaluation import Harness
 from figeval.models.model import Backends
 from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill, load_target, signature_of, spelled, target_name
 from figeval.report.exporters import load_exporters
-from figeval.spec.loader import load_catalogue
-from figeval.task_types.routes import load_routes
+from figeval.task_types.base import TaskTypes
 from figeval.training.learners import load_learners
 from figeval.training.presets import load_presets
 
@@ -210,13 +209,14 @@ def test_preference_takes_no_name_from_anybody() -> None:
 PAGE = Path(__file__).resolve().parent.parent / "docs/plugins.md"
 REGISTERING = sorted(hook for hook in hooks.HOOKS if hook.startswith("register_") and hook != "register_commands")
 LOADERS: dict[str, Callable[[PluginManager], Any]] = {
-    "register_tasks": load_catalogue,
+    "register_tasks": lambda manager: Harness(manager).catalogue,
     "register_sources": load_readers,
-    "register_routes": load_routes,
+    "register_task_types": TaskTypes,
+    "register_routes": lambda manager: Harness(manager).routes,
     "register_backends": Backends,
     "register_learners": load_learners,
     "register_presets": load_presets,
-    "register_metrics": load_metrics,
+    "register_metrics": lambda manager: Harness(manager).metrics,
     "register_exporters": load_exporters,
 }
 

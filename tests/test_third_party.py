@@ -41,7 +41,7 @@ def test_its_tasks_model_and_metric_make_a_run(acme: str, tmp_path: Path) -> Non
     assert senses["scores"][0]["clusters"] == 6
     assert {score["metric"] for score in similes["scores"]} == {"acc", "balanced_acc"}
     assert record["model"]["fingerprint"] == "acme_trigrams/1/3"
-    assert record["macro"] == []  # its tasks are of two protocols
+    assert record["macro"] == []  # its tasks are of two types
 
 
 def test_its_model_answers_built_in_tasks_with_its_options(acme: str, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_tasks(cli: Cli) -> None:
     found = {row["name"]: row for row in rows(cli, "tasks")}
     assert set(found) >= MINI
     pairs = found["mini_pairs"]
-    assert pairs["protocol"] == "pairs"
+    assert pairs["type"] == "pairs"
     assert pairs["data"] == {"test": "jsonl:pairs.jsonl"}
     assert pairs["metrics"] == ["acc", "macro_f1"]
     assert pairs["owner"] == "figeval.builtin.tasks.mini"
@@ -52,14 +52,14 @@ def test_suites_models_metrics_and_routes(cli: Cli) -> None:
     assert {"overlap", "tfidf", "random"} <= {row["name"] for row in rows(cli, "models")}
     assert all(row["summary"] for row in rows(cli, "models"))
     metrics = {row["name"]: row for row in rows(cli, "metrics")}
-    assert metrics["mrr"]["protocols"] == ["joint", "ranking"]
+    assert metrics["mrr"]["types"] == ["joint", "ranking"]
     assert metrics["acc"]["higher_is_better"] is True
     routes = rows(cli, "routes", "by_cloze")
-    assert [(row["protocol"], row["needs"]) for row in routes] == [("pairs", ["fill"])]
+    assert [(row["type"], row["needs"]) for row in routes] == [("pairs", ["fill"])]
 
 
 def test_heads_and_presets(cli: Cli) -> None:
-    assert ("ranking", "biencoder") in {(row["protocol"], row["name"]) for row in rows(cli, "heads")}
+    assert ("ranking", "biencoder") in {(row["type"], row["name"]) for row in rows(cli, "heads")}
     assert all(row["summary"] for row in rows(cli, "heads"))
     (row,) = rows(cli, "presets", "paper:table7-roberta")
     assert (row["model"], row["settings"]["epochs"], row["owner"]) == ("RoBERTa", 25, "figeval.builtin.tasks.epic")

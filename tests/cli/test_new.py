@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from figeval import plugins
+from figeval.evaluation import Harness
 from tests.cli.conftest import Cli
 from tests.processes import figeval
 
-PROTOCOLS = ("choice", "ranking", "pairs", "spans", "joint", "generation", "similarity")
+TASK_TYPES = ("choice", "ranking", "pairs", "spans", "joint", "generation", "similarity")
 
 
 def run_tests(folder: Path, python: Path | str = sys.executable) -> None:
@@ -30,9 +32,9 @@ def run_tests(folder: Path, python: Path | str = sys.executable) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_new_task_is_valid(protocol: str, cli: Cli, tmp_path: Path) -> None:
-    assert cli("new", "task", "mine", "--protocol", protocol).code == 0
+@pytest.mark.parametrize("kind", TASK_TYPES)
+def test_a_new_task_is_valid(kind: str, cli: Cli, tmp_path: Path) -> None:
+    assert cli("new", "task", "mine", "--type", kind).code == 0
     assert sorted(file.name for file in (tmp_path / "mine").iterdir()) == [
         "README.md",
         "mine.jinja",
@@ -44,22 +46,20 @@ def test_a_new_task_is_valid(protocol: str, cli: Cli, tmp_path: Path) -> None:
     assert done.code == 0, done.out
     assert "test: 3 examples" in done.out
     assert done.out.splitlines()[-1] == "1 task, 0 errors, 0 warnings"
-    model = ("--model", "overlap") if protocol == "joint" else ()  # whose routes depend on the model
+    model = ("--model", "overlap") if kind == "joint" else ()  # whose routes depend on the model
     out = cli("preview", "mine", "--include_path", "mine", *model).out
     assert out.count("not possible") == 0
 
 
 def test_new_tasks_pass_their_own_tests(cli: Cli, tmp_path: Path) -> None:
-    for protocol in PROTOCOLS:
-        cli("new", "task", f"my_{protocol}", "--protocol", protocol, "--directory", tmp_path / "all" / protocol)
+    for kind in TASK_TYPES:
+        cli("new", "task", f"my_{kind}", "--type", kind, "--directory", tmp_path / "all" / kind)
     run_tests(tmp_path / "all")
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_commands_in_the_readme_work(
-    protocol: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cli("new", "task", "mine", "--protocol", protocol)
+@pytest.mark.parametrize("kind", TASK_TYPES)
+def test_the_commands_in_the_readme_work(kind: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("new", "task", "mine", "--type", kind)
     monkeypatch.chdir(tmp_path / "mine")
     readme = (tmp_path / "mine" / "README.md").read_text(encoding="utf-8")
     commands = [line.split()[1:] for line in readme.splitlines() if line.startswith("    figeval ")]
@@ -112,7 +112,7 @@ def test_nothing_is_overwritten_and_nothing_half_written(cli: Cli, tmp_path: Pat
         (("task", "impli"), "'impli' is a suite of figeval.builtin.tasks.impli; choose another name"),
         (("plugin", "json"), "Python module or keyword 'json' already"),
         (("plugin", "class"), "Python module or keyword 'class' already"),
-        (("task", "mine", "--protocol", "chioce"), "'choice', 'ranking', 'pairs'"),
+        (("task", "mine", "--type", "chioce"), "unknown task type 'chioce'; did you mean 'choice'"),
         (("task", "mine", "--directory", "a_file/mine"), "cannot write a_file/mine/"),
         (("tsk", "mine"), "'tsk'"),
     ],
@@ -123,10 +123,10 @@ def test_bad_input(arguments: tuple[str, ...], words: str, cli: Cli, tmp_path: P
     assert [file.name for file in tmp_path.iterdir() if file.name != "home"] == ["a_file"]
 
 
-def test_every_protocol_of_a_task_file_has_a_scaffold() -> None:
-    from typing import get_args
-
-    from figeval.spec.tasks import ProtocolName
-
-    folders = {entry.name for entry in (files("figeval.cli") / "scaffold" / "task").iterdir()}
-    assert folders == {*get_args(ProtocolName), "common"} == {*PROTOCOLS, "common"}
+def test_every_task_type_has_a_scaffold() -> None:
+    kinds = [entry.load() for entry in Harness(plugins.load(modules=())).task_types]
+    assert {kind.name for kind in kinds} == set(TASK_TYPES)
+    folders = {entry.name for entry in (files("figeval.task_types") / "scaffold").iterdir()}
+    assert folders == {kind.scaffold.name for kind in kinds} == set(TASK_TYPES)
+    for kind in kinds:
+        assert {file.name for file in kind.scaffold.iterdir()} >= {"NAME.task.yaml.in", "NAME.jsonl.in"}, kind.name

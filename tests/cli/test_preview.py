@@ -86,7 +86,7 @@ def test_solved_examples_stand_before_the_question(cli: Cli, tmp_path: Path) -> 
     assert cli("preview", "mine", "--include_path", ".", "--num_fewshot", "2", "-n", "1", "--seed", "4").out != done.out
 
 
-def test_where_a_template_lacks_a_block_that_of_the_protocol_stands_in(cli: Cli, tmp_path: Path) -> None:
+def test_where_a_template_lacks_a_block_that_of_the_task_type_stands_in(cli: Cli, tmp_path: Path) -> None:
     write_task(tmp_path, "mine")
     with (tmp_path / "mine.task.yaml").open("a") as task:
         task.write("template: half.jinja\n")
@@ -94,7 +94,7 @@ def test_where_a_template_lacks_a_block_that_of_the_protocol_stands_in(cli: Cli,
     done = cli("preview", "mine", "--include_path", ".", "-n", "1")
     assert done.code == 0
     (context, *_) = blocks(done.out)["by_loglikelihood"]
-    assert context == ("context", "Question: word0 here\nAnswer:"), "the prompt of the protocol stands in"
+    assert context == ("context", "Question: word0 here\nAnswer:"), "the prompt of the task type stands in"
     assert blocks(done.out)["by_pair_score"]
 
 

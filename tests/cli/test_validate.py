@@ -112,11 +112,11 @@ DEFINITIONS = {
     ),
     "a field that is no Jinja": ("row.q,", "row.q |,", "t.task.yaml, field 'query'"),
     "an unknown metric": ("[acc,", "[accc,", "unknown metric 'accc'; did you mean 'acc'"),
-    "a metric of another protocol": ("acc_norm", "mrr", "metric 'mrr' is for joint, ranking, not choice"),
+    "a metric of another task type": ("acc_norm", "mrr", "metric 'mrr' is for joint, ranking, not choice"),
     "an unknown baseline": ("[chance]", "[chanse]", "baseline 'chanse': unknown model 'chanse'; did you mean 'chance'"),
     "a cluster that is no meta column": ("cluster: kind", "cluster: knd", "cluster 'knd' is not among meta (kind)"),
     "an unknown key": ("metrics:", "metrcs:", "t.task.yaml: unknown key 'metrcs'; did you mean 'metrics'"),
-    "an unknown protocol": ("type: choice", "protocol: choose", "t.task.yaml: protocol:"),
+    "an unknown task type": ("type: choice", "type: choose", "t.task.yaml: unknown task type 'choose'"),
     "a scheme that nobody reads": ("jsonl:t.jsonl", "jsnl:t.jsonl", "unknown data scheme 'jsnl'; did you mean 'json"),
     "a file that is not there": ("jsonl:t.jsonl", "jsonl:u.jsonl", "there is no data file 'u.jsonl'"),
     "no YAML": ("name: t", "name: [t", "not valid YAML"),
@@ -159,7 +159,7 @@ def test_a_wrong_template(name: str, task: Path, cli: Cli) -> None:
     assert words in error
 
 
-def test_where_the_prompt_of_the_protocol_stands_in(task: Path, cli: Cli) -> None:
+def test_where_the_prompt_of_the_task_type_stands_in(task: Path, cli: Cli) -> None:
     edit(task, "name: t", "name: t\ntemplate: own.jinja")
     (task.parent / "own.jinja").write_text(
         "{% block context %}{{ query }}{% endblock %}{% block continuation %} {{ option }}{% endblock %}"
@@ -171,7 +171,7 @@ def test_where_the_prompt_of_the_protocol_stands_in(task: Path, cli: Cli) -> Non
 
 
 def test_a_metric_that_asks_for_a_block_which_is_not_there(task: Path, cli: Cli) -> None:
-    test_where_the_prompt_of_the_protocol_stands_in(task, cli)
+    test_where_the_prompt_of_the_task_type_stands_in(task, cli)
     edit(task, "acc_norm", "acc_pmi")
     assert "route by_loglikelihood: template own.jinja has no block 'unconditional'" in cli("validate", task).out
 
@@ -377,7 +377,7 @@ def test_hidden_golds_and_absent_spans_are_told(tmp_path: Path, cli: Cli) -> Non
     rows = [{"id": i, "text": "the sea is calm", "gold": gold} for i, gold in enumerate(["sea", None, "", []])]
     (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "s.task.yaml").write_text(
-        "name: s\nprotocol: spans\ndata: {test: 'jsonl:s.jsonl'}\nmetrics: [squad_f1]\nbaselines: [random]\n"
+        "name: s\ntype: spans\ndata: {test: 'jsonl:s.jsonl'}\nmetrics: [squad_f1]\nbaselines: [random]\n"
         "fields: {id: row.id, text: row.text, given: row.text, known: row.text, gold: row.gold}\n"
     )
     done = cli("validate", tmp_path / "s.task.yaml")
@@ -387,7 +387,7 @@ def test_hidden_golds_and_absent_spans_are_told(tmp_path: Path, cli: Cli) -> Non
 
 
 def test_an_error_of_a_file_in_an_included_folder_is_printed_once(tmp_path: Path, cli: Cli) -> None:
-    (tmp_path / "bad.task.yaml").write_text("name: bad\nprotocol: pairs\nfields: {id: row.id}\n", encoding="utf-8")
+    (tmp_path / "bad.task.yaml").write_text("name: bad\ntype: pairs\nfields: {id: row.id}\n", encoding="utf-8")
     for arguments in (("--include_path", str(tmp_path)), ("--include_path", str(tmp_path), str(tmp_path))):
         done = cli("validate", *arguments)
         assert done.code == 2

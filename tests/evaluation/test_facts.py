@@ -20,7 +20,7 @@ def test_a_task_that_travels_with_figeval() -> None:
     assert found.sources == {}
     assert found.readme is not None
     assert "mini" in found.readme.read_text(encoding="utf-8")
-    assert found.routes[0].protocol == "pairs"
+    assert found.routes[0].task_type == "pairs"
     assert found.published == ()
 
 
@@ -49,6 +49,6 @@ def test_a_task_in_python() -> None:
 
 
 @pytest.mark.parametrize("name", ["mini_fables", "mini_retrieval"])
-def test_routes_are_those_of_the_protocol(name: str) -> None:
+def test_routes_are_those_of_the_task_type(name: str) -> None:
     found = facts(name)
-    assert {route.protocol for route in found.routes} == {found.task.protocol}
+    assert {route.task_type for route in found.routes} == {found.task.type}

@@ -135,9 +135,8 @@ def test_bertscore_without_the_extra_is_refused_before_anything_is_asked(
 
 
 def test_every_metric_of_texts_says_in_which_direction_it_is_better() -> None:
-    registry = Harness(plugins.load(modules=())).metrics
-    metrics = [entry.load() for entry in registry]
-    worse = {one.name for one in metrics if one.protocols == {"generation"} and not one.higher_is_better}
+    metrics = Harness(plugins.load(modules=())).metrics
+    worse = {one.name for one in metrics if one.task_types == {"generation"} and not one.higher_is_better}
     assert worse == {"leakage", "repetition_4", "cut_off"}
 
 

@@ -12,7 +12,6 @@ import pytest
 from figeval.errors import FigevalError, RecordError
 from figeval.evaluation.compare import compare_runs
 from figeval.evaluation.stored import with_breakdown
-from figeval.metrics.catalogue import load_metrics
 from figeval.records.folder import RunFolder, read_record, read_run
 from figeval.records.sweep import run_or_mean
 from tests.evaluation.conftest import Heard, Workshop, write_task
@@ -71,7 +70,7 @@ def test_nobody_reads_a_finished_task_whose_rows_were_changed(
         lambda: read_run(folder.path),
         lambda: run_or_mean(folder.path),
         lambda: compare_runs(folder.path, folder.path),
-        lambda: with_breakdown(folder.path, "kind", load_metrics(workshop.harness().manager)),
+        lambda: with_breakdown(folder.path, "kind", workshop.harness().metrics),
     ]
     before = folder.predictions_file("t").read_bytes()
     for read in readers:

@@ -12,13 +12,13 @@ from figeval.errors import DataError, TaskError
 from figeval.evaluation import Harness
 from figeval.evaluation.preview import preview
 from figeval.evaluation.rescore import rescore
-from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
 from figeval.task_types.spans import SpanExample
 from figeval.types import Continuation
 from tests.evaluation.conftest import write_task
 from tests.fakes import Closeness, Likelihood, Writer
+from tests.typed import bound
 
 SHOWN = """
 prompt_fields: {query: row.q | upper, options: row.o | map("upper") | list}
@@ -132,7 +132,7 @@ def test_a_quotation_of_the_shown_text_is_verbatim_and_scored_on_the_field(works
 
 JOINT = {
     "name": "t",
-    "protocol": "joint",
+    "type": "joint",
     "data": {"test": "jsonl:rows.jsonl"},
     "fields": {
         "id": "row.id",
@@ -150,11 +150,11 @@ def test_parts_of_another_shape_are_refused(parts):
     low = [{"id": "1a", "given": "first", "known": "x", "gold": "sea"}]
     row = {"id": "1", "text": "By the Sea", "c": ["x", "y"], "low": low, "parts": parts}
     with pytest.raises(DataError, match=r"prompt field '(parts|given)'"):
-        list(build_examples(TaskSpec.model_validate(JOINT), [row]))
+        list(build_examples(bound(**JOINT), [row]))
 
 
 def test_parts_of_a_joint_example_have_both_faces():
-    task = TaskSpec.model_validate(JOINT)
+    task = bound(**JOINT)
     low = [{"id": "1a", "given": "first", "known": "x", "gold": "sea"}]
     row = {"id": "1", "text": "By the Sea", "c": ["x", "y"], "low": low, "parts": [{**low[0], "given": "First"}]}
     (example,) = build_examples(task, [row])

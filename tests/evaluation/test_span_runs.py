@@ -139,7 +139,7 @@ def test_orders_are_for_options(workshop):
         asked(workshop, Writer(), orders="cyclic")
 
 
-def test_a_metric_of_another_protocol(workshop):
+def test_a_metric_of_another_task_type(workshop):
     write(workshop.folder, TASK.replace("exact_match]", "acc]"))
     with pytest.raises(TaskError, match="metric 'acc' is for"):
         asked(workshop, Writer())

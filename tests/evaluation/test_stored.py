@@ -9,16 +9,16 @@ import pytest
 
 from figeval import plugins
 from figeval.errors import RecordError, UnknownName
+from figeval.evaluation import Harness
 from figeval.evaluation.breakdown import breakdown
 from figeval.evaluation.scoring import Measures
 from figeval.evaluation.stored import stored_metrics, stored_values, with_breakdown
-from figeval.metrics.catalogue import load_metrics
 from figeval.records.folder import RunFolder, read_record
 from figeval.types import JSON
 from tests.runs import finished, row
 
-METRICS = load_metrics(plugins.plugin_manager())
-MEASURES = Measures([METRICS.get("acc"), METRICS.get("macro_f1")], ("entailment", "non-entailment"))
+METRICS = Harness(plugins.plugin_manager()).metrics
+MEASURES = Measures([METRICS.get("acc", "pairs"), METRICS.get("macro_f1", "pairs")], ("entailment", "non-entailment"))
 EMPTY = {"status": "ok", "cluster": None, "group": None, "tied": 1, "truncated": False}
 TASKS = ("mini_pairs", "mini_retrieval")
 
@@ -42,7 +42,7 @@ def test_values_of_means_only(folder: Path) -> None:
 
 
 def test_a_breakdown_afterwards_is_that_of_the_run(folder: Path, tmp_path: Path) -> None:
-    metrics = load_metrics(plugins.plugin_manager())
+    metrics = Harness(plugins.plugin_manager()).metrics
     during = read_record(finished(tmp_path / "run", *TASKS, by=("figure",), baselines=False) / "run.json")
     before = (folder / "run.json").read_bytes()
     afterwards = with_breakdown(folder, "figure", metrics)
@@ -76,7 +76,7 @@ def sided(rows: list[JSON]) -> list[JSON]:
 
 def test_a_breakdown_counts_different_words_within_its_part() -> None:
     """distinct_1 of "a b" is 1 and of "a b", "a b" is 1/2: what another part says takes nothing away."""
-    measures = Measures([METRICS.get("distinct_1")], ())
+    measures = Measures([METRICS.get("distinct_1", "generation")], ())
     rows = [
         {**EMPTY, "id": str(place), "pred": text, "meta": {"side": side}, "metrics": {"distinct_1": [0.0, 2.0]}}
         for place, (text, side) in enumerate([("a b", "x"), ("a b", "x"), ("a b", "y")])
@@ -89,7 +89,7 @@ def test_a_breakdown_counts_different_words_within_its_part() -> None:
 
 def test_an_unknown_column_has_near_names(folder: Path) -> None:
     with pytest.raises(RecordError, match=r"--by figur: .*did you mean 'figure'.*they have figure, idiom, proverb"):
-        with_breakdown(folder, "figur", load_metrics(plugins.plugin_manager()))
+        with_breakdown(folder, "figur", Harness(plugins.plugin_manager()).metrics)
 
 
 def test_a_metric_that_is_not_installed_is_named(folder: Path, tmp_path: Path) -> None:
@@ -102,4 +102,4 @@ def test_a_metric_that_is_not_installed_is_named(folder: Path, tmp_path: Path) -
     line = row("1", metrics={"acme_margin": 0.5}, meta={"figure": "idiom"})
     (other / "predictions/mini_pairs.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(UnknownName, match="unknown metric 'acme_margin'"):
-        with_breakdown(other, "figure", load_metrics(plugins.plugin_manager()))
+        with_breakdown(other, "figure", Harness(plugins.plugin_manager()).metrics)

@@ -58,7 +58,7 @@ TASKS: dict[str, tuple[str, str]] = {
     "a nested loop": ("name: t", "name: t\ntemplate: nested.jinja"),
     "a template of itself": ("name: t", "name: t\ntemplate: self.jinja"),
     "a Latin-1 template": ("name: t", "name: t\ntemplate: latin.jinja"),
-    "a label twice": ("type: choice", "protocol: pairs\nlabels: [a, a]"),
+    "a label twice": ("type: choice", "type: pairs\nlabels: [a, a]"),
 }
 ROW_FILES: dict[str, bytes] = {
     "brackets of JSON": b"[" * 100_000,

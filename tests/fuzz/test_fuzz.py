@@ -35,6 +35,7 @@ from figeval.spec.examples import build_examples
 from figeval.spec.loader import read_item
 from tests.fuzz.hostile import NUMBERS, TEXTS, as_json, as_yaml, damaged, scalars, torn
 from tests.runs import finished
+from tests.typed import bound, task_types
 
 CASES = int(os.environ.get("FIGEVAL_FUZZ", "1000"))
 SECONDS = 5
@@ -77,7 +78,7 @@ COMMON = {"name": "t", "version": 1, "data": {"test": "jsonl:t.jsonl"}, "metrics
 TASKS: tuple[dict[str, Any], ...] = (
     {
         **COMMON,
-        "protocol": "choice",
+        "type": "choice",
         "fields": {"id": "row.id", "query": "row.q", "options": "row.o", "gold": "row.g", "meta": {"kind": "row.k"}},
         "cluster": "kind",
         "group": "row.k",
@@ -85,30 +86,30 @@ TASKS: tuple[dict[str, Any], ...] = (
     },
     {
         **COMMON,
-        "protocol": "pairs",
+        "type": "pairs",
         "labels": ["yes_", "no_"],
         "verbalizer": {"yes_": "Yes", "no_": ["No", "Maybe"]},
-        "threshold": 0.5,
+        "settings": {"threshold": 0.5},
         "fields": {"id": "row.id", "left": "row.q", "right": "row.o[0]", "label": "'yes_' if row.g else 'no_'"},
     },
     {
         **COMMON,
-        "protocol": "spans",
+        "type": "spans",
         "fields": {"id": "row.id", "text": "row.q", "given": "row.o[0]", "known": "row.k", "gold": "row.s"},
     },
     {
         **COMMON,
-        "protocol": "joint",
+        "type": "joint",
         "fields": {"id": "row.id", "query": "row.q", "candidates": "row.o", "relevant": "row.g", "parts": "row.p"},
     },
     {
         **COMMON,
-        "protocol": "generation",
+        "type": "generation",
         "fields": {"id": "row.id", "inputs": {"q": "row.q", "k": "row.o"}, "references": "row.o"},
     },
     {
         **COMMON,
-        "protocol": "ranking",
+        "type": "ranking",
         "fields": {"id": "row.id", "query": "row.q", "candidates": "row.o", "relevant": "[row.g]", "near": "[]"},
     },
 )
@@ -133,7 +134,7 @@ def examples_of(item: Any, folder: Path) -> None:
         scheme, _, path = item.data.get("test", "").partition(":")
         reader = getattr(formats, f"open_{scheme}", None) if scheme in {"jsonl", "json", "csv", "tsv"} else None
         if reader is not None:
-            for _ in build_examples(item, reader(path, DataContext(folder=folder, fetch=no_fetch))):
+            for _ in build_examples(item.bound(task_types()), reader(path, DataContext(folder=folder, fetch=no_fetch))):
                 pass
 
 
@@ -167,7 +168,7 @@ def test_rows(data: st.DataObject, folder: Path) -> None:
     content = {"jsonl": lines, "json": as_json(rows)}.get(scheme, b"id,q,o,g,k\n" + lines)
     (folder / f"rows.{scheme}").write_bytes(data.draw(torn(content)))
     with clean():
-        examples_of(TaskSpec(**{**task, "data": {"test": f"{scheme}:rows.{scheme}"}}), folder)
+        examples_of(bound(**{**task, "data": {"test": f"{scheme}:rows.{scheme}"}}), folder)
 
 
 # ---- expressions and templates ---------------------------------------------------------------------------------------
@@ -202,11 +203,11 @@ expressions = st.recursive(atoms, deeper, max_leaves=5)
 
 
 @cases(0.2)
-@given(source=expressions, protocol=sound_tasks)
-def test_expressions(source: str, protocol: dict[str, Any], folder: Path) -> None:
-    name = [*protocol["fields"]][len(source) % len(protocol["fields"])]
+@given(source=expressions, sound=sound_tasks)
+def test_expressions(source: str, sound: dict[str, Any], folder: Path) -> None:
+    name = [*sound["fields"]][len(source) % len(sound["fields"])]
     with clean():
-        task = TaskSpec(**{**protocol, "fields": {**protocol["fields"], name: source}})
+        task = bound(**{**sound, "fields": {**sound["fields"], name: source}})
         for _ in build_examples(task, [ROW]):
             pass
 

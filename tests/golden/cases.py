@@ -167,9 +167,10 @@ class Names:
 
     def reworded(self, text: str) -> str:
         """A text, or an argument of a command, with whole words in new names."""
-        for old, new in self.texts.items():
-            text = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", lambda _, new=new: new, text)  # type: ignore[misc]
-        return text
+        if not self.texts:
+            return text
+        old = "|".join(map(re.escape, sorted(self.texts, key=len, reverse=True)))  # the longest first
+        return re.sub(rf"(?<!\w)(?:{old})(?!\w)", lambda found: self.texts[found.group()], text)
 
     def asked(self, command: list[str]) -> list[str]:
         """A command in new names."""

@@ -21,6 +21,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.golden.replies import SCRIPTS
+from tests.plugins.headed import joint_checkpoint
 from tests.plugins.servers import Handler, anthropic_answer, desk_open, openai_answer, question, says, talkative
 from tests.plugins.tiny import BERT, SMALL, Workshop, make_tokenizer, save, word_pieces
 

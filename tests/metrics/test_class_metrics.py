@@ -11,14 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, recall_score
 
+from figeval import plugins
+from figeval.errors import TaskError
+from figeval.evaluation import Harness
+from figeval.metrics import ranking
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.classification import acc_norm, balanced_accuracy, macro_f1
-from figeval.metrics.dispatch import accuracy
+from figeval.metrics.classification import acc_norm, balanced_accuracy, choice_accuracy, macro_f1, pair_accuracy
 from figeval.metrics.statistic import PerLabel, as_statistic
+from figeval.registry import loaded
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
-from figeval.types import Example, Prediction
+from figeval.types import Prediction
 from tests.aggregated import count_in
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -45,7 +49,7 @@ def value_of(target: PerLabel, rows: list[tuple[str, str]]) -> float | None:
 def test_whatever_ties_the_options_share_one_right_answer(scores: list[float]) -> None:
     answer = decided(tuple(scores))
     names = [f"option {index}" for index in range(len(scores))]
-    shares = [accuracy(choice(gold, *names), answer) for gold in range(len(scores))]
+    shares = [choice_accuracy(choice(gold, *names), answer) for gold in range(len(scores))]
     assert sum(share for share in shares if share is not None) == pytest.approx(1.0)
 
 
@@ -99,23 +103,26 @@ def test_balanced_accuracy_of_ties_is_its_mean_over_all_ways_to_break_them(answe
 def test_no_answer_is_neither_right_nor_wrong(status: str) -> None:
     prediction = Prediction(example_id="e", value=None, status=status)
     pair = PairExample(id="e", left="l", right="r", label="neutral")
-    assert accuracy(choice(0, "a", "b"), prediction) is None
-    assert accuracy(pair, prediction) is None
+    assert choice_accuracy(choice(0, "a", "b"), prediction) is None
+    assert pair_accuracy(pair, prediction) is None
     assert as_statistic(macro_f1, LABELS).features(pair, prediction) is None
 
 
 def test_accuracy_serves_choice_pairs_and_ranking_and_refuses_the_rest() -> None:
+    metrics = Harness(plugins.load(modules=())).metrics
     ranked = RankingExample(id="e", query="q", candidates=("a", "b"), relevant=frozenset({1}))
-    assert accuracy(ranked, decided((0.1, 0.2))) == 1.0
-    assert accuracy.__name__ == "accuracy"
-    with pytest.raises(TypeError, match="not defined for Example"):
-        accuracy(Example(id="e"), decided((0.1, 0.2)))
+    assert loaded(metrics.get("acc", "ranking").target)(ranked, decided((0.1, 0.2))) == 1.0
+    served = {"choice": choice_accuracy, "pairs": pair_accuracy, "ranking": ranking.accuracy, "joint": ranking.accuracy}
+    assert {name: loaded(metrics.get("acc", name).target) for name in served} == served
+    for other in ("spans", "generation", "similarity"):
+        with pytest.raises(TaskError, match=f"metric 'acc' is for choice, joint, pairs, ranking, not {other}"):
+            metrics.get("acc", other)
 
 
 def test_a_tie_without_scores_and_a_foreign_label_are_bugs() -> None:
     with pytest.raises(ValueError, match="neither one answer nor scores"):
-        accuracy(choice(0, "a", "b"), Prediction(example_id="e", value=0, tied=2))
+        choice_accuracy(choice(0, "a", "b"), Prediction(example_id="e", value=0, tied=2))
     with pytest.raises(ValueError, match="NaN"):
-        accuracy(choice(0, "a", "b"), Prediction(example_id="e", value=0, scores=(0.1, float("nan")), tied=2))
+        choice_accuracy(choice(0, "a", "b"), Prediction(example_id="e", value=0, scores=(0.1, float("nan")), tied=2))
     with pytest.raises(ValueError, match="not among the labels"):
         value_of(macro_f1, [("entailment", "maybe")])

@@ -26,9 +26,10 @@ from figeval.builtin.plugins.api.cache import archive_file, cut, packed, unpacke
 from figeval.builtin.plugins.api.client import retry_after
 from figeval.builtin.plugins.api.model import ApiModel, anthropic, openai
 from figeval.errors import BudgetExhausted, CapabilityError, ModelError, RecordError
+from figeval.evaluation import Harness
 from figeval.models.archive import Usage, open_archive
 from figeval.models.model import Backends, open_model
-from figeval.task_types.routes import choose, load_routes
+from figeval.task_types.routes import choose
 from figeval.types import Message, Prompt, Reply
 from tests.plugins.servers import (
     Desk,
@@ -212,7 +213,7 @@ def test_a_chat_model_gives_no_probabilities(model: Open) -> None:
     opened = open_model(Backends(registry), "openai:m", {"base_url": "http://localhost:1/v1"})
     assert opened.offers == {"generate"}
     with pytest.raises(CapabilityError, match=r"offers generate, which is not enough .* by_loglikelihood needs log"):
-        choose("choice", opened.offers, load_routes(registry), "by_loglikelihood")
+        choose("choice", opened.offers, Harness(registry).routes, "by_loglikelihood")
 
 
 def test_it_can_be_asked_within_a_running_loop(model: Open) -> None:

@@ -68,7 +68,7 @@ GIVEN = {
 }
 
 
-# Templates of protocols that are put together of others: as what, in which blocks.
+# Templates of task types that are put together of others: as what, in which blocks.
 RANKED = [("_default/ranking.jinja", "context"), ("_default/ranking.jinja", "continuation")]
 ALIKE = {
     "_default/joint.jinja": [*RANKED, ("_default/spans.jinja", "json")],
@@ -165,7 +165,7 @@ def test_every_template_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize(("name", "like", "block"), [(name, *pair) for name, pairs in ALIKE.items() for pair in pairs])
-def test_a_protocol_that_is_made_of_others_asks_as_they_do(name: str, like: str, block: str) -> None:
+def test_a_task_type_that_is_made_of_others_asks_as_they_do(name: str, like: str, block: str) -> None:
     variables = CHOICE | {"option": "o", "text": "t", "given": "g", "known": "k"}
     assert render(name, block, variables) == render(like, block, variables)
 

@@ -78,7 +78,7 @@ def test_no_task_puts_texts_into_rows(real_data: str, monkeypatch: pytest.Monkey
         for example in islice(harness.examples(task), ROWS):
             scores = (0.0,) * 300  # as many as the longest list of candidates has, and more
             prediction = Prediction(example_id=example.id, value=None, scores=scores)
-            row = prediction_row(example, prediction, {}, samples=False)
+            row = prediction_row(task.task_type, example, prediction, {}, samples=False)
             assert not pieces(strings(row), texts_of(example)), f"{task.name}, {example.id}"
             checked.add(task.name)
     assert len(checked) >= 44

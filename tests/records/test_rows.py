@@ -10,22 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.records.row_schema import PredictionRow
-from figeval.records.rows import TOP, prediction_row
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.generation import GenerationExample
-from figeval.task_types.joint import JointExample
-from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import RankingExample
-from figeval.task_types.similarity import SimilarityExample
-from figeval.task_types.spans import SpanExample
+from figeval.records.rows import prediction_row
+from figeval.task_types.choice import Choice, ChoiceExample
+from figeval.task_types.generation import Generation, GenerationExample
+from figeval.task_types.joint import Joint, JointExample
+from figeval.task_types.pairs import PairExample, Pairs
+from figeval.task_types.ranking import TOP, Ranking, RankingExample
+from figeval.task_types.similarity import Similarity, SimilarityExample
+from figeval.task_types.spans import SpanExample, Spans
 from figeval.types import Prediction, Span
 
+FORMS = {kind.Example: kind() for kind in (Choice, Generation, Joint, Pairs, Ranking, Similarity, Spans)}
 COMMON = {"id": "1", "cluster": "c", "group": "g", "meta": {"idiom": "i"}}
 
 
 def stored(example, prediction, **metrics):
     """A row as it comes back from the file, checked against the published model."""
-    row = json.loads(json.dumps(prediction_row(example, prediction, metrics, samples=False), allow_nan=False))
+    made = prediction_row(FORMS[type(example)], example, prediction, metrics, samples=False)
+    row = json.loads(json.dumps(made, allow_nan=False))
     PredictionRow.model_validate(row)
     return row
 
@@ -85,7 +87,7 @@ def test_samples_keep_texts_but_not_hundreds_of_shared_candidates(n: int, kept: 
     texts = tuple(map(str, range(n)))
     example = RankingExample(query="q", candidates=texts, relevant=frozenset({0}), **COMMON)
     prediction = Prediction(example_id="1", value=0, scores=(1.0,) * n, tied=n)
-    row = prediction_row(example, prediction, {}, samples=True)
+    row = prediction_row(Ranking(), example, prediction, {}, samples=True)
     assert len(row["texts"]) == kept
     assert row["all_scores"] == [1.0] * n
     PredictionRow.model_validate(row)

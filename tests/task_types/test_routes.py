@@ -120,7 +120,7 @@ def three_way(yes: float, no: float, maybe: float) -> dict[str, Prediction]:
         "by_head": answer(pairs.by_head, PAIR, head, told),
         "by_cloze": answer(pairs.by_cloze, PAIR, Gaps(function=lambda word, *_: logs[word] - 7), told),
         "by_verbalizer": answer(
-            pairs.by_verbalizer, PAIR, Likelihood(function=lambda _, word: logs[word.strip()] - 7), brief
+            pairs.by_verbalizer, PAIR, Likelihood(function=lambda _, word: logs[word.strip()] - 7), told
         ),
     }
 

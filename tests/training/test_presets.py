@@ -11,11 +11,11 @@ import pytest
 
 from figeval import plugins
 from figeval.errors import FigevalError, TrainError
+from figeval.evaluation import Harness
 from figeval.evaluation.training.configure import configured
 from figeval.evaluation.training.published import changed, names_of, recorded, row_of, told
 from figeval.hooks import hookimpl
 from figeval.records.reference import published
-from figeval.spec.loader import load_catalogue
 from figeval.training.contract import Setup
 from figeval.training.described import described, sections
 from figeval.training.learners import load_learners
@@ -37,14 +37,14 @@ def test_no_file_of_ours_is_broken(presets: dict[str, Preset]) -> None:
 
 def test_every_fine_tuned_row_of_the_papers_has_one(presets: dict[str, Preset]) -> None:
     """The models of the published numbers, table by table."""
-    tasks = [entry.name for entry in load_catalogue(plugins.plugin_manager()).tasks]
+    tasks = [entry.name for entry in Harness(plugins.plugin_manager()).catalogue.tasks]
     wanted = {(one.source, one.model) for task in tasks for one in published(task) if one.source in TABLES}
     there = {(preset.table.source, preset.own.model) for preset in presets.values() if preset.table.name == "paper"}
     assert {row for row in wanted if row[1] != "Random"} == there
 
 
 def test_their_tasks_can_be_trained_on(presets: dict[str, Preset]) -> None:
-    catalogue = load_catalogue(plugins.plugin_manager())
+    catalogue = Harness(plugins.plugin_manager()).catalogue
     for task in {task for preset in presets.values() for task in preset.table.tasks}:
         assert "train" in catalogue.tasks.get(task).data, task
 
@@ -112,16 +112,16 @@ def test_no_such_row(name: str, task: str, model: str, words: str) -> None:
 
 def test_their_options_are_those_of_the_heads(presets: dict[str, Preset], tmp_path: Path) -> None:
     workshop, learners = Workshop(tmp_path), load_learners(plugins.plugin_manager())
-    catalogue = load_catalogue(plugins.plugin_manager())
+    catalogue = Harness(plugins.plugin_manager()).catalogue
     models = {name: str(workshop(*kind)) for name, kind in {"seq2seq": ("bart", "ForConditionalGeneration")}.items()}
     encoder = str(workshop("bert", "Model"))
     asked = {
-        (catalogue.tasks.get(task).protocol, preset.settings.get("head"), str(preset.settings.get("head_args", {})))
+        (catalogue.tasks.get(task).type, preset.settings.get("head"), str(preset.settings.get("head_args", {})))
         for preset in presets.values()
         for task in preset.table.tasks
     }
-    for protocol, wanted, options in asked:
-        head, factory = learners.choose(protocol, wanted)
+    for task_type, wanted, options in asked:
+        head, factory = learners.choose(task_type, wanted)
         given = ast.literal_eval(options)
         model = models.get(head, encoder)
         learner = factory(Setup(model=model, options=given, labels=("entailment", "neutral", "contradiction")))

@@ -21,6 +21,7 @@ from figeval.task_types.ranking import RankingExample
 from figeval.task_types.spans import SpanExample
 from figeval.training.config import TrainConfig
 from figeval.types import Example
+from tests.typed import bound
 
 
 def ranked(name: str, cluster: str | None, gold: int = 0) -> RankingExample:
@@ -33,7 +34,7 @@ def proverbs(each: int, clusters: int) -> list[RankingExample]:
 
 
 def task(train: list[Example], test: list[Example], **fields: object) -> tuple[TaskSpec, Harness]:
-    spec = TaskSpec(
+    spec = bound(
         name="made_up", type="ranking", data={"train": "x:train", "test": "x:test"},
         fields={"id": "a", "query": "a", "candidates": "a", "relevant": "a"}, **fields,
     )  # fmt: skip
@@ -158,7 +159,8 @@ def test_what_cannot_be_trained_is_one_line() -> None:
     with pytest.raises(TrainError, match="has no train split"):
         splits_of(spec.model_copy(update={"data": {"test": "x:test"}}), config(), harness)
     pairs = [PairExample(id=str(n), left="a", right="b", label="yes") for n in range(4)]
-    labelled = spec.model_copy(update={"protocol": "pairs", "labels": ("yes", "no")})
+    fields = {"id": "a", "left": "a", "right": "a", "label": "a"}
+    labelled = bound(name="made_up", type="pairs", data=spec.data, labels=("yes", "no"), fields=fields)
     _, harness = task(list(pairs), [pairs[0]])
     with pytest.raises(TrainError, match="no example of train has the label 'no'"):
         splits_of(labelled, config(select_on="none"), harness)

@@ -119,12 +119,12 @@ class Small:
         return found
 
 
-def small(place: Path, protocol: str, examples: Sequence[Any]) -> Small:
+def small(place: Path, task_type: str, examples: Sequence[Any]) -> Small:
     """Write task and model."""
     from transformers import BertConfig, BertModel
 
     place.mkdir(exist_ok=True)
-    (place / "small.task.yaml").write_text(COMMON + TASKS[protocol], encoding="utf-8")
+    (place / "small.task.yaml").write_text(COMMON + TASKS[task_type], encoding="utf-8")
     rows = "".join(json.dumps(row_of(example)) + "\n" for example in examples)
     (place / "rows.jsonl").write_text(rows, encoding="utf-8")
     tokenizer = vocabulary(examples)

@@ -164,7 +164,7 @@ def folder_of_tasks(tmp_path: Path) -> Path:
         lines = [json.dumps({**row, "candidates": LINES}) for row in part]
         (place / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     (place / "lines.task.yaml").write_text(
-        "name: lines\nprotocol: ranking\ndata: {train: 'jsonl:train.jsonl', test: 'jsonl:test.jsonl'}\n"
+        "name: lines\ntype: ranking\ndata: {train: 'jsonl:train.jsonl', test: 'jsonl:test.jsonl'}\n"
         "fields: {id: row.id, query: row.query, candidates: row.candidates, relevant: row.gold,"
         " meta: {proverb: row.proverb}}\ncluster: proverb\nmetrics: [acc, mrr]\n"
     )

@@ -9,6 +9,7 @@ import pytest
 from figeval import Setup, plugins
 from figeval.testing import check_learner
 from figeval.training.learners import load_learners
+from tests.plugins.heads.small import examples_of, small
 
 HEADS = [
     ("pairs", "cross", "mini_pairs"),
@@ -20,11 +21,11 @@ HEADS = [
 ]
 
 
-@pytest.mark.parametrize(("protocol", "head", "task"), HEADS)
-def test_a_head_is_a_learner(protocol: str, head: str, task: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("task_type", "head", "task"), HEADS)
+def test_a_head_is_a_learner(task_type: str, head: str, task: str, tmp_path: Path) -> None:
     examples = examples_of(task, 6)
-    labels = ("entailment", "non-entailment") if protocol == "pairs" else ()
-    _, factory = load_learners(plugins.plugin_manager()).choose(protocol, head)
-    model = small(tmp_path, protocol, examples).model
+    labels = ("entailment", "non-entailment") if task_type == "pairs" else ()
+    _, factory = load_learners(plugins.plugin_manager()).choose(task_type, head)
+    model = small(tmp_path, task_type, examples).model
     options = {"pooling": "mean"} if head in ("biencoder", "joint") else {}
     check_learner(factory, Setup(model=str(model), labels=labels, options=options), examples, tolerance=1e-4)

@@ -265,7 +265,7 @@ def test_how_a_model_came_about_is_in_the_record(workshop: Workshop, tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("protocol", "task", "changes"),
+    ("task_type", "task", "changes"),
     [
         ("pairs", "mini_pairs", {}),
         ("choice", "mini_proverbs", {"epochs": 24, "evaluate_every": 8}),
@@ -277,12 +277,12 @@ def test_how_a_model_came_about_is_in_the_record(workshop: Workshop, tmp_path: P
     ],
 )
 def test_it_learns_and_answers_as_it_did_in_training(
-    protocol: str, task: str, changes: dict[str, Any], tmp_path: Path
+    task_type: str, task: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:
-    ground = small(tmp_path / "ground", protocol, shortened(examples_of(task, 8)))
+    ground = small(tmp_path / "ground", task_type, shortened(examples_of(task, 8)))
     progress = ground.train(**changes)
     found, rows = ground.answers()
-    assert found.route == {"pairs": "by_head"}.get(protocol, "by_pair_score")
+    assert found.route == {"pairs": "by_head"}.get(task_type, "by_pair_score")
     assert scores_of(found) == pytest.approx(best_of(progress), rel=1e-6)
     assert (scores_of(found)["acc"] or 0) > 0.8
     assert len({json.dumps(row["pred"]) for row in rows}) > 1

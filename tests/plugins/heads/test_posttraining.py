@@ -183,7 +183,7 @@ def reading(tmp_path: Path) -> Path:
     rows = [{"id": n, "left": LINES[n % 6], "right": f"saying {n}", "label": ("yes", "no")[n % 2]} for n in range(12)]
     (tmp_path / "read.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "read.task.yaml").write_text(
-        "name: read\nprotocol: pairs\nlabels: [yes_, no_]\n"
+        "name: read\ntype: pairs\nlabels: [yes_, no_]\n"
         "data: {test: 'jsonl:read.jsonl', train: 'jsonl:read.jsonl'}\n"
         "fields: {id: row.id, left: row.left, right: row.right, label: \"row.label ~ '_'\"}\nmetrics: [acc]\n"
     )

@@ -39,7 +39,7 @@ def manager(*folders: Path) -> Any:
 def test_every_task_and_suite_that_a_model_of_lm_eval_can_answer() -> None:
     found = stubs()
     catalogue = Harness(plugins.plugin_manager()).catalogue
-    answered = {entry.name for entry in catalogue.tasks if entry.load().protocol not in {"similarity", "joint"}}
+    answered = {entry.name for entry in catalogue.tasks if entry.load().type not in {"similarity", "joint"}}
     assert {f"figeval_{name}" for name in answered} <= set(found)
     assert not {name for entry in catalogue.tasks if (name := f"figeval_{entry.name}") in found} - {
         f"figeval_{name}" for name in answered

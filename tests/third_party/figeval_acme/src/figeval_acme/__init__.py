@@ -23,7 +23,7 @@ def register_backends(register):
 @hookimpl
 def register_metrics(register):
     """A metric for choice tasks."""
-    register("acme_margin", f"{__name__}.margin:margin", protocols=["choice"])
+    register("acme_margin", f"{__name__}.margin:margin", task_types=["choice"])
 
 
 @hookimpl
