@@ -41,7 +41,7 @@ def test_all_are_registered_with_a_summary():
 
     backends = Backends(load(["figeval.builtin.plugins.lexical"]))
     assert [entry.name for entry in backends.registry] == ["chance", "random", "majority", "overlap", "echo"]
-    assert all(backends.summaries[entry.name] for entry in backends.registry)
+    assert all(entry.summary for entry in backends.registry)
 
 
 @pytest.mark.parametrize("factory", [Chance, Random, Majority, Overlap])
