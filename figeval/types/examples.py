@@ -118,6 +118,10 @@ class RankingExample(Example):
     def subject(self) -> str:  # noqa: D102
         return self.query
 
+    @property
+    def hidden(self) -> bool:  # noqa: D102
+        return not self.relevant
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairExample(Example):
