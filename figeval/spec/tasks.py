@@ -12,6 +12,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    FiniteFloat,
     PositiveInt,
     field_validator,
     model_validator,
@@ -97,7 +98,7 @@ class TaskSpec(Named):
     labels: Words = ()  # pairs: in order; the first is the positive one
     only_label: str | None = None  # pairs: the gold label of all test examples, where that is meant
     verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
-    settings: Mapping[str, Any] = Field(default_factory=dict)  # of routes: threshold, temperature …
+    settings: Mapping[str, FiniteFloat | int | bool | str] = Field(default_factory=dict)  # of routes: threshold …
     corpus: CorpusSpec | None = None  # ranking: the candidates of all rows
     route: str | None = None  # where the task itself is to be put in one way; --route may still choose another
     protocols: Mapping[str, str] = Field(default_factory=dict)  # --protocol NAME → the task to run in this one's place

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from figeval.cli.ls import LISTINGS
 from tests.cli.conftest import Cli
@@ -56,6 +57,24 @@ def test_suites_models_metrics_and_routes(cli: Cli) -> None:
     assert metrics["acc"]["higher_is_better"] is True
     routes = rows(cli, "routes", "by_cloze")
     assert [(row["type"], row["needs"]) for row in routes] == [("pairs", ["fill"])]
+
+
+def test_task_types(cli: Cli) -> None:
+    found = {row["name"]: row for row in rows(cli, "types")}
+    assert list(found) == ["choice", "ranking", "pairs", "spans", "joint", "generation", "similarity"]
+    choice = found["choice"]
+    assert choice["fields"] == ["query", "options", "gold", "option_meta"]
+    assert (choice["default_metrics"], choice["owner"]) == (["acc"], "figeval.defaults")
+    assert set(choice["metrics"]) >= {"acc", "acc_norm", "parse_rate"}
+    assert all(row["description"] and row["metrics"] for row in found.values())
+    for row in found.values():
+        Draft202012Validator.check_schema(row["schema"])
+        assert {"id", *row["fields"]} <= set(row["schema"]["properties"])
+    schema = Draft202012Validator(choice["schema"])
+    assert schema.is_valid({"id": 1, "query": "q", "options": ["a"], "gold": 0})
+    assert not schema.is_valid({"id": 1, "query": "q", "gold": 0})
+    shown = cli("ls", "types").out
+    assert all(f"\n{name} " in f"\n{shown}" for name in found)
 
 
 def test_heads_and_presets(cli: Cli) -> None:

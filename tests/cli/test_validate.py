@@ -138,6 +138,26 @@ def test_a_wrong_definition(name: str, task: Path, cli: Cli) -> None:
     assert words in line
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ("{treshold: 0.7}", "'treshold'; did you mean 'threshold'"),
+        ("{threshold: high}", "threshold"),
+        ("{threshold: .inf}", "threshold"),
+    ],
+)
+def test_settings_that_no_route_can_obey(settings: str, words: str, tmp_path: Path, cli: Cli) -> None:
+    rows = [
+        {"id": str(n), "a": f"a {n}", "b": "b", "label": label, "pair": 1}
+        for n, label in enumerate(("yes_it_does", "no_it_does_not"))
+    ]
+    assert cli("validate", write_pairs(tmp_path, rows, "settings: {threshold: 0.7}")).code == 0
+    done = cli("validate", write_pairs(tmp_path, rows, f"settings: {settings}"))
+    assert done.code == 2
+    (line,) = [line for line in (done.out + done.err).splitlines() if words in line]
+    assert "pairs.task.yaml" in line
+
+
 TEMPLATES = {
     "an attack": ("{{ ''.__class__.__mro__ }}", "not allowed in the sandbox"),
     "an attack by a filter": ("{{ query | attr('__class__') }}", "not allowed in the sandbox"),
@@ -306,7 +326,8 @@ def test_a_task_written_in_python() -> None:
         yield PairExample(id="1", left="x", right="y", label="a")
         yield PairExample(id="1", left="x", right=" ", label="b")
 
-    verdict = validate(mine, Harness())
+    harness = Harness()
+    verdict = validate(mine.bound(harness.task_types), harness)
     assert verdict.facts == ["test: 2 examples; gold a ×1, b ×1"]
     assert [(finding.level, finding.message) for finding in verdict.findings] == [
         ("error", "mine, test: rows 1 and 2 have the same id '1'"),

@@ -128,7 +128,6 @@ def test_rows_of_nobody_are_dropped_with_a_warning(workshop: Workshop, folder: R
         ({"cluster": 7}, "cluster"),
         ({"meta": {"kind": ["k"]}}, "meta.kind"),
         ({"unheard_of": 1}, "unheard_of"),
-        ({"pred": 1.5}, "pred"),
         ({"truncated": "no"}, "truncated"),
     ],
 )

@@ -60,7 +60,7 @@ def test_prompts_show_them_and_other_models_do_not(workshop):
     (_, requests), (plain, lower) = asked_of(workshop, prompts=("all",))
     assert isinstance(requests[0], Continuation)
     assert "WORD0 HERE" in requests[0].context and requests[0].continuation.strip() == "WORD0"
-    assert plain == "t@plain"
+    assert plain.full_name == "t@plain"
     assert "word0 here" in lower[0].context and lower[0].continuation.strip() == "word0"
 
 

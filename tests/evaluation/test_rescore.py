@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from figeval.errors import RecordError
-from figeval.evaluation import rescore as module
 from figeval.evaluation.rescore import rescore
-from figeval.task_types import reading
-from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.choice import ChoiceExample, read_letter
+from figeval.task_types.routes import ReplyReader
 from figeval.training.seen import Digests, Lineage, questions, write
 from figeval.types import Reply
 from tests.evaluation.conftest import write_task
@@ -92,14 +92,18 @@ def test_another_extractor_writes_predictions_scores_and_its_version(workshop, m
     before = workshop.run()
     assert before.tasks[0].counts == {"ok": 19, "unparseable": 1}
 
-    def reads_greek(reply, options, letters):
-        known = reading.Extracted("ok", 2, "greek")
-        return known if reply.text == "gamma" else original(reply, options, letters)
+    harness = workshop.harness()
 
-    original = reading.extract_choice
-    monkeypatch.setattr(reading, "extract_choice", reads_greek)
-    monkeypatch.setattr(module, "VERSION", "99")
-    (one,) = rescore(workshop.path / "run", workshop.harness())
+    def reads_greek(example, context, reply):
+        greek = Reply(text="C") if reply.text == "gamma" else reply
+        return replace(read_letter(example, context, greek), raw=reply.text)
+
+    routes = [
+        replace(route, reader=ReplyReader(reads_greek, "99")) if route.name == "by_letter" else route
+        for route in harness.routes
+    ]
+    monkeypatch.setitem(harness.__dict__, "routes", routes)  # a cached property
+    (one,) = rescore(workshop.path / "run", harness)
     assert (one.before, one.after, one.changed) == ({"ok": 19, "unparseable": 1}, {"ok": 20}, 1)
     assert (one.acc_before, one.acc_after) == (before.tasks[0].scores[0].value, 15 / 20 - 1 / 20)
     after = json.loads((workshop.path / "run" / "run.json").read_text())["tasks"][0]

@@ -195,7 +195,7 @@ def test_the_score_on_the_rest_is_that_of_a_run_on_the_rest(models: Path) -> Non
     (task,) = record.tasks
     rows = [row for row in RunFolder(models / "motif").rows("mini_motif") if not row.get("seen")]
     harness = Harness()
-    measures = Measures([harness.metrics.get(score.metric) for score in task.scores], ())
+    measures = Measures([harness.metrics.get(score.metric, task.task_type) for score in task.scores], ())
     card = measures.scorecard(strict=False)
     for row in measures.related(rows, task.settings):
         card.add(row)

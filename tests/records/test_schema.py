@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from figeval.records.folder import read_record
+from figeval.records.folder import read_record, read_run
 from figeval.records.schema import json_schemas, publish
 from tests.runs import finished
 
@@ -67,6 +68,22 @@ def test_the_schema_refuses_what_is_no_record(change: dict, path: str, mini_run:
     assert caught.value.json_path.startswith(f"$.{path}".rstrip("."))
 
 
+def test_a_record_of_the_first_edition_is_read_as_one_of_this(mini_run: Path, tmp_path: Path) -> None:
+    """Until schema 1.4 the task type of a task was called its protocol; nothing else was renamed."""
+    folder = tmp_path / "old"
+    shutil.copytree(mini_run, folder)
+    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    called = {"task_type": "protocol"}
+    old = [{called.get(key, key): value for key, value in task.items()} for task in record["tasks"]]
+    (folder / "run.json").write_text(json.dumps({**record, "schema_version": "1.4", "tasks": old}), encoding="utf-8")
+    (new, _), (read, _) = read_run(mini_run), read_run(folder)
+    assert [task.task_type for task in read.tasks] == [task["protocol"] for task in old]
+    assert "choice" in {task.task_type for task in read.tasks}
+    assert read.tasks == new.tasks
+    again = json.loads(read.model_dump_json())["tasks"]
+    assert all(task["task_type"] for task in again) and not any("protocol" in task for task in again)
+
+
 def test_texts_are_stored_only_when_asked_for(mini_run: Path, tmp_path: Path) -> None:
     def rows(folder: Path) -> list[dict]:
         lines = (folder / "predictions/mini_fables.jsonl").read_text(encoding="utf-8").splitlines()
@@ -88,3 +105,4 @@ def test_runs_of_earlier_versions_are_still_read() -> None:
         written = json.loads(file.read_text(encoding="utf-8"))["tasks"]
         for task, before in zip(read_record(file).tasks, written, strict=True):
             assert (task.kind, task.of) == (before.get("kind", "task"), before.get("of"))
+            assert task.task_type == before.get("task_type", before.get("protocol"))

@@ -159,3 +159,153 @@ def test_no_examples_at_all():
 def test_the_first_examples():
     assert [e.id for e in first(examples("a", "b", "c")(), 2)] == ["a", "b"]
     assert len(list(first(examples("a", "b")(), None))) == 2
+
+
+# ---- what is known of each option ------------------------------------------------------------------------------------
+
+
+def test_each_option_has_a_mapping_of_its_own():
+    row = {**ROW, "kinds": [{"kind": "literal", "n": 2}, {"kind": None}]}
+    (example,) = build([row], **with_field("option_meta", "row.kinds"))
+    assert example.option_meta == ({"kind": "literal", "n": "2"}, {}), "values are texts, and null is left out"
+    assert build([ROW])[0].option_meta == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("[{'kind': 'literal'}]", "field 'option_meta': 1 mappings for 2 options"),
+        ("[]", "field 'option_meta': 0 mappings for 2 options"),
+        ("['literal', 'right']", "field 'option_meta': expected a list of mappings"),
+        ("{'kind': 'literal'}", "field 'option_meta': expected a list of mappings"),
+    ],
+)
+def test_what_is_known_of_the_options_is_as_long_as_they_are(source, message):
+    with pytest.raises(DataError, match=f"t: row 1 of 'jsonl:rows.jsonl', {message}"):
+        build([ROW], **with_field("option_meta", source))
+
+
+def test_what_is_known_of_the_options_came_later_and_leaves_fingerprints_as_they_were():
+    def digest(**more):
+        example = ChoiceExample(id="1", query="q", options=("a", "b"), gold=0, **more)
+        return survey("t", lambda: [example]).sha256
+
+    assert digest() == digest(option_meta=()) != digest(option_meta=({"kind": "literal"}, {}))
+
+
+# ---- ranking by grades, and documents that all rows rank -------------------------------------------------------------
+
+RANKING = {
+    "name": "t",
+    "type": "ranking",
+    "data": {"test": "jsonl:rows.jsonl"},
+    "fields": {"id": "row.n", "query": "row.q", "candidates": "row.c", "relevant": "row.r"},
+}
+CORPUS = {
+    **RANKING,
+    "corpus": {"data": "jsonl:corpus.jsonl", "id": "row.name", "text": "row.body"},
+    "fields": {"id": "row.n", "query": "row.q", "relevant": "row.r"},
+}
+DOCUMENTS = [{"name": "sea", "body": "The sea."}, {"name": 7, "body": "The ship."}, {"name": "sky", "body": "The sky."}]
+
+
+def ranked(relevant, **more):
+    row = {"n": 1, "q": "q", "c": ["a", "b", "c"], "r": relevant, **more}
+    (example,) = build_examples(bound(**RANKING), [row])
+    return example.relevant, example.grades
+
+
+def of_corpus(*relevant, documents=DOCUMENTS, **changes):
+    rows = [{"n": n, "q": "q", "r": one} for n, one in enumerate(relevant)]
+    return list(build_examples(bound(**{**CORPUS, **changes}), rows, documents=lambda: documents))
+
+
+@pytest.mark.parametrize(
+    ("given", "relevant", "grades"),
+    [
+        (1, {1}, {}),
+        ([0, 2], {0, 2}, {}),
+        ({0: 3, 2: 0.5}, {0, 2}, {0: 3.0, 2: 0.5}),
+        ({0: 2, 1: 0, 2: 1}, {0, 2}, {0: 2.0, 2: 1.0}),
+        ({0: 1, 2: 1}, {0, 2}, {}),
+    ],
+    ids=["an index", "indexes", "grades", "a grade of 0 is not relevant", "grades that are all 1 are none"],
+)
+def test_what_is_relevant_and_to_which_degree(given, relevant, grades):
+    assert ranked(given) == (frozenset(relevant), grades)
+
+
+def test_a_row_of_json_grades_by_indexes_that_are_texts():
+    assert ranked({"0": 3, "2": 1}) == (frozenset({0, 2}), {0: 3.0, 2: 1.0}), "JSON has no other keys"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({0: -1}, "-1 is no grade of relevance; give a number from 0 on"),
+        ({0: "much"}, "'much' is no grade of relevance"),
+        ({0: True}, "True is no grade of relevance"),
+        ({0: float("nan")}, "nan is no grade of relevance"),
+        ({0: float("inf")}, "inf is no grade of relevance"),
+        ({0: 0}, "no candidate is relevant"),
+        ({}, "no candidate is relevant"),
+        ([], "no candidate is relevant"),
+        ({3: 1}, r"3 is out of range for 3 options \(0 to 2\)"),
+        ({"first": 1}, "'first' is not an index"),
+    ],
+)
+def test_grades_that_are_none(given, message):
+    with pytest.raises(DataError, match=f"t: row 1 of 'jsonl:rows.jsonl', field 'relevant': {message}"):
+        ranked(given)
+
+
+def test_documents_are_named_by_their_ids_and_stored_once():
+    first, second, third = of_corpus("sky", [7, "sea"], {"sea": 2, "7": 1, "sky": 0})
+    assert first.candidates == ("The sea.", "The ship.", "The sky.")
+    assert first.candidates is second.candidates is third.candidates
+    assert [one.relevant for one in (first, second, third)] == [frozenset({2}), frozenset({0, 1}), frozenset({0, 1})]
+    assert [one.grades for one in (first, second, third)] == [{}, {}, {0: 2.0, 1: 1.0}]
+
+
+def test_near_documents_are_named_by_their_ids_as_well():
+    (example,) = of_corpus("sky", fields={**CORPUS["fields"], "near": "['sea']"})
+    assert example.near == frozenset({0})
+
+
+@pytest.mark.parametrize("relevant", ["see", ["sea", "see"], {"see": 2}])
+def test_an_id_that_no_document_has(relevant):
+    message = "t: row 1 of 'jsonl:rows.jsonl', field 'relevant': 'see' is no id of the corpus, which has 3 documents"
+    with pytest.raises(DataError, match=message):
+        of_corpus(relevant)
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ([*DOCUMENTS, {"name": "7", "body": "x"}], "document 4 of .*: another document has the id '7'"),
+        ([{"name": "sea", "body": 3}], "document 1 of 'jsonl:corpus.jsonl': id 'sea' and text 3 must be strings"),
+        ([{"name": None, "body": "x"}], "document 1 of .*: id None and text 'x' must be strings"),
+        ([{"nmae": "sea", "body": "x"}], "document 1 of .*name.*; the row has body, nmae; did you mean 'nmae'"),
+        ([], "the corpus 'jsonl:corpus.jsonl' has no documents"),
+    ],
+)
+def test_a_corpus_that_is_none(documents, message):
+    with pytest.raises(DataError, match=f"^t: {message}"):
+        of_corpus("sea", documents=documents)
+
+
+def test_a_corpus_and_candidates_exclude_each_other():
+    with pytest.raises(TaskError, match="t: the candidates are the texts of `corpus`; leave out the field candidates"):
+        bound(**{**CORPUS, "fields": RANKING["fields"]})
+    with pytest.raises(TaskError, match="a ranking task needs the fields candidates"):
+        bound(**{**RANKING, "fields": CORPUS["fields"]})
+
+
+@pytest.mark.parametrize("kind", ["choice", "similarity"])
+def test_only_a_ranking_has_a_corpus(kind):
+    fields = {
+        "choice": {"id": "row.n", "query": "row.q", "options": "row.o", "gold": "row.g"},
+        "similarity": {"id": "row.n", "text": "row.q", "motif": "row.m"},
+    }
+    with pytest.raises(TaskError, match="t: .*corpus"):
+        bound(**{**CORPUS, "type": kind, "fields": fields[kind]})

@@ -70,6 +70,19 @@ def test_mistakes_in_a_task_file(tmp_path, text, message):
         read_bound(write(tmp_path, "t.task.yaml", text), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("protocol: pairs", "type: pairs"), ("threshold: 0.7", "settings: {threshold: 0.7}")]
+)
+def test_a_key_of_the_first_edition_is_refused_with_what_to_write(tmp_path, old, new):
+    text = YAML.replace(f"{new}\n", "") + f"{old}\n"
+    with pytest.raises(TaskError) as caught:
+        read_item(write(tmp_path, "t.task.yaml", text), tmp_path)
+    told = str(caught.value)
+    assert f"the key {old.partition(':')[0]!r} of figeval 0.1 is called otherwise now: write `{new}`" in told
+    assert str(tmp_path / "t.task.yaml") in told and "\n" not in told
+    assert read_bound(write(tmp_path, "t.task.yaml", text.replace(old, new)), tmp_path).type == "pairs"
+
+
 def host_with(folder):
     class Plugin:
         @hookimpl

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from figeval import ChoiceExample, PairExample, Prediction, Statistic
-from figeval.metrics import classes, controls, ranking, statistic
+from figeval.metrics import classification, ranking, statistic
 from figeval.task_types.ranking import RankingExample
 from figeval.testing import check_metric
 
@@ -27,12 +27,12 @@ PAIRS = [
 
 
 def test_built_in_metrics_are_sound() -> None:
-    check_metric(classes.accuracy, [(EXAMPLE, RIGHT, 1.0), (EXAMPLE, WRONG, 0.0), (EXAMPLE, TIED, 0.5)])
-    check_metric(controls.acc_of_all, CASES)
-    check_metric(controls.parse_rate, CASES)
+    check_metric(classification.choice_accuracy, [(EXAMPLE, RIGHT, 1.0), (EXAMPLE, WRONG, 0.0), (EXAMPLE, TIED, 0.5)])
+    check_metric(classification.choice_accuracy_of_all, CASES)
+    check_metric(classification.parse_rate, CASES)
     for one in (ranking.mrr, ranking.recall_at_1):
         check_metric(one, [(RANKED, prediction) for _, prediction in CASES])
-    for one in (classes.macro_f1, classes.balanced_accuracy):
+    for one in (classification.macro_f1, classification.balanced_accuracy):
         check_metric(one, PAIRS, labels=("yes", "no"))
 
 
@@ -89,11 +89,11 @@ def test_features_of_different_lengths() -> None:
 
 def test_an_expected_value() -> None:
     with pytest.raises(AssertionError, match=r"accuracy gives 1\.0, not None"):
-        check_metric(classes.accuracy, [(EXAMPLE, RIGHT, None)])
+        check_metric(classification.choice_accuracy, [(EXAMPLE, RIGHT, None)])
     with pytest.raises(AssertionError, match=r"accuracy gives 0\.5, not 1"):
-        check_metric(classes.accuracy, [(EXAMPLE, TIED, 1)])
+        check_metric(classification.choice_accuracy, [(EXAMPLE, TIED, 1)])
 
 
 def test_without_cases_nothing_is_checked() -> None:
     with pytest.raises(AssertionError, match="check_metric needs cases"):
-        check_metric(classes.accuracy, [])
+        check_metric(classification.choice_accuracy, [])

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from figeval import Outputs, Reply, ScoredSpan, Span
-from figeval.builtin.plugins import lexical, positions, tfidf
+from figeval.builtin.plugins.baselines import guessing, positions, word_overlap
+from figeval.builtin.plugins.lexical import tfidf
 from figeval.task_types.pairs import PairExample
 from figeval.testing import CapabilityCheck, check_model
 from figeval.testing.fakes import Chatting, Closeness, Gaps, Labels, Likelihood, Vectors, Writer
@@ -27,12 +28,12 @@ def test_the_fakes_are_sound(fake: type) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        lexical.Chance,
-        lexical.Random,
-        partial(lexical.Random, seed=3),
-        lexical.Majority,
-        lexical.Overlap,
-        lexical.Echo,
+        guessing.Chance,
+        guessing.Random,
+        partial(guessing.Random, seed=3),
+        guessing.Majority,
+        word_overlap.Overlap,
+        word_overlap.Echo,
         positions.LastSentence,
         positions.WholeText,
         positions.Oracle,

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from figeval import plugins
 from figeval.errors import TrainError
 from figeval.evaluation import Harness
-from figeval.evaluation.training.splits import apart, by_cluster, by_row, by_turns, how, splits_of, subject
+from figeval.evaluation.training.splits import by_cluster, by_row, by_turns, how, splits_of, subject
 from figeval.spec import TaskSpec
 from figeval.task_types.pairs import PairExample
-from figeval.task_types.ranking import RankingExample
+from figeval.task_types.ranking import Ranking, RankingExample
 from figeval.task_types.spans import SpanExample
 from figeval.training.config import TrainConfig
 from figeval.types import Example
@@ -110,7 +110,7 @@ def test_a_joint_model_is_not_chosen_on_what_its_ranker_has_learnt() -> None:
 
 def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
     examples = [ranked("x", "Q1", 1), ranked("y", "Q3", 3)]
-    found = apart(list(examples))
+    found = Ranking().held_apart(list(examples))
     assert [(one.candidates, one.relevant) for one in found] == [  # type: ignore[attr-defined]
         (("b", "d"), frozenset({0})),
         (("b", "d"), frozenset({1})),
@@ -119,7 +119,7 @@ def test_held_out_proverbs_are_no_wrong_answers_in_training() -> None:
 
 def test_grades_move_with_the_candidates_that_stay() -> None:
     graded = replace(ranked("y", "Q3", 3), grades={3: 2.0})
-    found = apart([ranked("x", "Q1", 1), graded])
+    found = Ranking().held_apart([ranked("x", "Q1", 1), graded])
     assert [one.grades for one in found] == [{}, {1: 2.0}]  # type: ignore[attr-defined]
 
 
