@@ -23,6 +23,7 @@ import pluggy
 
 from figeval import hooks
 from figeval.errors import FigevalError, PluginError, near
+from figeval.frontend import warn
 from figeval.text import one_line
 
 GROUP = "figeval"
@@ -176,11 +177,6 @@ def _working_folder() -> str | None:
         return os.getcwd()  # noqa: PTH109 - a path that is compared and given back, not worked with
     except OSError:
         return None
-
-
-def warn(message: str) -> None:
-    """Print one line of warning on stderr."""
-    print(f"figeval: warning: {one_line(message)}", file=sys.stderr)
 
 
 def refuse_unrun(result: Any) -> Any:
