@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from figeval import frontend
+from figeval import evaluation, frontend
 from figeval.api.options import (
     RunOptions,
     Task,
@@ -24,7 +24,6 @@ from figeval.api.options import (
 )
 from figeval.api.results import Comparison, Run, Training
 from figeval.errors import OptionError
-from figeval.evaluation import run as run_pipeline
 from figeval.evaluation.compare import compare_runs
 from figeval.evaluation.harness import Guests, Harness
 from figeval.evaluation.training.complete import Unheard, complete, evaluation_folder
@@ -89,7 +88,7 @@ def run(
     with frontend.python_program(watched=progress):
         observer = run_progress.progress_on(_stderr()) if progress else Silent()
         with observer.live():
-            record, folder = run_pipeline(config, Harness(include=config.include_path, guests=guests), observer)
+            record, folder = evaluation.run(config, Harness(include=config.include_path, guests=guests), observer)
         failed = [task.task for task in record.tasks if task.status == "failed"]
         if failed and not frontend.on_terminal():
             frontend.warn(f"{', '.join(failed)} failed; see the warnings of the run")

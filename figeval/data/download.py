@@ -242,7 +242,7 @@ def retry_after(value: str) -> float:
 
 @contextmanager
 def progress(name: str, total: int | None, start: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr if that is a terminal and wanted, else nothing; gives a function to call with numbers of bytes."""
+    """A bar on stderr if that is a terminal and wanted, else nothing; gives a function to call with bytes."""
     if not watched() or not sys.stderr.isatty():
         yield lambda _: None
         return
