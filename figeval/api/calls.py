@@ -6,8 +6,9 @@ code 2, and leave the environment, the working folder and the program's own obje
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +129,7 @@ def train(
         ```
     """
     asked = train_config(task, model, output, config, options)
-    with frontend.python_program(watched=progress):
+    with frontend.python_program(watched=progress), kept_environment():
         return train_as(asked, observer_of_training(asked) if progress else Silent())
 
 
@@ -194,6 +195,20 @@ def compare(
     places = [one.path if isinstance(one, Run) else Path(one) for one in (a, b)]
     wanted = None if prompts is None else (prompts[0], prompts[1])
     return Comparison(compare_runs(places[0], places[1], metric, seed, wanted))
+
+
+@contextmanager
+def kept_environment() -> Iterator[None]:
+    """Take back what libraries that train set in the environment for themselves."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() | before.keys():
+            if name not in before:
+                del os.environ[name]
+            elif os.environ.get(name) != before[name]:
+                os.environ[name] = before[name]
 
 
 class Silent(Unheard):
