@@ -374,6 +374,7 @@ def test_a_task_that_is_not_there(done: figeval.Run) -> None:
 
 
 def test_nothing_is_printed_and_nothing_is_changed(capfd: pytest.CaptureFixture[str]) -> None:
+    figeval.run("mini_fables", "tfidf")  # scikit-learn sets a variable when it is imported
     before = dict(os.environ), Path.cwd(), list(sys.path), sys.argv[:], warnings.showwarning
     run = figeval.run(TASKS, "tfidf", limit=5)
     figeval.compare(run, run)
@@ -392,10 +393,20 @@ def test_in_a_running_event_loop_and_in_threads() -> None:
     async def notebook() -> figeval.Run:
         return figeval.run(crows, Closeness(), output_path="loop")
 
+    stdout = sys.stdout
     assert asyncio.run(notebook()).complete
     found: list[figeval.Run] = []
+    both = threading.Barrier(2)
+
+    class Waiting(Closeness):
+        """Is asked while the other one is."""
+
+        def score_pairs(self, requests: Sequence[figeval.TextPair]) -> list[float]:
+            both.wait(30)
+            return super().score_pairs(requests)
+
     threads = [
-        threading.Thread(target=lambda place=place: found.append(figeval.run(crows, Closeness(), output_path=place)))
+        threading.Thread(target=lambda place=place: found.append(figeval.run(crows, Waiting(), output_path=place)))
         for place in ("one", "two")
     ]
     for thread in threads:
@@ -403,6 +414,7 @@ def test_in_a_running_event_loop_and_in_threads() -> None:
     for thread in threads:
         thread.join()
     assert [run.complete for run in found] == [True, True]
+    assert sys.stdout is stdout
 
 
 @pytest.mark.parametrize("what", ["_repr_html_", "__str__", "__repr__"])

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
 PAIR = 2
+ACCELERATOR = "DS_ACCELERATOR"
 
 
 def run(
@@ -199,16 +200,13 @@ def compare(
 
 @contextmanager
 def kept_environment() -> Iterator[None]:
-    """Take back what libraries that train set in the environment for themselves."""
-    before = dict(os.environ)
+    """Take back what a training sets for DeepSpeed; what libraries set when they are imported is left to them."""
+    before = os.environ.get(ACCELERATOR)
     try:
         yield
     finally:
-        for name in os.environ.keys() | before.keys():
-            if name not in before:
-                del os.environ[name]
-            elif os.environ.get(name) != before[name]:
-                os.environ[name] = before[name]
+        if before is None:
+            os.environ.pop(ACCELERATOR, None)
 
 
 class Silent(Unheard):
