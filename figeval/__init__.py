@@ -1,7 +1,7 @@
 """figeval: the evaluation harness for figurative language.
 
-What a plugin author imports is here and in `figeval.testing`; nothing else is public. Everything is loaded on first
-use, so that `import figeval` costs nothing; `__init__.pyi` has the same names for type checkers.
+What notebooks and plugins import is here and in `figeval.testing`; nothing else is public. Everything is loaded on
+first use, so that `import figeval` costs nothing; `__init__.pyi` has the same names for type checkers.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
+    "figeval.api": "Comparison Run Training compare load run train",
     "figeval.hooks": "hookimpl",
     "figeval.spec": "SuiteSpec TaskSpec task",
     "figeval.types": (
@@ -43,7 +44,8 @@ _PUBLIC = {
     "figeval.records.schema": "RunRecord TaskRecord",
     "figeval.config": "RunConfig",
     "figeval.errors": (
-        "CapabilityError DataError FigevalError ModelError PluginError RecordError TaskError TrainError"
+        "CapabilityError DataError DuplicateName FigevalError FigevalWarning ModelError OptionError PluginError "
+        "RecordError TaskError TrainError UnknownName"
     ),
 }
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}

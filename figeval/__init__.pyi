@@ -7,6 +7,15 @@ from figeval.answers.reading import (
     heard as heard,
     unanswered as unanswered,
 )
+from figeval.api import (
+    Comparison as Comparison,
+    Run as Run,
+    Training as Training,
+    compare as compare,
+    load as load,
+    run as run,
+    train as train,
+)
 from figeval.config import (
     RunConfig as RunConfig,
 )
@@ -16,12 +25,16 @@ from figeval.data import (
 from figeval.errors import (
     CapabilityError as CapabilityError,
     DataError as DataError,
+    DuplicateName as DuplicateName,
     FigevalError as FigevalError,
+    FigevalWarning as FigevalWarning,
     ModelError as ModelError,
+    OptionError as OptionError,
     PluginError as PluginError,
     RecordError as RecordError,
     TaskError as TaskError,
     TrainError as TrainError,
+    UnknownName as UnknownName,
 )
 from figeval.hooks import (
     hookimpl as hookimpl,

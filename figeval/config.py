@@ -7,7 +7,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt
+
+from figeval.digits import whole_number
 
 ANSWERED = ("tasks", "model", "model_args", "limit", "num_fewshot", "seed", "routes", "threshold")
 # Flags that came later count only where they are given, so that earlier runs are still found by the same command.
@@ -19,40 +23,56 @@ SINCE = (
 UNSEEN = ("max_concurrent", "timeout", "max_retries", "input_price", "output_price", "memo", "api_key_env")
 
 
+def _in_orders(value: str) -> str:
+    if not value or value in {"cyclic", "all"} or (whole_number(value) or 0) > 1:
+        return value
+    raise ValueError("cyclic, all, or a number from 2 as a text")
+
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Orders = Annotated[str, AfterValidator(_in_orders)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """The flags of `figeval run`. The names are lm-eval's where lm-eval has the flag."""
+    """The flags of `figeval run`. The names are lm-eval's where lm-eval has the flag.
+
+    It is checked where it comes from: by the command line's parser, or with these types by `figeval.run`.
+    """
 
     tasks: tuple[str, ...]
     model: str
     model_args: Mapping[str, Any] = field(default_factory=dict)
-    limit: int | None = None
-    num_fewshot: int = 0
-    batch_size: int | str | None = None
+    limit: PositiveInt | None = None
+    num_fewshot: NonNegativeInt = 0
+    batch_size: PositiveInt | Literal["auto"] | None = None
     device: str | None = None
-    processes: int = 1  # that answer the examples together
+    processes: PositiveInt = 1  # that answer the examples together
     seed: int = 0
     routes: Mapping[str, str] = field(default_factory=dict)  # task type → route
-    threshold: float | None = None  # replaces that of the pairs tasks
+    threshold: Finite | None = None  # replaces that of the pairs tasks
     system_instruction: str = ""
     apply_chat_template: bool | None = None  # None: as the model itself would have it
-    max_new_tokens: int | None = None  # of an answer in words; None: enough for the route
-    shots: str = "per_example"  # or "shared": one order of the solved examples for all questions
-    orders: str = ""  # of the options: cyclic, all, or how many
+    max_new_tokens: PositiveInt | None = None  # of an answer in words; None: enough for the route
+    shots: Literal["per_example", "shared"] = (
+        "per_example"  # or "shared": one order of the solved examples for all questions
+    )
+    orders: Orders = ""  # of the options: cyclic, all, or how many
     prompts: tuple[str, ...] = ()  # names of further prompts of the tasks, or "all"
     probes: bool = False  # also ask without the query, and with somebody else's
     protocol: str = ""  # of the tasks that have one of this name: as published, say
     split: str = ""  # of the tasks that have one of this name
     metrics: tuple[str, ...] = ()  # beside those of the tasks
-    temperature: float = 1.0  # of the distributions that are compared (similarity)
+    temperature: Positive = 1.0  # of the distributions that are compared (similarity)
     by: tuple[str, ...] = ()
     baselines: bool = True
     log_samples: bool = False
     output_path: Path | None = None
     include_path: tuple[Path, ...] = ()
     fresh: bool = False
-    max_cost: float | None = None  # of a model behind an API, in the currency of its prices
-    max_tokens: int | None = None
+    max_cost: Positive | None = None  # of a model behind an API, in the currency of its prices
+    max_tokens: PositiveInt | None = None
 
     def identity(self) -> str:
         """Eight hex digits over all that can change a prediction, and nothing that cannot.

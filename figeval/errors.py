@@ -10,6 +10,14 @@ class FigevalError(Exception):
     """Something the user can mend; the message is one line and says how."""
 
 
+class FigevalWarning(UserWarning):
+    """Something that does not stop figeval, and that a Python program hears of through `warnings`."""
+
+
+class OptionError(FigevalError, ValueError):
+    """An option of a Python function, such as `figeval.run`, has a value that makes no sense."""
+
+
 class UnknownName(FigevalError):
     """A task, model, metric … that nobody registered."""
 

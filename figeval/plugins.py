@@ -13,16 +13,18 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import entry_points
+from threading import Lock
 from typing import Any
 
 import pluggy
 
 from figeval import hooks
 from figeval.errors import FigevalError, PluginError, near
+from figeval.frontend import warn
 from figeval.text import one_line
 
 GROUP = "figeval"
@@ -155,6 +157,30 @@ def _accepting(implementation: pluggy.HookImpl) -> Callable[..., Any]:
     return lambda **given: implementation.function(*(given[name] for name in implementation.argnames))
 
 
+class _StdoutOnStderr:
+    """`redirect_stdout(sys.stderr)` for threads that overlap: the last one to leave gives stdout back."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._stdout = sys.stdout
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._stdout, sys.stdout = sys.stdout, sys.stderr
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                sys.stdout = self._stdout
+
+
+_STDOUT_ON_STDERR = _StdoutOnStderr()
+
+
 @contextmanager
 def foreign_code() -> Iterator[None]:
     """Run somebody else's code: what it prints goes to stderr, and the working folder is what it was before.
@@ -163,7 +189,7 @@ def foreign_code() -> Iterator[None]:
     """
     before = _working_folder()
     try:
-        with redirect_stdout(sys.stderr):
+        with _STDOUT_ON_STDERR:
             yield
     finally:
         if before is not None and _working_folder() != before:
@@ -176,11 +202,6 @@ def _working_folder() -> str | None:
         return os.getcwd()  # noqa: PTH109 - a path that is compared and given back, not worked with
     except OSError:
         return None
-
-
-def warn(message: str) -> None:
-    """Print one line of warning on stderr."""
-    print(f"figeval: warning: {one_line(message)}", file=sys.stderr)
 
 
 def refuse_unrun(result: Any) -> Any:

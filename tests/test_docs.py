@@ -3,7 +3,8 @@
 * a block after `<!-- file: NAME -->` is written to that file;
 * in a `console` block what stands behind `$ ` is run, and must end with exit code 0; every other line must be found
   in what it prints, `…` standing for anything;
-* a `python` block that is no file is run after the page's earlier ones;
+* a `python` block that is no file is run after the page's earlier ones; each line of the block after
+  `<!-- output: … -->` must be found in what it prints, `…` standing for anything;
 * `<!-- needs: real data -->` skips a block where the benchmarks are not at hand, `<!-- needs: NLTK's data -->` also
   where those are not, `<!-- needs: smollm2 -->` where that model is not installed, `<!-- untested: WHY -->` always.
 """
@@ -26,14 +27,17 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
-    *(f"docs/{name}.md" for name in ("architecture", "epic", "finetuned", "llm", "plugins", "statistics", "training")),
+    *(
+        f"docs/{name}.md"
+        for name in ("architecture", "epic", "finetuned", "llm", "plugins", "python", "statistics", "training")
+    ),
 )
 BLOCK = re.compile(
     r"(?P<notes>(?:^<!--[^\n]*-->\n)*)"  # comments right above it
     r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-NOTE = re.compile(r"<!-- (file|needs|untested): (.*?) -->")
+NOTE = re.compile(r"<!-- (file|needs|output|untested): (.*?) -->")
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 
 
@@ -63,10 +67,12 @@ class Session:
     figeval: Path  # the folder of a command that is quick to start
     variables: list[str] = field(default_factory=list)
     python: str = ""
+    printed: str = ""  # by the last Python
 
     def follow(self, block: Block) -> None:
-        actions = {"file": self.write, "console": self.console, "python": self.script}
-        action = actions.get("file" if "file" in block.notes else block.language)
+        actions = {"file": self.write, "output": self.output, "console": self.console, "python": self.script}
+        kind = next((kind for kind in ("file", "output") if kind in block.notes), block.language)
+        action = actions.get(kind)
         if action is not None:
             action(block)
 
@@ -82,12 +88,20 @@ class Session:
                 continue
             printed = self.run(["bash", "-euo", "pipefail", "-c", "\n".join([*self.variables, command])], command)
             for line in expected:
-                pattern = ".*".join(re.escape(" ".join(part.split())) for part in line.split("…"))
-                assert re.search(pattern, printed), f"{command} did not print\n{line}\nbut\n{printed}"
+                self.found(line, printed, command)
+
+    @staticmethod
+    def found(line: str, printed: str, name: str) -> None:
+        pattern = ".*".join(re.escape(" ".join(part.split())) for part in line.split("…"))
+        assert re.search(pattern, printed), f"{name} did not print\n{line}\nbut\n{printed}"
+
+    def output(self, block: Block) -> None:
+        for line in filter(str.strip, block.text.splitlines()):
+            self.found(line, self.printed, "the Python of this page")
 
     def script(self, block: Block) -> None:
         self.python += block.text
-        self.run([sys.executable, "-c", self.python], "the Python of this page")
+        self.printed = self.run([sys.executable, "-c", self.python], "the Python of this page")
 
     def run(self, command: list[str], name: str) -> str:
         """What a command prints, blanks squeezed."""

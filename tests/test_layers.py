@@ -21,6 +21,7 @@ PLUMBING = {
     "digits",
     "ending",
     "errors",
+    "frontend",
     "hooks",
     "jsonfile",
     "locking",
@@ -42,10 +43,11 @@ ROOMS = {
     "report": {"records"},
     "evaluation": STAGES,
     "testing": STAGES,
-    "cli": STAGES | {"report", "evaluation"},
+    "api": STAGES | {"report", "evaluation"},
+    "cli": STAGES | {"report", "evaluation", "api"},
 }
 MAY_IMPORT = {**{stage: set[str]() for stage in STAGES}, **ROOMS}
-OUTSIDE = {"figeval.evaluation", "figeval.cli", "figeval.report"}  # no concern of tasks and plugins
+OUTSIDE = {"figeval.api", "figeval.evaluation", "figeval.cli", "figeval.report"}  # no concern of tasks and plugins
 PUBLIC = set(figeval.__all__)  # what the hooks hand over; they name it by its public name, for type checkers only
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 500

@@ -20,6 +20,7 @@ import click
 
 from figeval.ending import end_quickly
 from figeval.errors import FigevalError, near
+from figeval.frontend import command_line
 from figeval.text import clean, one_line
 
 # What the user can mend, whatever was wanted there.
@@ -132,12 +133,14 @@ def analyze() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script. What a user can mend is one line on stderr; a bug shows its traceback."""
+    words = sys.argv[1:] if arguments is None else arguments
     end_quickly()
     warnings.showwarning = print_warning
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding != "utf-8":
         sys.stdout.reconfigure(errors="backslashreplace")  # an encoding that lacks a character of a table ends no run
     try:
-        code = cli.main(args=None if arguments is None else list(arguments), prog_name="figeval", standalone_mode=False)
+        with command_line(words):
+            code = cli.main(args=list(words), prog_name="figeval", standalone_mode=False)
     except FigevalError as error:
         fail(str(error))
     except click.exceptions.NoArgsIsHelpError as error:

@@ -61,32 +61,21 @@ def run(**flags: Any) -> int:
     """
     from rich.console import Console
 
-    from figeval.evaluation import Harness
-    from figeval.evaluation import run as run_pipeline
+    from figeval import api
     from figeval.report.grid import say
-    from figeval.report.progress import progress_on
     from figeval.report.table import show, show_breakdowns
 
-    config = configured(flags)
-    progress = progress_on(Console(stderr=True))
-    with progress.live():
-        record, folder = run_pipeline(config, Harness(include=config.include_path), progress)
+    done = api.run(progress=True, **options(flags))
     console = Console()
-    show(record, console)
-    show_breakdowns(record, console)
-    say(console, f"\n  {folder}/run.json")
-    return 0 if record.status == "complete" else 1
+    show(done.record, console)
+    show_breakdowns(done.record, console)
+    say(console, f"\n  {done.path}/run.json")
+    return 0 if done.complete else 1
 
 
-def configured(flags: dict[str, Any]) -> Any:
-    """The flags as a value."""
-    from figeval.config import RunConfig
-
+def options(flags: dict[str, Any]) -> dict[str, Any]:
+    """The flags as `figeval.run` takes them."""
     batch = str(flags.pop("batch_size"))
     if batch != "auto" and not whole_number(batch):
         raise click.BadParameter(f"--batch_size is a whole number from 1 or auto, not {batch!r}")
-    return RunConfig(
-        baselines=not flags.pop("no_baselines"),
-        batch_size=whole_number(batch) or "auto",
-        **flags,
-    )
+    return {"baselines": not flags.pop("no_baselines"), "batch_size": whole_number(batch) or "auto", **flags}

@@ -13,7 +13,6 @@ from figeval.cli.output import echo, echo_json
 if TYPE_CHECKING:
     from figeval.data.sources import Sources
     from figeval.evaluation.facts import TaskFacts
-    from figeval.records.schema import RunRecord
     from figeval.registry import Registry
     from figeval.spec import SuiteSpec, TaskSpec
     from figeval.training.presets import Preset
@@ -58,46 +57,22 @@ def show(run_or_task: str, by: str | None, as_json: bool) -> None:
 
 def show_run(path: Path, by: str | None, as_json: bool) -> None:
     """The table of a run; its status and how far it has come where it is not complete."""
+    from figeval import api
+
+    run = api.load(path) if by is None else api.load(path).by(by)
+    if as_json:
+        echo_json(run.record.model_dump_json(indent=1))
+        return
     from rich.console import Console
 
     from figeval.report import table
     from figeval.report.grid import say
 
-    record = run_record(path, by)
-    if as_json:
-        echo_json(record.model_dump_json(indent=1))
-        return
     console = Console()
-    table.show(record, console)
-    for note in progress(path, record):
+    table.show(run.record, console)
+    for note in run.progress():
         say(console, f"  {note}")
-    table.show_breakdowns(record, console, most=None if by else 20)
-
-
-def run_record(path: Path, by: str | None) -> RunRecord:
-    """The stored record, with another breakdown if one is wanted."""
-    from figeval.records.folder import read_run
-
-    if by is None:
-        return read_run(path)[0]
-    from figeval import plugins
-    from figeval.evaluation.harness import Harness
-    from figeval.evaluation.stored import with_breakdown
-
-    return with_breakdown(path, by, Harness(plugins.plugin_manager()).metrics)
-
-
-def progress(path: Path, record: RunRecord) -> Iterator[str]:
-    """How far a run has come that is going on, was killed, or had a task fail."""
-    from figeval.records.folder import RunFolder, find_record
-
-    if record.status == "complete":
-        return
-    folder = RunFolder(find_record(path).parent)
-    yield f"{record.status}, begun {record.started}; the same command goes on where it stopped"
-    for task in record.tasks:
-        if task.status != "done":
-            yield f"{task.task}: {len({row['id'] for row in folder.rows(task.task)})} of {task.n} examples answered"
+    table.show_breakdowns(run.record, console, most=None if by else 20)
 
 
 # ---- tasks and suites -----------------------------------------------------------------------------------------------

@@ -86,10 +86,9 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
     """
     from rich.console import Console
 
+    from figeval.api import calls as api
     from figeval.evaluation.training.configure import configured
-    from figeval.evaluation.training.published import told
     from figeval.report.grid import say
-    from figeval.report.training import progress_on
 
     given = {name: value for name, value in given.items() if value is not None}
     beside = Console(stderr=True)
@@ -97,13 +96,9 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
         say(beside, write_script(slurm, configured(config, {"master": MASTER} | given)))
         return 0
     asked = configured(config, given)
-    taken = told(asked)
-    if taken is not None:
-        say(beside, taken)
-    progress = progress_on(beside)
     if seeds is not None or grid:
-        return several(asked, seeds, grid, progress, beside)
-    return one(asked, progress)
+        return several(asked, seeds, grid, api.observer_of_training(asked), beside)
+    return one(asked, api.observer_of_training(asked))
 
 
 def write_script(file: Path, asked: TrainConfig) -> str:
@@ -119,14 +114,13 @@ def one(asked: TrainConfig, progress: Any) -> int:
     """One training and the table of its run; the exit code."""
     from rich.console import Console
 
-    from figeval.evaluation.training.complete import complete
+    from figeval.api import calls as api
     from figeval.report.table import show
 
-    with progress.live():
-        record = complete(asked, progress)
-    if record is not None:
-        show(record, Console())
-    return 0 if record is None or record.status == "complete" else 1
+    run = api.train_as(asked, progress).run
+    if run is not None:
+        show(run.record, Console())
+    return 0 if run is None or run.complete else 1
 
 
 def several(asked: TrainConfig, seeds: str | None, grid: tuple[str, ...], progress: Any, beside: Any) -> int:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from figeval.data.sources import DataFile
 from figeval.digits import whole_number
 from figeval.errors import DataError
+from figeval.frontend import notice, watched
 
 if TYPE_CHECKING:
     import httpx
@@ -151,7 +152,7 @@ class Transfer:
         wait = max(self.patience.pause * 2**attempt, failure.wait)
         if wait > self.patience.longest:
             raise Unavailable(f"{self.url}: {failure}, and asks to wait {wait:,.0f} s") from failure
-        print(f"figeval: {self.name}: {failure}; trying again in {wait:g} s", file=sys.stderr)
+        notice(f"figeval: {self.name}: {failure}; trying again in {wait:g} s")
         time.sleep(wait)
 
     def _attempt(self) -> None:
@@ -241,8 +242,8 @@ def retry_after(value: str) -> float:
 
 @contextmanager
 def progress(name: str, total: int | None, start: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr if that is a terminal, else nothing; gives a function to call with each number of bytes."""
-    if not sys.stderr.isatty():
+    """A bar on stderr if that is a terminal and wanted, else nothing; gives a function to call with bytes."""
+    if not watched() or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from figeval import frontend
 from figeval.config import RunConfig
 from figeval.errors import RecordError
 from figeval.evaluation.plan import Plan
@@ -36,7 +36,7 @@ def begin(
         identity=config.identity(),
         status="running",
         started=provenance.now(),
-        command=sys.argv[1:],
+        command=frontend.command(),
         config=config.record(),
         model=ModelRecord(
             name=model.name,

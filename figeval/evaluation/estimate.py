@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from figeval.evaluation.answering import unanswered
 from figeval.evaluation.plan import Plan
+from figeval.frontend import notice
 from figeval.models.model import Model
 from figeval.records.folder import RunFolder
-from figeval.text import one_line
 from figeval.types import Prompt
 
 
@@ -22,7 +21,7 @@ def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
     prompts = chain.from_iterable(missing(plan, folder) for plan in plans)
     first = next(prompts, None)
     if first is not None:
-        print(one_line(f"{model.name}: {estimate(chain([first], prompts))}"), file=sys.stderr)
+        notice(f"{model.name}: {estimate(chain([first], prompts))}")
 
 
 def missing(plan: Plan, folder: RunFolder) -> Iterator[Prompt]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
@@ -15,18 +16,29 @@ from figeval.data.rows import Opener
 from figeval.metrics.catalogue import Metrics
 from figeval.models.model import Backends
 from figeval.registry import Registry
-from figeval.spec import TaskSpec
+from figeval.spec import SuiteSpec, TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.loader import Catalogue, load_catalogue
 from figeval.task_types.base import TaskTypes, load_routes
 from figeval.task_types.routes import Route
 from figeval.types import Example
 
+GUEST = "this program"  # the owner of what is no plugin's
+
+
+@dataclass(frozen=True, slots=True)
+class Guests:
+    """Tasks and models that a program made and nobody registered; `models` stay the program's, and open."""
+
+    tasks: Sequence[TaskSpec | SuiteSpec] = ()
+    models: Mapping[str, Any] = field(default_factory=dict)
+
 
 class Harness:
     """The registries of one set of plugins; `include` are further folders with task files.
 
-    `fetch(benchmark, path)` finds upstream files, by default in the cache, a mirror or upstream.
+    `fetch(benchmark, path)` finds upstream files, by default in the cache, a mirror or upstream. `guests` are tasks and
+    models that a program brings as objects: they are known to this harness alone.
     """
 
     def __init__(
@@ -34,16 +46,22 @@ class Harness:
         manager: plugins.PluginManager | None = None,
         include: tuple[Any, ...] = (),
         fetch: Callable[[str, str], Path] | None = None,
+        guests: Guests | None = None,
     ) -> None:
         self.manager = manager or plugins.plugin_manager()
         self.include = include
+        self.guests = guests or Guests()
         self._fetch = fetch
         self._notes: dict[str, dict[str, Any]] = {}
 
     @cached_property
     def catalogue(self) -> Catalogue:
         """Tasks and suites."""
-        return load_catalogue(self.manager, self.task_types, self.include)
+        catalogue = load_catalogue(self.manager, self.task_types, self.include)
+        for item in self.guests.tasks:
+            if not _is_registered(item, catalogue):
+                catalogue.add(item, GUEST)
+        return catalogue
 
     @cached_property
     def task_types(self) -> TaskTypes:
@@ -68,7 +86,10 @@ class Harness:
     @cached_property
     def backends(self) -> Backends:
         """Models."""
-        return Backends(self.manager)
+        backends = Backends(self.manager)
+        for name, model in self.guests.models.items():
+            backends.registry.add(name, _factory_of(model), GUEST)
+        return backends
 
     def rows(self, task: TaskSpec, split: str) -> Iterator[Any]:
         """The raw rows of a split."""
@@ -93,3 +114,15 @@ class Harness:
         """The examples of a split, made as they are asked for."""
         rows = iter(()) if task.examples is not None else self.rows(task, split)
         return build_examples(task, rows, split, partial(self.documents, task))
+
+
+def _factory_of(model: Any) -> Callable[[str], Any]:
+    """A factory, which has no options, of a model that is there already."""
+    return lambda _model: model
+
+
+def _is_registered(item: TaskSpec | SuiteSpec, catalogue: Catalogue) -> bool:
+    """Whether a plugin registered this very object, which then need not be added to the catalogue."""
+    if isinstance(item, SuiteSpec) or item.examples is None or item.name not in catalogue.tasks:
+        return False
+    return catalogue.tasks.get(item.name).examples is item.examples

@@ -68,7 +68,8 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
             _end(record, config, harness)
             folder.write(record)
             harness.manager.each("run_finished", lambda _: {"run": record.model_copy(deep=True)})
-    model.close()
+    if config.model not in harness.guests.models:
+        model.close()
     return record, folder.path
 
 

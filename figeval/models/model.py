@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from figeval.errors import FigevalError, ModelError, PluginError, UnknownName, near
+from figeval.frontend import warn
 from figeval.models.capabilities import capabilities
-from figeval.plugins import PluginManager, describe, foreign_code, warn
+from figeval.plugins import PluginManager, describe, foreign_code
 from figeval.registry import Registry, a_type
 from figeval.text import one_line
 from figeval.types import JSON, Example, Message
@@ -36,6 +37,8 @@ class Backends:
             ModelError: a plugin that looked for it could not.
             PluginError: a plugin answered with something else than a name.
         """
+        if model in self.registry:  # the name of an object that a program brought may have a colon
+            return model, ""
         name, colon, rest = model.partition(":")
         if name in self.registry:
             return name, rest

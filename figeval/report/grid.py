@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from figeval.text import clean
 
+CAPTION = "caption-side: top; text-align: left; font-weight: bold"
 AND = " · "  # between the parts of a cell, which a narrow terminal shows one below the other
 
 
@@ -38,6 +40,21 @@ class Grid:
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = ["  ".join(map(shown._justified, shown.head, row, widths)).rstrip() for row in cells]
         return [shown.title, *lines] if shown.title else lines
+
+    def html(self) -> str:
+        """The table as HTML without colours, so that it takes those of the page; all texts are escaped."""
+        shown = self._harmless()
+        caption = f'<caption style="{CAPTION}">{escape(shown.title)}</caption>' if shown.title else ""
+        head = "".join(shown._cell("th", column, column) for column in shown.head)
+        rows = (
+            f"<tr>{''.join(shown._cell('td', column, text) for column, text in zip(shown.head, row, strict=True))}</tr>"
+            for row in shown.rows
+        )
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+    def _cell(self, tag: str, column: str, text: str) -> str:
+        side = "right" if column in self.right else "left"
+        return f'<{tag} style="text-align: {side}">{escape(text)}</{tag}>'
 
     def _harmless(self) -> Grid:
         head, *rows = (tuple(map(_flat, cells)) for cells in (self.head, *self.rows))
@@ -87,3 +104,16 @@ def _flat(text: str) -> str:
 def say(console: Any, text: str) -> None:
     """Print a dim line of small print as it is."""
     console.print(clean(text), style="dim", markup=False, highlight=False, soft_wrap=not console.is_terminal)
+
+
+def page(grids: Iterable[Grid], notes: Iterable[str]) -> str:
+    """Tables and the small print under them as HTML for a notebook; all texts are escaped."""
+    lines = "".join(f"<div>{escape(_flat(note))}</div>" for note in notes)
+    small = f'<div style="font-size: smaller; opacity: 0.75; text-align: left">{lines}</div>' if lines else ""
+    return f"<div>{''.join(grid.html() for grid in grids)}{small}</div>"
+
+
+def plain(grids: Iterable[Grid], notes: Iterable[str]) -> str:
+    """Tables and the small print under them as the command line prints them where there is no terminal."""
+    blocks = ["\n".join(grid.lines()) for grid in grids]
+    return "\n".join(["\n\n".join(blocks), *(f"  {clean(note)}" for note in notes)])

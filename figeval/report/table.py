@@ -159,12 +159,19 @@ def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:
         yield (one.task, one.metric, str(one.prompts), mean, number(one.range), worst, best)
 
 
-def show(record: RunRecord, console: Any) -> None:
-    """Print the table on a rich console, and under it what became of tasks that were asked with several prompts."""
-    Grid(HEAD, list(rows(record)), f"{record.model.name} ({record.model.backend})", RIGHT, SPARE).print(console)
+def grids(record: RunRecord) -> Iterator[Grid]:
+    """The table of a run, and what became of tasks that were asked with several prompts."""
+    yield Grid(HEAD, list(rows(record)), f"{record.model.name} ({record.model.backend})", RIGHT, SPARE)
     if record.spreads:
-        console.print()
-        Grid(OVER_PROMPTS, list(spreads(record)), "over prompts", {"prompts", "mean", "range"}).print(console)
+        yield Grid(OVER_PROMPTS, list(spreads(record)), "over prompts", {"prompts", "mean", "range"})
+
+
+def show(record: RunRecord, console: Any) -> None:
+    """Print the tables of a run on a rich console, and the notes under them."""
+    for place, grid in enumerate(grids(record)):
+        if place:
+            console.print()
+        grid.print(console)
     for note in notes(record):
         say(console, f"  {note}")
 

