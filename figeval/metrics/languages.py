@@ -1,0 +1,148 @@
+"""The unweighted mean of a score over languages, and its 95 % interval.
+
+Every language counts the same, however many rows it has. Languages have rows of their own, so their scores are
+independent unless they share clusters, as the translations of one story do; then they are correlated.
+docs/statistics.md derives the interval and has its simulated coverage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from figeval.metrics.aggregation import MetricAggregator
+from figeval.metrics.intervals import Interval, interval_of_statistic, resample
+from figeval.types import UNRELIABLE, Score
+
+Floats = NDArray[np.float64]
+NONE = "none: "  # begins the reason why there is no interval
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One language: its score, and the sums behind it."""
+
+    language: str
+    score: Score
+    sums: MetricAggregator
+
+
+def mean_over_languages(parts: Sequence[Part], seed: int = 0) -> Score:
+    """Return the unweighted mean of one metric over languages.
+
+    There is no value unless every language has one, and no interval unless every language has one.
+
+    Args:
+        parts: the languages, at least one.
+        seed: of the bootstrap, for a metric that is no mean.
+    """
+    scores = [part.score for part in parts]
+    values = [score.value for score in scores if score.value is not None]
+    whole = len(values) == len(scores)
+    interval = missing(parts) or (spread(parts) if parts[0].sums.statistic.is_mean else bootstrap(parts, seed))
+    named = [set(part.sums.clusters_by_name()) for part in parts]
+    return Score(
+        metric=scores[0].metric,
+        value=math.fsum(values) / len(values) if whole else None,
+        low=interval.low,
+        high=interval.high,
+        stderr=interval.stderr,
+        n=sum(score.n for score in scores),
+        clusters=sum(score.clusters for score in scores) - sum(map(len, named)) + len(set().union(*named)),
+        interval=interval.method,
+        higher_is_better=scores[0].higher_is_better,
+    )
+
+
+def missing(parts: Sequence[Part]) -> Interval | None:
+    """Return why there is no interval, None if there is one."""
+    reasons = {part.language: part.score.interval for part in parts if part.score.low is None}
+    if not reasons:
+        return None
+    language, reason = next(iter(reasons.items()))
+    alike = len(reasons) == len(parts) and len(set(reasons.values())) == 1
+    return Interval(reason if alike else f"{NONE}in {language}, {reason.removeprefix(NONE)}")
+
+
+def correlation(one: MetricAggregator, other: MetricAggregator) -> float:
+    """Return the estimated correlation of two languages' means, between 0 and 1.
+
+    Σ u_c v_c / √(Σ u_c² Σ v_c²), where u_c = S_c − n_c m is the residual of a cluster in the one language and v_c in
+    the other; 0 if they share no cluster. If all clusters of a language are alike, nothing is known of the
+    correlation, and the largest possible one takes its place: Σ n_c k_c / √(Σ n_c² Σ k_c²) with the clusters' sizes
+    n_c and k_c.
+    """
+    clusters, others = one.clusters_by_name(), other.clusters_by_name()
+    shared = [name for name in clusters if name in others]
+    if not shared:
+        return 0.0
+    left, right = (np.array([found[name] for name in shared]) for found in (clusters, others))
+    spreads = one.spread(), other.spread()
+    if any(spread.alike for spread in spreads):
+        largest = math.sqrt(spreads[0].squared_sizes * spreads[1].squared_sizes)
+        return min(1.0, float(left[:, 1] @ right[:, 1]) / largest)
+    u, v = (found[:, 0] - found[:, 1] * spread.mean for found, spread in zip((left, right), spreads, strict=True))
+    return min(1.0, max(0.0, float(u @ v) / math.sqrt(spreads[0].squares * spreads[1].squares)))
+
+
+def spread(parts: Sequence[Part]) -> Interval:
+    """Return the interval of a mean over L languages whose scores m_l have intervals from a_l to b_l.
+
+    From m − √(Σ_kl ρ_kl (m_k − a_k)(m_l − a_l)) / L to m + √(Σ_kl ρ_kl (b_k − m_k)(b_l − m_l)) / L, where ρ_kl is the
+    correlation of two languages (Zou and Donner 2008; Zou 2007 for ρ ≠ 0).
+    """
+    n = len(parts)
+    rho = np.eye(n)
+    for i in range(n):
+        for j in range(i):
+            rho[i, j] = rho[j, i] = correlation(parts[i].sums, parts[j].sums)
+
+    def combined(margins: Sequence[float]) -> float:
+        own = np.array(margins)
+        return math.sqrt(max(0.0, float(own @ rho @ own))) / n
+
+    found = [(part.score.value or 0.0, part.score.low or 0.0, part.score.high or 0.0) for part in parts]
+    errors = [part.score.stderr for part in parts]
+    known = [error for error in errors if error is not None]
+    mean = math.fsum(value for value, _, _ in found) / n
+    return Interval(
+        f"over languages{unreliable(parts)}",
+        mean - combined([value - low for value, low, _ in found]),
+        mean + combined([high - value for value, _, high in found]),
+        combined(known) if len(known) == n else None,
+    )
+
+
+def bootstrap(parts: Sequence[Part], seed: int) -> Interval:
+    """Return the percentiles of a mean of statistics that are no means: clusters are drawn with all of their rows, in
+    whatever languages these are.
+    """
+    combine = parts[0].sums.statistic.combine
+    k = parts[0].sums.width
+    named: dict[str, Floats] = {}
+    alone: list[tuple[Floats, Floats]] = []
+    for place, part in enumerate(parts):
+        for name, sums in part.sums.clusters_by_name().items():
+            named.setdefault(name, np.zeros((len(parts), k)))[place] = sums
+        vectors, repeats = part.sums.rows_alone()
+        block = np.zeros((len(vectors), len(parts), k))
+        block[:, place] = vectors
+        alone.append((block, repeats))
+    sums = np.concatenate([np.array(list(named.values())).reshape(-1, len(parts), k), *(block for block, _ in alone)])
+    repeats = np.concatenate([np.ones(len(named)), *(repeats for _, repeats in alone)])
+
+    def mean(flat: Floats) -> Floats:
+        values: Floats = np.mean(combine(flat.reshape(*flat.shape[:-1], len(parts), k)), axis=-1)
+        return values
+
+    values = resample(sums.reshape(len(sums), -1), mean, seed, repeats)
+    return interval_of_statistic(values, f"{'cluster ' if named else ''}bootstrap over languages")
+
+
+def unreliable(parts: Sequence[Part]) -> str:
+    """Return the mark of an unreliable interval where a language's own is unreliable."""
+    return UNRELIABLE if any(part.score.interval.endswith(UNRELIABLE) for part in parts) else ""
