@@ -259,8 +259,8 @@ def sum_up(
     by: Iterable[str],
     seed: int,
 ) -> None:
-    """Put what the rows say into the record of a task: scores, counts, breakdowns, the kinds of options that were chosen,
-    and the overlap with what the model has seen.
+    """Put what the rows say into the record of a task: scores, counts, breakdowns, the kinds of options that were
+    chosen, and the overlap with what the model has seen.
 
     `rows` may be read several times. Baselines of languages stay as they are.
     """

@@ -8,14 +8,14 @@ docs/statistics.md derives the interval and has its simulated coverage.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.intervals import Interval, interval_of_statistic, resample
+from figeval.metrics.intervals import Interval, Spread, interval_of_statistic, resample
 from figeval.types import UNRELIABLE, Score
 
 Floats = NDArray[np.float64]
@@ -68,7 +68,15 @@ def missing(parts: Sequence[Part]) -> Interval | None:
     return Interval(reason if alike else f"{NONE}in {language}, {reason.removeprefix(NONE)}")
 
 
-def correlation(one: MetricAggregator, other: MetricAggregator) -> float:
+@dataclass(frozen=True, slots=True)
+class Clustered:
+    """The rows of one language: (sum, size) of the clusters that have a name, and the spread of all."""
+
+    named: Mapping[str, Floats]
+    spread: Spread
+
+
+def correlation(one: Clustered, other: Clustered) -> float:
     """Return the estimated correlation of two languages' means, between 0 and 1.
 
     Σ u_c v_c / √(Σ u_c² Σ v_c²), where u_c = S_c − n_c m is the residual of a cluster in the one language and v_c in
@@ -76,12 +84,11 @@ def correlation(one: MetricAggregator, other: MetricAggregator) -> float:
     correlation, and the largest possible one takes its place: Σ n_c k_c / √(Σ n_c² Σ k_c²) with the clusters' sizes
     n_c and k_c.
     """
-    clusters, others = one.clusters_by_name(), other.clusters_by_name()
-    shared = [name for name in clusters if name in others]
+    shared = [name for name in one.named if name in other.named]
     if not shared:
         return 0.0
-    left, right = (np.array([found[name] for name in shared]) for found in (clusters, others))
-    spreads = one.spread(), other.spread()
+    left, right = (np.array([found.named[name] for name in shared]) for found in (one, other))
+    spreads = one.spread, other.spread
     if any(spread.alike for spread in spreads):
         largest = math.sqrt(spreads[0].squared_sizes * spreads[1].squared_sizes)
         return min(1.0, float(left[:, 1] @ right[:, 1]) / largest)
@@ -89,32 +96,49 @@ def correlation(one: MetricAggregator, other: MetricAggregator) -> float:
     return min(1.0, max(0.0, float(u @ v) / math.sqrt(spreads[0].squares * spreads[1].squares)))
 
 
-def spread(parts: Sequence[Part]) -> Interval:
-    """Return the interval of a mean over L languages whose scores m_l have intervals from a_l to b_l.
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """How the uncertainties of L languages add up in their mean; `rho` has the correlations, shape (L, L)."""
 
-    From m − √(Σ_kl ρ_kl (m_k − a_k)(m_l − a_l)) / L to m + √(Σ_kl ρ_kl (b_k − m_k)(b_l − m_l)) / L, where ρ_kl is the
-    correlation of two languages (Zou and Donner 2008; Zou 2007 for ρ ≠ 0).
-    """
-    n = len(parts)
-    rho = np.eye(n)
-    for i in range(n):
-        for j in range(i):
-            rho[i, j] = rho[j, i] = correlation(parts[i].sums, parts[j].sums)
+    rho: Floats
 
-    def combined(margins: Sequence[float]) -> float:
+    @classmethod
+    def of(cls, languages: Sequence[Clustered]) -> Combination:
+        """Return that of these languages."""
+        rho = np.eye(len(languages))
+        for i, one in enumerate(languages):
+            for j, other in enumerate(languages[:i]):
+                rho[i, j] = rho[j, i] = correlation(one, other)
+        return cls(rho)
+
+    def margin(self, margins: Sequence[float]) -> float:
+        """Return √(Σ ρ_kl d_k d_l) / L, the margin of the mean of numbers with the margins d_l."""
         own = np.array(margins)
-        return math.sqrt(max(0.0, float(own @ rho @ own))) / n
+        return math.sqrt(max(0.0, float(own @ self.rho @ own))) / len(own)
 
-    found = [(part.score.value or 0.0, part.score.low or 0.0, part.score.high or 0.0) for part in parts]
-    errors = [part.score.stderr for part in parts]
-    known = [error for error in errors if error is not None]
-    mean = math.fsum(value for value, _, _ in found) / n
-    return Interval(
-        f"over languages{unreliable(parts)}",
-        mean - combined([value - low for value, low, _ in found]),
-        mean + combined([high - value for value, _, high in found]),
-        combined(known) if len(known) == n else None,
+    def interval(self, values: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> tuple[float, float]:
+        """Return the interval of the mean of scores m_l whose intervals go from a_l to b_l.
+
+        From m − √(Σ ρ_kl (m_k − a_k)(m_l − a_l)) / L to m + √(Σ ρ_kl (b_k − m_k)(b_l − m_l)) / L, the method of
+        variance estimates recovery (Zou and Donner 2008; Zou 2007 for ρ ≠ 0).
+        """
+        mean = math.fsum(values) / len(values)
+        below = self.margin([value - low for value, low in zip(values, lows, strict=True)])
+        above = self.margin([high - value for value, high in zip(values, highs, strict=True)])
+        return mean - below, mean + above
+
+
+def spread(parts: Sequence[Part]) -> Interval:
+    """Return the interval of a mean of means."""
+    together = Combination.of([Clustered(part.sums.clusters_by_name(), part.sums.spread()) for part in parts])
+    scores = [part.score for part in parts]
+    values, lows, highs, errors = (
+        [number for number in found if number is not None]
+        for found in zip(*((score.value, score.low, score.high, score.stderr) for score in scores), strict=True)
     )
+    low, high = together.interval(values, lows, highs)
+    stderr = together.margin(errors) if len(errors) == len(parts) else None
+    return Interval(f"over languages{unreliable(parts)}", low, high, stderr)
 
 
 def bootstrap(parts: Sequence[Part], seed: int) -> Interval:

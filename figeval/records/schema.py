@@ -26,8 +26,8 @@ from pydantic import (
 # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
 # 1.4: examples that the model was trained on or chosen on, gold answers that are all one label, hidden or absent;
 # sha256 of the predictions; 2.0: the key `protocol` of a task is called `task_type`; 2.1: kinds of options that were
-# chosen (`choices` of a task, `choice` of a prediction) and rows in several languages (`languages` of a task, `language` of
-# a prediction); these keys are left out where there is nothing to tell
+# chosen (`choices` of a task, `choice` of a prediction) and rows in several languages (`languages` of a task,
+# `language` of a prediction); these keys are left out where there is nothing to tell
 SCHEMA_VERSION = "2.1"
 READABLE = ("1", "2")  # major versions
 
