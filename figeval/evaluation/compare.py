@@ -88,14 +88,13 @@ def compare_runs(
             left_out[name] = ALL_SEEN
             continue
         del left_out[name]
-        common = [example for example in values_a if example in values_b]
+        left_seen = [example for example in values_a if example in values_b and example in seen]
         languages = stored_languages(folder_a, task)
         for part, members in languages.items():
             own_a, own_b = (_only(values, members) for values in (unseen_a, unseen_b))
             found = compare_values(f"{name} ({part})", own_a, own_b, seed)
-            compared.append(replace(found, seen=sum(example in seen and example in members for example in common)))
-        found = compare_values(name, unseen_a, unseen_b, seed, languages)
-        compared.append(replace(found, seen=sum(example in seen for example in common)))
+            compared.append(replace(found, seen=sum(example in members for example in left_seen)))
+        compared.append(replace(compare_values(name, unseen_a, unseen_b, seed, languages), seen=len(left_seen)))
     if not compared and ALL_SEEN in left_out.values():
         tasks = ", ".join(name for name, why in left_out.items() if why == ALL_SEEN)
         raise RecordError(f"{tasks}: {ALL_SEEN}")

@@ -21,8 +21,9 @@ from figeval.records.folder import read_run
 from figeval.records.row_schema import PredictionRow
 from figeval.records.schema import RunRecord
 from figeval.report import table
-from tests.evaluation.conftest import Heard, Workshop
+from tests.evaluation.conftest import Heard, Workshop, write_task
 from tests.fakes import Writer
+from tests.processes import figeval
 
 TASK = """
 name: t
@@ -188,6 +189,34 @@ def test_two_runs_are_compared_by_language_and_over_them(workshop: Workshop) -> 
         assert one.comparison.difference == pytest.approx(difference)
     assert [one.comparison.n for one in found.tasks] == [16, 8, 24]
     assert found.family == 3
+
+
+def test_the_mean_of_a_suite_is_over_the_means(workshop: Workshop) -> None:
+    write(workshop.folder, rows())
+    write_task(workshop.folder, "u")
+    (workshop.folder / "s.suite.yaml").write_text("name: s\ntasks: [t, u]\n", "utf-8")
+    record = workshop.run("s")
+    values = {one.task: next(score.value for score in one.scores if score.metric == "acc") for one in record.tasks}
+    macro = next(one for one in record.macro if one.metric == "acc")
+    assert macro.value == pytest.approx(sum(value or 0 for value in values.values()) / 2)
+    languages = [one.scores[0].value or 0 for one in record.tasks[0].languages]
+    assert values["t"] == pytest.approx(sum(languages) / 2)
+
+
+@pytest.mark.slow
+def test_two_processes_answer_the_same(workshop: Workshop) -> None:
+    """Real processes: the rows of each language and the kinds that were chosen come together again."""
+    kinds = "option_meta: [{kind: \"'story'\"}, {kind: \"'other'\"}, {kind: \"'third'\"}], "
+    write(workshop.folder, rows(), TASK.replace("language: row.lang", f"{kinds}language: row.lang"))
+    found = []
+    for number in ("1", "2"):
+        folder = workshop.path / f"run{number}"
+        command = ("run", "--include_path", workshop.folder, "--tasks", "t", "--model", "overlap")
+        figeval(*map(str, command), "--output_path", str(folder), "--processes", number, cwd=workshop.path)
+        (one,) = read_run(folder)[0].tasks
+        found.append((one.scores, one.languages, one.choices, (folder / "predictions" / "t.jsonl").read_bytes()))
+    assert found[0] == found[1]
+    assert found[0][2][0].answered == 24
 
 
 # ---- what is refused ------------------------------------------------------------------------------------------------
