@@ -91,8 +91,7 @@ def compare_runs(
         left_seen = [example for example in values_a if example in values_b and example in seen]
         languages = stored_languages(folder_a, task)
         for part, members in languages.items():
-            own_a, own_b = (_only(values, members) for values in (unseen_a, unseen_b))
-            found = compare_values(f"{name} ({part})", own_a, own_b, seed)
+            found = compare_values(f"{name} ({part})", _only(unseen_a, members), _only(unseen_b, members), seed)
             compared.append(replace(found, seen=sum(example in members for example in left_seen)))
         compared.append(replace(compare_values(name, unseen_a, unseen_b, seed, languages), seen=len(left_seen)))
     if not compared and ALL_SEEN in left_out.values():
