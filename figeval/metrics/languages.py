@@ -8,6 +8,7 @@ docs/statistics.md derives the interval and has its simulated coverage.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.intervals import Interval, Spread, interval_of_statistic, resample
+from figeval.metrics.intervals import FEW, Interval, Spread, interval_of_statistic, resample
 from figeval.types import UNRELIABLE, Score
 
 Floats = NDArray[np.float64]
@@ -168,5 +169,12 @@ def bootstrap(parts: Sequence[Part], seed: int) -> Interval:
 
 
 def unreliable(parts: Sequence[Part]) -> str:
-    """Return the mark of an unreliable interval where a language's own is unreliable."""
-    return UNRELIABLE if any(part.score.interval.endswith(UNRELIABLE) for part in parts) else ""
+    """Return the mark of an unreliable interval where a language's own is unreliable, or where their correlation is
+    estimated from few clusters.
+    """
+    sizes: Counter[str] = Counter()
+    for part in parts:
+        sizes.update({name: int(sums[1]) for name, sums in part.sums.clusters_by_name().items()})
+    shared = sum(len(part.sums.clusters_by_name()) for part in parts) > len(sizes)
+    few = shared and sizes.total() ** 2 < FEW * sum(size**2 for size in sizes.values())
+    return UNRELIABLE if few or any(part.score.interval.endswith(UNRELIABLE) for part in parts) else ""

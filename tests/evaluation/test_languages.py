@@ -15,6 +15,7 @@ from figeval.errors import DataError, FigevalError
 from figeval.evaluation import Harness
 from figeval.evaluation.compare import compare_runs
 from figeval.evaluation.rescore import rescore
+from figeval.evaluation.scoring import Measures, sum_up
 from figeval.evaluation.stored import with_breakdown
 from figeval.evaluation.validate import validate
 from figeval.records.folder import read_run
@@ -298,3 +299,26 @@ def test_examples_in_python_say_their_language() -> None:
     assert next(examples).language == "en"
     with pytest.raises(DataError, match="mine: example 2, id '2': no language"):
         next(examples)
+
+
+def test_seen_examples_cost_their_language_and_the_mean_their_intervals(workshop: Workshop) -> None:
+    """The other language keeps its interval; the score on the remaining examples is a mean over languages."""
+    write(workshop.folder, rows())
+    (one,) = workshop.run().tasks
+    known = [row["id"] for row in workshop.rows() if row["language"] == "en"][:6]
+    stored = [{**row, "seen": "trained"} if row["id"] in known else row for row in workshop.rows()]
+    metric = workshop.harness().metrics.get("acc", "choice")
+    sum_up(one, lambda: stored, Measures([metric], ()), strict=False, by=[], seed=0)
+    en, zh = (each.scores[0] for each in one.languages)
+    assert (en.low, en.seen, zh.seen) == (None, "trained", None)
+    assert zh.low is not None
+    assert (one.scores[0].low, one.scores[0].seen) == (None, "trained")
+    assert one.scores[0].interval.startswith("none: trained on")
+    assert one.overlap is not None
+    rest = [row for row in stored if "seen" not in row]
+    means = [
+        sum(row["metrics"]["acc"] for row in own) / len(own)
+        for own in ([row for row in rest if row["language"] == name] for name in ("en", "zh"))
+    ]
+    assert one.overlap.scores[0].value == pytest.approx(sum(means) / 2)
+    assert one.overlap.scores[0].interval == "over languages"

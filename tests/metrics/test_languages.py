@@ -131,6 +131,13 @@ def test_reasons() -> None:
     assert mean(drawn(1, 5, 9), drawn(2, 30, 9, "x")).interval.endswith("fewer than 10 effective clusters")
 
 
+def test_a_correlation_from_few_clusters_is_unreliable() -> None:
+    rows = [[(str(c), float(c % 2)) for c in range(5)], [(str(c), float(c % 3 == 0)) for c in range(5)]]
+    assert mean(*rows).interval == "over languages, unreliable: fewer than 10 effective clusters"
+    apart = [[(f"{place} {c}", value) for c, value in own] for place, own in enumerate(rows)]
+    assert mean(*apart).interval == "over languages"
+
+
 def test_two_runs_over_languages() -> None:
     """Languages of very different sizes weigh the same; a cluster flips with all of its rows."""
     generator = np.random.default_rng(13)
