@@ -18,6 +18,7 @@ Studies:
     unbounded normal rows, by t.
     macro_f1  the percentile bootstrap of clusters.
     seeds     means over trainings.
+    languages means over languages, with clusters of their own and with clusters that they share.
     paired    tests of two equally good models (`share` is the share of false alarms), and of a difference of .05.
 """
 
@@ -34,6 +35,7 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import languages
 import means
 import trainings
 from clustered import SIZES, Row
@@ -49,6 +51,7 @@ STUDIES: dict[str, Callable[[], Iterator[Row]]] = {
     "unbounded": means.unbounded,
     "macro_f1": trainings.bootstrapped,
     "seeds": trainings.seeds,
+    "languages": languages.languages,
     "paired": trainings.paired,
 }
 

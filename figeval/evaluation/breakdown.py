@@ -28,11 +28,29 @@ def breakdown(
         seed: of the bootstrap.
         settings: of the task's record.
     """
-    values = _values_of_groups(key, rows())
+    cards = parted(lambda row: row["meta"].get(key), rows, measures, settings)
+    groups = [GroupRecord(value=value, scores=card.scores(seed)) for value, card in cards.items()]
+    groups.sort(key=lambda group: (-max(score.n for score in group.scores), group.value))
+    return BreakdownRecord(by=key, groups=groups)
+
+
+def parted(
+    value_of: Callable[[JSON], str | None],
+    rows: Callable[[], Iterable[JSON]],
+    measures: Measures,
+    settings: Mapping[str, Any],
+    strict: bool | None = None,
+) -> dict[str, Scorecard]:
+    """Return value → scorecard of the rows that have it, as `breakdown` counts them.
+
+    Rows whose value is None are left out. `strict` is whether there are minimal pairs; by default, whether a row is in
+    one.
+    """
+    values = _values_of_groups(value_of, rows())
     cards: dict[str, Scorecard] = {}
     parts: dict[str, list[JSON]] = defaultdict(list)
     for row in rows():
-        value: Any = row["meta"].get(key)
+        value = value_of(row)
         if value is None:
             continue
         own = {
@@ -40,7 +58,7 @@ def breakdown(
             "cluster": None if row["cluster"] == value else row["cluster"],
             "group": None if len(values.get(row["group"], ())) > 1 else row["group"],
         }
-        card = cards.setdefault(value, measures.scorecard(strict=bool(values)))
+        card = cards.setdefault(value, measures.scorecard(strict=bool(values) if strict is None else strict))
         if measures.pooled:
             parts[value].append(own)
         else:
@@ -48,15 +66,13 @@ def breakdown(
     for value, part in parts.items():
         for row in measures.related(part, settings, pooled=True):
             cards[value].add(row)
-    groups = [GroupRecord(value=value, scores=card.scores(seed)) for value, card in cards.items()]
-    groups.sort(key=lambda group: (-max(score.n for score in group.scores), group.value))
-    return BreakdownRecord(by=key, groups=groups)
+    return cards
 
 
-def _values_of_groups(key: str, rows: Iterable[JSON]) -> dict[str, set[Any]]:
+def _values_of_groups(value_of: Callable[[JSON], str | None], rows: Iterable[JSON]) -> dict[str, set[Any]]:
     """Per minimal pair the values that its members have."""
     found: dict[str, set[Any]] = defaultdict(set)
     for row in rows:
         if row["group"] is not None:
-            found[row["group"]].add(row["meta"].get(key))
+            found[row["group"]].add(value_of(row))
     return found

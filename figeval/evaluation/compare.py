@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from figeval.errors import RecordError, near
-from figeval.evaluation.stored import Values, seen_ids, stored_metrics, stored_values
-from figeval.metrics.compare import Comparison, holm, paired
+from figeval.evaluation.stored import Values, seen_ids, stored_languages, stored_metrics, stored_values
+from figeval.metrics.compare import Comparison, holm, paired, paired_over_languages
 from figeval.records.folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
@@ -52,6 +52,8 @@ def compare_runs(
 ) -> RunComparison:
     """Compare two run folders (or their `run.json`) on every task that both have.
 
+    A task with rows in several languages has a comparison for each, and one of the means over them under its own name.
+
     Args:
         path_a: run A; differences are A minus B.
         path_b: run B.
@@ -86,8 +88,12 @@ def compare_runs(
             left_out[name] = ALL_SEEN
             continue
         del left_out[name]
-        found = compare_values(name, unseen_a, unseen_b, seed)
-        compared.append(replace(found, seen=sum(example in seen for example in values_a if example in values_b)))
+        left_seen = [example for example in values_a if example in values_b and example in seen]
+        languages = stored_languages(folder_a, task)
+        for part, members in languages.items():
+            found = compare_values(f"{name} ({part})", _only(unseen_a, members), _only(unseen_b, members), seed)
+            compared.append(replace(found, seen=sum(example in members for example in left_seen)))
+        compared.append(replace(compare_values(name, unseen_a, unseen_b, seed, languages), seen=len(left_seen)))
     if not compared and ALL_SEEN in left_out.values():
         tasks = ", ".join(name for name, why in left_out.items() if why == ALL_SEEN)
         raise RecordError(f"{tasks}: {ALL_SEEN}")
@@ -101,6 +107,10 @@ def compare_runs(
         raise RecordError(_nothing_in_common(tasks_a, tasks_b, metric, sorted(known)))
     corrected, family = correct(compared)
     return RunComparison(metric=metric, a=a, b=b, tasks=corrected, family=family, left_out=left_out, prompts=prompts)
+
+
+def _only(values: Values, members: Collection[str]) -> Values:
+    return {name: value for name, value in values.items() if name in members}
 
 
 def _without(values: Values, seen: Collection[str]) -> Values:
@@ -156,14 +166,22 @@ def _refuse_other_examples(a: TaskRecord, b: TaskRecord) -> None:
         )
 
 
-def compare_values(task: str, a: Values, b: Values, seed: int = 0) -> TaskComparison:
-    """Compare on the examples that both runs have."""
+def compare_values(
+    task: str, a: Values, b: Values, seed: int = 0, languages: Mapping[str, Collection[str]] | None = None
+) -> TaskComparison:
+    """Compare on the examples that both runs have; with `languages`, the means over these."""
     common = [example for example in a if example in b]
     values_a = [a[example][0] for example in common]
     values_b = [b[example][0] for example in common]
     known = [value for value in (*values_a, *values_b) if value is not None]
     bounds = (0.0, 1.0) if all(0 <= value <= 1 for value in known) else None
-    comparison = paired(values_a, values_b, [a[example][1] for example in common], bounds, seed)
+    if languages:
+        ids = {name: [example for example in common if example in members] for name, members in languages.items()}
+        of_a, of_b = ({name: [run[one][0] for one in own] for name, own in ids.items()} for run in (a, b))
+        clusters = {name: [a[one][1] for one in own] for name, own in ids.items()}
+        comparison = paired_over_languages(of_a, of_b, clusters, bounds, seed)
+    else:
+        comparison = paired(values_a, values_b, [a[example][1] for example in common], bounds, seed)
     return TaskComparison(
         task=task,
         comparison=comparison,

@@ -16,6 +16,7 @@ from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.models.model import Model, open_model
 from figeval.prompts import PromptContext, PromptTemplate, Shots
 from figeval.spec import TaskSpec
+from figeval.spec.examples import check_languages
 from figeval.spec.survey import Survey, first, survey
 from figeval.task_types.base import Metric
 from figeval.task_types.orders import in_orders
@@ -79,6 +80,8 @@ class Plan:
         """What the record says of how the task was put. What was not asked for is left out."""
         context, config = self.context, self.config
         found: dict[str, Any] = {"num_fewshot": config.num_fewshot, "split": "test", **self.notes}
+        if len(self.task.languages) > 1:
+            found["languages"] = list(self.task.languages)
         if context.labels:
             found["labels"] = list(context.labels)
         found |= context.settings
@@ -219,6 +222,7 @@ class Planner:
         for variant in variants(task, self.config, self.harness):
             if available is None or variant.kind == "probe":  # another prompt asks about the same examples
                 available = survey(variant.full_name, variant.examples, self.config.limit)
+                check_languages(task, available.languages)
             yield self._plan(variant, route, shots_of(variant.task, self.harness, self.config), available)
 
     def _plan(self, variant: Variant, route: Route, shots: Shots, available: Survey) -> Plan:

@@ -150,9 +150,12 @@ class _Session:
         if self.config.baselines and not known:
             self.observer.scoring("baselines")
             began = time.monotonic()
-            task.baselines, others = self.baselines.of(plan, rest)
+            found = self.baselines.of(plan, rest)
+            task.baselines = found.whole
+            for one in task.languages:
+                one.baselines = found.languages.get(one.language, [])
             if task.overlap is not None:
-                task.overlap.baselines = others
+                task.overlap.baselines = found.rest
             task.baseline_seconds = round(time.monotonic() - began, 3)
 
     def _relate(self, task: TaskRecord, measures: Measures) -> None:

@@ -10,7 +10,9 @@ from functools import partial
 from typing import Any
 
 from figeval.evaluation.breakdown import breakdown
+from figeval.evaluation.choices import choices
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.languages import Scored, by_language
 from figeval.evaluation.overlap import Rest, overlap, strongest, withheld
 from figeval.evaluation.plan import Plan
 from figeval.evaluation.prompting import settings_of
@@ -126,14 +128,18 @@ class Scorecard:
 
     def scores(self, seed: int) -> list[ScoreRecord]:
         """The scores so far; without an interval where the model has seen examples behind one."""
-        scores = [tally.score(seed) for tally in self.tallies.values()]
-        if self.strict is not None:
-            strict = self.strict.score(seed)
-            scores.append(strict)
-            self.seen[strict.metric] = Counter(self.seen_groups.values())
-        return [
-            withheld(ScoreRecord(**asdict(self._exact(score))), self.seen.get(score.metric, {})) for score in scores
-        ]
+        seen = self.seen_by_metric()
+        return [withheld(ScoreRecord(**asdict(score)), seen.get(score.metric, {})) for score, _ in self.summed(seed)]
+
+    def summed(self, seed: int) -> list[tuple[Score, MetricAggregator]]:
+        """The scores so far with the sums behind them, whatever the model has seen."""
+        sums = [*self.tallies.values(), *([] if self.strict is None else [self.strict.groups()])]
+        return [(self._exact(one.score(seed)), one) for one in sums]
+
+    def seen_by_metric(self) -> dict[str, Counter[Role]]:
+        """How many of the examples behind each score the model has seen, by role."""
+        strict = {} if self.strict is None else {self.strict.name: Counter(self.seen_groups.values())}
+        return {**self.seen, **strict}
 
     def _exact(self, score: Score) -> Score:
         """A model that ties on every example and gets the same everywhere is chance in closed form: the value is an
@@ -189,6 +195,15 @@ class Interview:
             yield prediction_row(self.plan.task.task_type, example, prediction, features, samples=self.samples)
 
 
+@dataclass(slots=True)
+class BaselineScores:
+    """The trivial models of a task: on all of its examples, on those that the model has not seen, and by language."""
+
+    whole: list[BaselineRecord] = field(default_factory=list)
+    rest: list[BaselineRecord] = field(default_factory=list)
+    languages: dict[str, list[BaselineRecord]] = field(default_factory=lambda: defaultdict(list))
+
+
 class Baselines:
     """The trivial models of a run; each is opened once and serves every task that declares it."""
 
@@ -197,16 +212,19 @@ class Baselines:
         self.seed = seed
         self._opened: dict[str, Respondent] = {}
 
-    def of(self, plan: Plan, rest: Rest | None = None) -> tuple[list[BaselineRecord], list[BaselineRecord]]:
-        """The task's baselines on all of its examples, and on the rest of them where a part was seen by the model."""
-        whole, others = [], []
+    def of(self, plan: Plan, rest: Rest | None = None) -> BaselineScores:
+        """The task's baselines; on the rest of the examples where a part was seen by the model."""
+        found = BaselineScores()
         for name in plan.baselines:
-            scores, unseen = self._scores(name, plan, rest)
-            whole.append(BaselineRecord(baseline=name, scores=scores))
-            others.append(BaselineRecord(baseline=name, scores=unseen))
-        return whole, others if rest is not None else []
+            whole, unseen = self._scores(name, plan, rest)
+            found.whole.append(BaselineRecord(baseline=name, scores=whole.scores))
+            for one in whole.languages:
+                found.languages[one.language].append(BaselineRecord(baseline=name, scores=one.scores))
+            if rest is not None:
+                found.rest.append(BaselineRecord(baseline=name, scores=unseen.scores))
+        return found
 
-    def _scores(self, name: str, plan: Plan, rest: Rest | None) -> tuple[list[ScoreRecord], list[ScoreRecord]]:
+    def _scores(self, name: str, plan: Plan, rest: Rest | None) -> tuple[Scored, Scored]:
         if name not in self._opened:
             self._opened[name] = Respondent(open_model(self.harness.backends, name, {}, {"seed": self.seed}))
         respondent = self._opened[name]
@@ -215,20 +233,21 @@ class Baselines:
         context = replace(plan.context, settings=settings_of(plan.task, route, plan.config))
         measures = Measures(metrics, plan.task.labels)
         respondent.learn(plan)
-        cards = [measures.scorecard(strict=plan.task.group is not None) for _ in range(2)]
+        strict = plan.task.group is not None
         rows: Iterable[JSON] = Interview(plan, respondent, route, context, measures).rows(plan.examples())
-        if measures.collective:
+        if measures.collective or len(plan.task.languages) > 1:
             settings, rows = replace(plan, route=route, context=context).settings, list(rows)
-            others = measures.related(list(rest.of(rows)), settings) if rest is not None else []
-            for card, related in zip(cards, (measures.related(rows, settings), others), strict=True):
-                for row in related:
-                    card.add(row)
-        else:
-            for row in rows:
-                cards[0].add(row)
-                for unseen in rest.of([row]) if rest is not None else ():
-                    cards[1].add(unseen)
-        return cards[0].scores(self.seed), cards[1].scores(self.seed)
+            others = rest.of(rows) if rest is not None else ()
+            one, other = (
+                scores_of(part, settings, measures=measures, strict=strict, seed=self.seed) for part in (rows, others)
+            )
+            return one, other
+        cards = [measures.scorecard(strict=strict) for _ in range(2)]
+        for row in rows:
+            cards[0].add(row)
+            for unseen in rest.of([row]) if rest is not None else ():
+                cards[1].add(unseen)
+        return Scored(cards[0].scores(self.seed)), Scored(cards[1].scores(self.seed))
 
 
 def sum_up(
@@ -240,26 +259,40 @@ def sum_up(
     by: Iterable[str],
     seed: int,
 ) -> None:
-    """Put scores, counts, breakdowns and the overlap with what the model has seen into the record of a task.
+    """Put what the rows say into the record of a task: scores, counts, breakdowns, the kinds of options that were
+    chosen, and the overlap with what the model has seen.
 
-    `rows` may be read several times.
+    `rows` may be read several times. Baselines of languages stay as they are.
     """
     card = measures.scorecard(strict=strict)
     seen: Counter[Role] = Counter()
     for row in rows():
         card.add(row)
         seen.update([row["seen"]] if row.get("seen") else ())
-    task.scores = card.scores(seed)
+    several = task.settings.get("languages", ())
+    found = by_language(rows, several, measures, task.settings, strict=strict, seed=seed) if several else None
+    task.scores = card.scores(seed) if found is None else found.scores
+    known = {one.language: one.baselines for one in task.languages}
+    task.languages = [] if found is None else found.languages
+    for one in task.languages:
+        one.baselines = known.get(one.language, [])
+    task.choices = choices(rows, seed)
     task.counts = {key: count for key, count in sorted(card.counts.items()) if count}
     task.breakdowns = [breakdown(key, rows, measures, seed, task.settings) for key in by]
-    task.overlap = overlap(task, rows, seen, partial(scores_of, measures=measures, strict=strict, seed=seed))
+    scores = partial(scores_of, measures=measures, strict=strict, seed=seed)
+    task.overlap = overlap(task, rows, seen, lambda rest, settings: scores(rest, settings).scores)
 
 
 def scores_of(
     rows: Iterable[JSON], settings: Mapping[str, Any], *, measures: Measures, strict: bool, seed: int
-) -> list[ScoreRecord]:
+) -> Scored:
     """The scores of these rows alone, also by the metrics that depend on the other rows."""
+    several = settings.get("languages", ())
+    related = measures.related(list(rows), settings) if measures.collective else rows
+    if several:
+        kept = list(related)
+        return by_language(lambda: kept, several, measures, settings, strict=strict, seed=seed)
     card = measures.scorecard(strict=strict)
-    for row in measures.related(list(rows), settings) if measures.collective else rows:
+    for row in related:
         card.add(row)
-    return card.scores(seed)
+    return Scored(card.scores(seed))

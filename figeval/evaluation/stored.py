@@ -44,6 +44,14 @@ def stored_values(folder: RunFolder, task: str, metric: str, unseen_only: bool =
     return values if any(value is not None for value, _ in values.values()) else {}
 
 
+def stored_languages(folder: RunFolder, task: TaskRecord) -> dict[str, dict[str, None]]:
+    """The examples of a task with rows in several languages, by language; empty for other tasks."""
+    found: dict[str, dict[str, None]] = {language: {} for language in task.settings.get("languages", ())}
+    for row in folder.rows(task.task) if found else ():
+        found[row["language"]][row["id"]] = None
+    return found
+
+
 def seen_ids(folder: RunFolder, task: str) -> set[str]:
     """The examples of a task that the model was trained on or chosen on."""
     return {row["id"] for row in folder.rows(task) if row.get("seen")}

@@ -175,8 +175,11 @@ def concerned(task: TaskRecord, chosen_on: str, harness: Harness) -> bool:
 
 
 def without_intervals(task: TaskRecord) -> None:
-    """No interval for the scores of a task and of its breakdowns; baselines were not chosen and keep theirs."""
-    for scores in (task.scores, *(group.scores for one in task.breakdowns for group in one.groups)):
+    """No interval for the scores of a task, its breakdowns, its languages and the options that were chosen; baselines
+    were not chosen and keep theirs.
+    """
+    drop(task.shown_scores())
+    for scores in (group.scores for one in task.breakdowns for group in one.groups):
         drop(scores)
 
 

@@ -15,7 +15,7 @@ from figeval.evaluation.prompting import context_of, template_file, template_of
 from figeval.models.model import open_model
 from figeval.prompts import PromptContext, Shots
 from figeval.spec import TaskSpec
-from figeval.spec.examples import row_builder
+from figeval.spec.examples import build_examples, check_languages, row_builder
 from figeval.task_types.base import HIDDEN, TaskType
 from figeval.task_types.routes import Route, choose
 from figeval.types import Example
@@ -142,12 +142,14 @@ class Census:
     clusters: set[str] = field(default_factory=set)
     alone: int = 0  # examples without a cluster
     groups: Counter[str] = field(default_factory=Counter)
+    languages: Counter[str] = field(default_factory=Counter)
 
     def count(self, example: Example) -> None:
         """Count one example in."""
         self.n += 1
         self.answers.update(filter(None, [self.task_type.gold_class(example)]))
         self.hidden += example.hidden
+        self.languages.update(filter(None, [example.language]))
         if example.cluster is None:
             self.alone += 1
         else:
@@ -162,7 +164,9 @@ class Census:
         clusters = f", {len(self.clusters) + self.alone} clusters" if self.clusters else ""
         clusters += f" ({self.alone} of them are rows without a cluster)" if self.clusters and self.alone else ""
         groups = f", {len(self.groups)} minimal groups" if self.groups else ""
-        return f"{split}: {self.n} examples{clusters}{groups}" + (f"; gold {shares}" if shares else "")
+        counts = ", ".join(f"{name} ×{count}" for name, count in self.languages.items())
+        languages = f"; languages {counts}" if counts else ""
+        return f"{split}: {self.n} examples{clusters}{groups}{languages}" + (f"; gold {shares}" if shares else "")
 
 
 def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Way], verdict: Verdict) -> None:
@@ -190,7 +194,16 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Way], 
     if census.groups and max(census.groups.values()) == 1:
         verdict.warn(f"{task.name}, {split}: no two examples share a group, so there are no minimal pairs")
     verdict.findings.extend(one_sided(task, split, census))
+    verdict.findings.extend(without_rows(task, split, census))
     verdict.facts.append(census.describe(split))
+
+
+def without_rows(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
+    """A language of the task that no row of the test split is in; a train split may well be in one language."""
+    try:
+        check_languages(task, census.languages if split == "test" and census.n else task.languages)
+    except DataError as error:
+        yield Finding("error", str(error))
 
 
 def one_sided(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
@@ -216,7 +229,7 @@ def built(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Ite
     wrong = 0
     try:
         if task.examples is not None:
-            yield from enumerate(task.examples(), start=1)
+            yield from enumerate(build_examples(task, ()), start=1)
             return
         build = row_builder(task, split, partial(harness.documents, task))
         for number, row in enumerate(harness.rows(task, split), start=1):

@@ -28,6 +28,7 @@ from figeval.metrics.intervals import (
     Bounds,
     Interval,
     Moments,
+    Spread,
     interval_of_mean,
     interval_of_statistic,
     resample,
@@ -129,6 +130,26 @@ class MetricAggregator:
         alone = self._moments.n + self._vectors.total()
         return self.n**2 / (float(sizes @ sizes) + alone)
 
+    @property
+    def width(self) -> int:
+        """How many features a row has."""
+        return self._k
+
+    def clusters_by_name(self) -> dict[str, Floats]:
+        """The sums of features of the clusters that have a name, shape (k,) each."""
+        return dict(zip(self._clusters.places, self._clusters.matrix(self._k or 1), strict=True))
+
+    def rows_alone(self) -> tuple[Floats, Floats]:
+        """Distinct features of rows without a cluster, shape (v, k), and how often each occurs; not for means."""
+        vectors = np.array(list(self._vectors), dtype=np.float64).reshape(-1, self._k)
+        return vectors, np.array(list(self._vectors.values()), dtype=np.float64)
+
+    def spread(self) -> Spread:
+        """The spread of the rows of a mean."""
+        clusters = self._clusters.matrix(self._k)
+        sums, sizes = clusters[:, 0], clusters[:, 1]
+        return spread_of(sums, sizes, self._clusters.within, alone=self._moments, binary=self._binary)
+
     def score(self, seed: int = 0) -> Score:
         """The value and its 95 % interval; `seed` matters to bootstrapped statistics only."""
         value, interval = self._scored(seed)
@@ -153,18 +174,15 @@ class MetricAggregator:
     def _scored(self, seed: int) -> tuple[float, Interval]:
         if not self.n:
             return math.nan, Interval(f"none: {self.statistic.absent}")
-        clusters = self._clusters.matrix(self._k)
-        return self._mean(clusters) if self.statistic.is_mean else self._bootstrapped(clusters, seed)
+        if self.statistic.is_mean:
+            spread = self.spread()
+            return spread.mean, interval_of_mean(spread, self._bounds)
+        return self._bootstrapped(seed)
 
-    def _mean(self, clusters: Floats) -> tuple[float, Interval]:
-        sums, sizes = clusters[:, 0], clusters[:, 1]
-        spread = spread_of(sums, sizes, self._clusters.within, alone=self._moments, binary=self._binary)
-        return spread.mean, interval_of_mean(spread, self._bounds)
-
-    def _bootstrapped(self, clusters: Floats, seed: int) -> tuple[float, Interval]:
-        vectors = np.array(list(self._vectors), dtype=np.float64).reshape(-1, self._k)
+    def _bootstrapped(self, seed: int) -> tuple[float, Interval]:
+        clusters, (vectors, counts) = self._clusters.matrix(self._k), self.rows_alone()
         sums = np.concatenate((clusters, vectors))
-        repeats = np.array([1] * len(clusters) + list(self._vectors.values()), dtype=np.float64)
+        repeats = np.concatenate((np.ones(len(clusters)), counts))
         value = float(self.statistic.combine(repeats @ sums))
         method, unit = ("bootstrap", "rows") if self.n == self.clusters else ("cluster bootstrap", "clusters")
         if math.isnan(value):
@@ -207,8 +225,12 @@ class GroupAggregator:
 
     def score(self, seed: int = 0) -> Score:
         """The share of complete groups, with the interval of a mean over groups."""
+        return self.groups().score(seed)
+
+    def groups(self) -> MetricAggregator:
+        """The complete groups, a row each."""
         aggregator = MetricAggregator(self.name, self.statistic)
         for cluster, product in self._groups.values():
             if product is not None:
                 aggregator.add(cluster, (product, 1.0))
-        return aggregator.score(seed)
+        return aggregator

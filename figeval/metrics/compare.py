@@ -7,7 +7,8 @@ intervals overlap) throws most of the evidence away.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import isclose
@@ -26,6 +27,7 @@ from figeval.metrics.intervals import (
     interval_by_t,
     spread_of,
 )
+from figeval.metrics.languages import Clustered, Combination
 
 Floats = NDArray[np.float64]
 DRAWS = 10_000
@@ -114,6 +116,58 @@ def paired(
         a_only=a_only if binary else None,
         b_only=b_only if binary else None,
         note=_note(spread, interval),
+    )
+
+
+def paired_over_languages(
+    values_a: Mapping[str, Sequence[float | None]],
+    values_b: Mapping[str, Sequence[float | None]],
+    clusters: Mapping[str, Sequence[str | None]],
+    bounds: Bounds = (0.0, 1.0),
+    seed: int = 0,
+) -> Comparison:
+    """Compare the unweighted means of two runs over languages; arguments as those of `paired`, by language.
+
+    The p value is that of a sign flip of Σ_l D_cl / (L n_l), where D_cl sums the differences of a cluster in one of
+    the L languages, of n_l rows. The interval combines those of the languages as `figeval.metrics.languages` does.
+    Without a common example in one of the languages there is no comparison.
+    """
+    parts = [paired(values_a[one], values_b[one], clusters[one], bounds, seed) for one in values_a]
+    n = sum(part.n for part in parts)
+    empty = next((name for name, part in zip(values_a, parts, strict=True) if not part.n), None)
+    if empty is not None:
+        return Comparison(n=n, clusters=0, note=f"no example in {empty} that both runs answered")
+    found: list[Clustered] = []
+    weighted: dict[str, float] = defaultdict(float)
+    for place, name in enumerate(values_a):
+        rows = [
+            (one - other, cluster or f" {place} {row}")  # no cluster's name begins with a blank and these numbers
+            for row, (one, other, cluster) in enumerate(
+                zip(values_a[name], values_b[name], clusters[name], strict=True)
+            )
+            if one is not None and other is not None
+        ]
+        names = list(dict.fromkeys(cluster for _, cluster in rows))
+        sums, sizes, within = by_cluster([value for value, _ in rows], [cluster for _, cluster in rows])
+        named = dict(zip(names, np.column_stack((sums, sizes)), strict=True))
+        found.append(Clustered(named, spread_of(sums, sizes, within)))
+        for cluster, total in zip(names, sums, strict=True):
+            weighted[cluster] += total / len(rows) / len(parts)
+    differences = [part.difference for part in parts if part.difference is not None]
+    lows = [part.low for part in parts if part.low is not None]
+    highs = [part.high for part in parts if part.high is not None]
+    limits = Combination.of(found).interval(differences, lows, highs) if len(lows) == len(parts) else (None, None)
+    return Comparison(
+        n=n,
+        clusters=len(weighted),
+        value_a=float(np.mean([part.value_a for part in parts])),
+        value_b=float(np.mean([part.value_b for part in parts])),
+        difference=float(np.mean(differences)),
+        low=limits[0],
+        high=limits[1],
+        test="sign flip" if len(weighted) > 1 else "",
+        p=sign_flip(np.array(list(weighted.values())), seed) if len(weighted) > 1 else None,
+        note="; ".join(f"{name}: {part.note}" for name, part in zip(values_a, parts, strict=True) if part.note),
     )
 
 

@@ -37,6 +37,14 @@ class PartRow(Stored):
     error: str = ""
 
 
+class ChoiceRow(Stored):
+    """Which option was chosen, and of what kind the options are."""
+
+    kinds: dict[str, list[str | None]] = Field(description="key of option_meta → its value for each option, null: none")
+    chosen: list[float] = Field(description="per option the probability that it was chosen; empty without an answer")
+    right: list[int] | None = Field(description="the right options; null where they are hidden")
+
+
 def _shares(metrics: dict[str, float | list[float]]) -> dict[str, float | list[float]]:
     accuracy = metrics.get("acc", 0.0)
     if isinstance(accuracy, list) or not 0 <= accuracy <= 1:
@@ -75,6 +83,8 @@ class PredictionRow(Stored):
     cluster: str | None = Field(description="examples that share it are not independent")
     group: str | None = Field(description="examples that share it are a minimal pair")
     meta: dict[str, str]
+    language: str = Field(default="", description="of a task with rows in several languages")
+    choice: ChoiceRow | None = Field(default=None, description="of a task that says of what kind its options are")
     priors: list[StoredScore] = Field(default=[], description="scores of the options without the query")
     raw: str | None = Field(default=None, description="the text that a model wrote")
     finish: Finish | None = Field(default=None, description="how that text ended")

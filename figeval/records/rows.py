@@ -56,6 +56,8 @@ def prediction_row(
         "group": example.group,
         "meta": dict(example.meta),
     }
+    if example.language:
+        row["language"] = example.language
     row |= written(prediction)
     if prediction.priors:
         row["priors"] = json_scores(prediction.priors)

@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
 # 1.4: examples that the model was trained on or chosen on, gold answers that are all one label, hidden or absent;
-# sha256 of the predictions; 2.0: the key `protocol` of a task is called `task_type`
-SCHEMA_VERSION = "2.0"
+# sha256 of the predictions; 2.0: the key `protocol` of a task is called `task_type`; 2.1: kinds of options that were
+# chosen (`choices` of a task, `choice` of a prediction) and rows in several languages (`languages` of a task,
+# `language` of a prediction); these keys are left out where there is nothing to tell
+SCHEMA_VERSION = "2.1"
 READABLE = ("1", "2")  # major versions
 
 # Part of a file's name, so neither a separator, nor a control character, nor hidden, nor longer than file systems take.
@@ -93,6 +105,36 @@ class BreakdownRecord(Stored):
     groups: list[GroupRecord]
 
 
+class LanguageRecord(Stored):
+    """The rows in one language of a task that has several."""
+
+    language: str
+    scores: list[ScoreRecord]
+    baselines: list[BaselineRecord] = Field(default=[], description="trivial models on the rows in this language")
+
+
+class KindRecord(Stored):
+    """The options that share one value of a key of `option_meta`, such as the antonyms among the options."""
+
+    value: str
+    offered: int = Field(description="options of this kind in the examples that were answered")
+    examples: int = Field(description="answered examples that offered at least one")
+    chosen: ScoreRecord = Field(description="share of the answered examples in which one of them was chosen")
+    chosen_wrong: ScoreRecord = Field(description="share of them among the wrong answers")
+    expected_wrong: float | None = Field(
+        description="that share if every wrong answer were drawn from the wrong options; null without wrong answers"
+    )
+
+
+class ChoicesRecord(Stored):
+    """Which kinds of options were chosen, by one key of `option_meta`. Ties count by expectation."""
+
+    key: str
+    answered: int = Field(description="examples with an answer")
+    wrong: float = Field(description="wrong answers, expected where options tie")
+    kinds: list[KindRecord]
+
+
 class OverlapRecord(Stored):
     """How many examples of a task the model has seen, by itself or as one of those that it was trained from.
 
@@ -109,8 +151,22 @@ class OverlapRecord(Stored):
     baselines: list[BaselineRecord] = Field(default=[], description="trivial models on the remaining examples")
 
 
+SPARSE = ("choices", "languages")  # fields of a task that are left out where they are empty
+
+
+def _sparse(schema: dict[str, Any]) -> None:
+    """Of the published schema: these fields are not required."""
+    schema["required"] = [name for name in schema["required"] if name not in SPARSE]
+
+
 class TaskRecord(Stored):
-    """One task: how it was put to the model and what came of it."""
+    """One task: how it was put to the model and what came of it.
+
+    Of a task with rows in several languages `scores`, those of `baselines` and of `overlap` are unweighted means over
+    the languages.
+    """
+
+    model_config = ConfigDict(json_schema_extra=_sparse)
 
     task: Annotated[str, AfterValidator(_task_name)] = Field(
         description="its name; a further prompt or a probe of it is called task@variant"
@@ -129,6 +185,8 @@ class TaskRecord(Stored):
     scores: list[ScoreRecord] = []
     baselines: list[BaselineRecord] = []
     breakdowns: list[BreakdownRecord] = []
+    languages: list[LanguageRecord] = Field(default=[], description="of a task with rows in several languages")
+    choices: list[ChoicesRecord] = Field(default=[], description="of a task that says of what kind its options are")
     overlap: OverlapRecord | None = Field(
         default=None, description="with what the model was trained and chosen on; null where that is not known"
     )
@@ -149,6 +207,18 @@ class TaskRecord(Stored):
     seconds: float = Field(default=0.0, description="wall time of the model and its scoring, over all sessions")
     baseline_seconds: float = 0.0
     peak_memory_mb: float = Field(default=0.0, description="resident memory of the process at its highest, MiB")
+
+    def shown_scores(self) -> Iterator[ScoreRecord]:
+        """Yield the scores that tables show: its own, by language, and of the kinds of options that were chosen."""
+        yield from self.scores
+        yield from (score for one in self.languages for score in one.scores)
+        yield from (score for one in self.choices for kind in one.kinds for score in (kind.chosen, kind.chosen_wrong))
+
+    # Without a return type: pydantic would take it for the published schema of a task.
+    @model_serializer(mode="wrap")
+    def _without_empty(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        """Leave out the fields that most tasks do not have."""
+        return {key: value for key, value in handler(self).items() if value or key not in SPARSE}
 
 
 class AncestorRecord(Stored):

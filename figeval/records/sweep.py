@@ -106,7 +106,7 @@ def run_or_mean(path: Path) -> RunRecord:
 
 def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:
     """The first of the runs with the means of all of them in place of its scores; what is one training's own is left
-    out (breakdowns, counts, predictions)."""
+    out (breakdowns, languages, kinds of options, counts, predictions)."""
     first = runs[0]
     known = {(score.task, score.metric, score.unseen_only): score for score in record.scores}
     return RunRecord(
@@ -131,7 +131,14 @@ Means: TypeAlias = dict[tuple[str, str, bool], SeedScore]
 def _mean_task(task: TaskRecord, known: Means, runs: Sequence[RunRecord]) -> TaskRecord:
     same = [one for run in runs for one in run.tasks if one.task == task.task]
     told = list(dict.fromkeys(warning for one in same for warning in one.warnings))
-    own: dict[str, Any] = {"breakdowns": [], "counts": {}, "predictions": "", "warnings": told}
+    own: dict[str, Any] = {
+        "breakdowns": [],
+        "languages": [],
+        "choices": [],
+        "counts": {},
+        "predictions": "",
+        "warnings": told,
+    }
     own["scores"] = _means(task, task.scores, known, unseen_only=False)
     if task.overlap is not None:
         scores = _means(task, task.overlap.scores, known, unseen_only=True)

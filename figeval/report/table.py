@@ -9,9 +9,12 @@ from figeval.records.schema import (
     SEEN_NOTES,
     BaselineRecord,
     BreakdownRecord,
+    ChoicesRecord,
+    KindRecord,
     Role,
     RunRecord,
     ScoreRecord,
+    TaskRecord,
 )
 from figeval.records.sweep import SeedScore
 from figeval.report.grid import AND, Grid, say
@@ -20,12 +23,14 @@ from figeval.types import UNRELIABLE
 
 HEAD = ("task", "route", "metric", "value", "95 % interval", "n", "clusters", "baselines")
 OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest")
+OF_CHOICES = ("offered", "chosen", "95 % interval", "of wrong", "interval of it", "expected")  # behind the key
 RIGHT = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
 NOTHING = "–"
 NONE = "none: "  # begins the reason why there is no value or no interval
 FEW = "*"  # behind an unreliable interval
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # behind a score on examples that were seen
+MEAN = "  mean"  # heads a line with the unweighted mean over languages
 REST = "  remaining examples"  # heads a line with the score on the examples that the model has not seen
 COUNTED = {
     "ties": "ties, scored by expectation",
@@ -84,15 +89,29 @@ def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
         if not task.scores or task.status == "failed":
             state = "failed" if task.status == "failed" else "not yet"
             yield (name, task.route, state, NOTHING, NOTHING, NOTHING, NOTHING, "")
-        rest = {score.metric: score for score in task.overlap.scores} if task.overlap is not None else {}
         for index, score in enumerate(task.scores):
             first = (name, task.route) if index == 0 else ("", "")
-            yield (*first, *cells(score, task.baselines))
-            if task.overlap is not None and score.metric in rest:
-                yield (REST, "", *cells(rest[score.metric], task.overlap.baselines))
+            yield from lines(task, score, *first)
     for macro in record.macro:
         value = number(macro.value) + MARKS[macro.seen]
         yield (f"{macro.suite}: macro mean of {macro.tasks}", "", macro.metric, value, "", "", "", "")
+
+
+def lines(task: TaskRecord, score: ScoreRecord, name: str, route: str) -> Iterator[tuple[str, ...]]:
+    """The rows of one metric of a task: one, or one for each language and their mean; below, that of the remaining
+    examples. Name and route stand in the first of them.
+    """
+    heads = [f"{name}  {one.language}" if name else f"  {one.language}" for one in task.languages[:1]]
+    heads += [f"  {one.language}" for one in task.languages[1:]]
+    for place, (head, one) in enumerate(zip(heads, task.languages, strict=True)):
+        own = next((each for each in one.scores if each.metric == score.metric), None)
+        if own is not None:
+            yield (head, "" if place else route, *cells(own, one.baselines))
+    first = (MEAN, "") if task.languages else (name, route)
+    yield (*first, *cells(score, task.baselines))
+    if task.overlap is not None:
+        rest = (one for one in task.overlap.scores if one.metric == score.metric)
+        yield from ((REST, "", *cells(one, task.overlap.baselines)) for one in rest)
 
 
 def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord]) -> tuple[str, ...]:
@@ -127,13 +146,16 @@ def notes(record: RunRecord) -> Iterator[str]:
 
 def signs(record: RunRecord) -> Iterator[str]:
     """Lines that explain the signs and abbreviations in the table, if it has any."""
-    seen = {score.seen for task in record.tasks for score in task.scores}
+    shown = [score for task in record.tasks for score in task.shown_scores()]
+    seen = {score.seen for score in shown}
     yield from (f"{MARKS[role]} {text}" for role, text in SEEN_NOTES.items() if role in seen)
+    if any(task.languages for task in record.tasks):
+        yield "mean: over languages, each of which counts the same"
     if any(task.overlap is not None and task.overlap.scores for task in record.tasks):
         yield f"{REST.strip()}: those that the model was neither trained nor chosen on"
-    if any(effective(score.clusters, score.effective_clusters) for task in record.tasks for score in task.scores):
+    if any(effective(score.clusters, score.effective_clusters) for score in shown):
         yield "eff.: effective clusters, the number of clusters of equal size that would be as informative"
-    if any(score.interval.endswith(UNRELIABLE) for task in record.tasks for score in task.scores):
+    if any(score.low is not None and score.interval.endswith(UNRELIABLE) for score in shown):
         yield f"{FEW} fewer than 10 effective clusters: the interval is unreliable"
 
 
@@ -160,10 +182,15 @@ def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:
 
 
 def grids(record: RunRecord) -> Iterator[Grid]:
-    """The table of a run, and what became of tasks that were asked with several prompts."""
+    """The table of a run, what became of tasks that were asked with several prompts, and which kinds of options were
+    chosen.
+    """
     yield Grid(HEAD, list(rows(record)), f"{record.model.name} ({record.model.backend})", RIGHT, SPARE)
     if record.spreads:
         yield Grid(OVER_PROMPTS, list(spreads(record)), "over prompts", {"prompts", "mean", "range"})
+    for task in record.tasks:
+        for table in task.choices:
+            yield choices_grid(task.task, table)
 
 
 def show(record: RunRecord, console: Any) -> None:
@@ -174,6 +201,21 @@ def show(record: RunRecord, console: Any) -> None:
         grid.print(console)
     for note in notes(record):
         say(console, f"  {note}")
+
+
+def choices_grid(task: str, table: ChoicesRecord) -> Grid:
+    """Which kinds of options were chosen, and what wrong answers would be if they were drawn at random."""
+    wrong = f"{table.wrong:.1f}".removesuffix(".0")
+    title = f"{task}: chosen by {table.key} in {table.answered} answers, {wrong} of them wrong"
+    return Grid((table.key, *OF_CHOICES), list(map(kind_cells, table.kinds)), title, OF_CHOICES)
+
+
+def kind_cells(kind: KindRecord) -> tuple[str, ...]:
+    """The cells of one kind of options."""
+    wrong = kind.chosen_wrong
+    expected = number(kind.expected_wrong if wrong.value is not None else None)
+    shares = (marked(kind.chosen), interval(kind.chosen), marked(wrong), interval(wrong), expected)
+    return (kind.value, str(kind.offered), *shares)
 
 
 def show_breakdowns(record: RunRecord, console: Any, most: int | None = 20) -> None:

@@ -26,7 +26,9 @@ def build_examples(
         TaskError: a field is no Jinja expression or wants more than the sandbox allows.
     """
     if task.examples is not None:
-        yield from task.examples()
+        for number, example in enumerate(task.examples(), start=1):
+            check_language(task, example.language or None, f"{task.name}: example {number}, id {example.id!r}")
+            yield example
         return
     build = row_builder(task, split, documents)
     for number, row in enumerate(rows, start=1):
@@ -125,5 +127,27 @@ def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:
         raise DataError(
             f"{where}: cluster {task.cluster!r} is not among meta ({', '.join(map(str, columns)) or 'empty'})"
         )
+    language = values.get("language")
+    check_language(task, language, f"{where}, field 'language'")
     meta = {key: str(value) for key, value in columns.items() if value is not None}  # null is unknown, not "None"
-    return {"id": str(identity), "meta": meta, "cluster": meta.get(task.cluster) if task.cluster else None}
+    common = {"id": str(identity), "meta": meta, "cluster": meta.get(task.cluster) if task.cluster else None}
+    return common if language is None else {**common, "language": language}
+
+
+def check_language(task: TaskSpec, language: Any, where: str) -> None:
+    """Raise `DataError` for a language that the task does not list, or for none where it lists several."""
+    listed = ", ".join(task.languages)
+    if language is None and len(task.languages) > 1:
+        raise DataError(f"{where}: no language, and the task has several ({listed}); say which one the row is in")
+    if language is not None and language not in task.languages:
+        cure = f"add it to `language` of the task ({listed}), or correct the row"
+        raise DataError(f"{where}: {language!r:.80} is not among the task's languages; {cure}")
+
+
+def check_languages(task: TaskSpec, found: Iterable[str]) -> None:
+    """Raise `DataError` for a language of the task that no row is in; `found` are those of its rows."""
+    known = set(found)
+    if len(task.languages) > 1 and (missing := [one for one in task.languages if one not in known]):
+        raise DataError(
+            f"{task.name}: no row is in {missing[0]!r}, which `language` lists; remove it there, or add rows"
+        )

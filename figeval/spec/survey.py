@@ -22,6 +22,7 @@ class Survey:
     hidden: int
     sha256: str  # over ids, texts and labels in order; not over the texts that prompts alone show
     meta_keys: tuple[str, ...]
+    languages: tuple[str, ...]  # of the rows of a task with several, in the order of their first row
     prompted_sha256: str = ""  # over the examples as prompts show them, where that is otherwise
 
 
@@ -38,6 +39,7 @@ def survey(task: str, examples: Callable[[], Iterable[Example]], limit: int | No
     seen = array("Q")
     canonical = _Canonical()
     meta_keys: dict[str, None] = {}
+    languages: dict[str, None] = {}
     hidden = 0
     for example in examples():
         digest.update(canonical(example))
@@ -47,11 +49,13 @@ def survey(task: str, examples: Callable[[], Iterable[Example]], limit: int | No
         hidden += example.hidden and (limit is None or len(seen) < limit)
         seen.append(_short(example.id))
         meta_keys.update(dict.fromkeys(example.meta))
+        languages[example.language] = None
     if not seen:
         raise DataError(f"{task}: there are no examples")
     _refuse_duplicates(task, seen, examples)
     prompted = shown.hexdigest() if differs else ""
-    return Survey(len(seen), hidden, digest.hexdigest(), tuple(meta_keys), prompted)
+    languages.pop("", None)
+    return Survey(len(seen), hidden, digest.hexdigest(), tuple(meta_keys), tuple(languages), prompted)
 
 
 def _short(text: str) -> int:
@@ -77,8 +81,7 @@ class _Canonical:
         self._tuples: dict[int, tuple[Any, str]] = {}
 
     def __call__(self, example: Example) -> bytes:
-        told = ((field, getattr(example, field.name)) for field in fields(example) if field.name != "prompted")
-        values = {field.name: self._value(value) for field, value in told if value or "later" not in field.metadata}
+        values = {name: self._value(value) for name, value in _told(example)}
         return json.dumps(values, sort_keys=True, ensure_ascii=True, default=_plain).encode()
 
     def _value(self, value: Any) -> Any:
@@ -100,7 +103,17 @@ def _plain(value: Any) -> Any:
     """Spans, parts and mappings as JSON knows them."""
     if isinstance(value, Mapping):
         return dict(value)
-    return {field.name: getattr(value, field.name) for field in fields(value) if field.name != "prompted"}
+    return dict(_told(value))
+
+
+def _told(value: Any) -> Iterator[tuple[str, Any]]:
+    """The fields that a fingerprint is over: without the texts that prompts alone show, and without empty fields that
+    came later than the first fingerprints.
+    """
+    for field in fields(value):
+        content = getattr(value, field.name)
+        if field.name != "prompted" and (content or "later" not in field.metadata):
+            yield field.name, content
 
 
 def first(examples: Iterable[Example], limit: int | None) -> Iterator[Example]:

@@ -44,6 +44,20 @@ def _words(value: Any) -> Any:
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
+def _language(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    languages = _words(value)
+    if twice := sorted({language for language in languages if languages.count(language) > 1}):
+        raise ValueError(f"{twice[0]!r} is listed twice; every language is listed once")
+    if not all(languages):
+        raise ValueError("a language has no name; write a code such as en")
+    return languages[0] if len(languages) == 1 else tuple(languages)
+
+
+Language = Annotated[str | tuple[str, ...], BeforeValidator(_language)]
+
+
 class Wording(BaseModel):
     """One of a task's further prompts. A plain string in a task file is its template."""
 
@@ -89,7 +103,7 @@ class TaskSpec(Named):
 
     type: str  # the task type: choice, ranking, pairs …
     version: int = 1
-    language: str = "en"
+    language: Language = "en"  # or several, of which the field `language` says which one a row is in
     data: Mapping[str, str] = Field(default_factory=dict)  # split → "scheme:path"; `test` is what is scored
     fields: Mapping[str, FieldSource] = Field(default_factory=dict)
     prompt_fields: Mapping[str, FieldSource] = Field(default_factory=dict)  # what prompts show in a field's place
@@ -154,6 +168,11 @@ class TaskSpec(Named):
             if not NAME.fullmatch(name) or name in RESERVED:
                 raise ValueError(f"{name!r} cannot name a prompt: a name is letters, digits, _ and not {RESERVED}")
         return prompts
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages of its rows, one or several."""
+        return (self.language,) if isinstance(self.language, str) else self.language
 
     @property
     def task_type(self) -> TaskType[Any]:

@@ -138,6 +138,9 @@ class TaskType(Generic[E]):
     def row(self, example: E, prediction: Prediction) -> JSON:
         """Return what a line of predictions holds of this type alone: `gold` and `scores`, or other fields of
         `PredictionRow`; what has no field there goes into `details`.
+
+        A type whose examples have options of several kinds adds `choice` (`figeval.records.row_schema.ChoiceRow`): then
+        tables say which kinds were chosen.
         """
         return {"gold": self.gold(example), "scores": json_scores(prediction.scores)}
 
@@ -192,9 +195,11 @@ class TaskType(Generic[E]):
     def field_problem(self, task: Definition) -> str | None:
         """Return what is wrong with the names of fields in a task file, None if nothing is."""
         known, given = fields_of(self.Example), set(task.fields)
+        if len(task.languages) > 1 and "language" not in given:
+            return "a task in several languages needs the field language, such as `language: row.lang`"
         if missing := (self.required(task) | {"id"}) - given:
             return f"a {self.name} task needs the fields {', '.join(sorted(missing))}"
-        if unknown := given - set(known) - {"id", "meta"}:
+        if unknown := given - set(known) - {"id", "meta", "language"}:
             return f"a {self.name} task has no fields {sorted(unknown)}"
         shown = {name for name, one in known.items() if one.shown}
         if unknown := set(task.prompt_fields) - (shown & given):
@@ -203,7 +208,11 @@ class TaskType(Generic[E]):
 
     def json_schema(self) -> JSON:
         """Return a JSON Schema of what the fields of a task file evaluate to."""
-        common: JSON = {"id": {"type": ["string", "integer"]}, "meta": {"type": "object"}}
+        common: JSON = {
+            "id": {"type": ["string", "integer"]},
+            "meta": {"type": "object"},
+            "language": {"type": "string", "description": "One of the task's languages."},
+        }
         own = {name: {**one.schema(), "description": one.doc} for name, one in fields_of(self.Example).items()}
         required = ["id", *(name for name in own if name in required_fields(self.Example))]
         return {"type": "object", "properties": {**common, **own}, "required": required, "additionalProperties": False}

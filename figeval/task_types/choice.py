@@ -16,7 +16,7 @@ from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric, repea
 from figeval.task_types.fields import ColumnsField, IndexField, TextField, TextsField
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
 from figeval.task_types.scoring import cosine_scores, dot_scores, log_likelihoods, pair_scores
-from figeval.types import LATER, Continuation, Example, Prediction, Reply
+from figeval.types import JSON, LATER, Continuation, Example, Prediction, Reply
 
 CLASSES = "figeval.metrics.classification"
 
@@ -99,6 +99,26 @@ def letters_of(example: ChoiceExample) -> str:
     return LETTERS[:n]
 
 
+def chosen(example: ChoiceExample, prediction: Prediction) -> list[float]:
+    """Return the probability with which each option was chosen; empty without an answer.
+
+    Options that tie for the best share it, as if a fair draw decided. Of options shown in several orders it is the mean
+    over the orders that have an answer. The right option's is what `acc` counts.
+    """
+    valid = [answer for answer in prediction.answers or (prediction,) if answer.status == "ok"]
+    if prediction.status == "error" or not valid:
+        return []
+    shares = [0.0] * len(example.options)
+    for answer in valid:
+        best = max(answer.scores, default=0.0)
+        tied = [place for place, score in enumerate(answer.scores) if score == best]
+        if answer.tied <= 1 and answer.value is not None:
+            tied = [answer.value]
+        for option in tied:
+            shares[option] += 1 / len(tied) / len(valid)
+    return shares
+
+
 def read_letter(example: ChoiceExample, _context: PromptContext, output: Reply | str) -> Prediction:
     """The option that a reply names."""
     reply = heard(output)
@@ -163,6 +183,16 @@ class Choice(TaskType[ChoiceExample]):
         return (
             context.block("continuation", example, option=example.options[example.gold]) if block == "context" else None
         )
+
+    def row(self, example: ChoiceExample, prediction: Prediction) -> JSON:
+        """Beside gold and scores which kind of option was chosen, where the task has `option_meta`."""
+        row = super().row(example, prediction)
+        keys = dict.fromkeys(key for options in example.option_meta for key in options)
+        if keys:
+            kinds = {key: [options.get(key) for options in example.option_meta] for key in keys}
+            right = None if example.gold is None else [example.gold]
+            row["choice"] = {"kinds": kinds, "chosen": chosen(example, prediction), "right": right}
+        return row
 
     def shown_gold(self, example: ChoiceExample) -> str:  # noqa: D102
         return "(hidden)" if example.gold is None else f"{example.gold}: {example.options[example.gold]}"

@@ -37,6 +37,10 @@ class Definition(Protocol):
         """Its labels in order, the positive one first."""
 
     @property
+    def languages(self) -> tuple[str, ...]:
+        """Its languages, one or several."""
+
+    @property
     def fields(self) -> Mapping[str, Any]:
         """Field → expression of a row."""
 
@@ -69,7 +73,7 @@ class RowContext:
         task: the task that the row belongs to.
         where: the row in words, for errors: task, number and source.
         values: field → value, before it is checked.
-        common: id, meta, cluster and group, which every example has.
+        common: id, meta, cluster, group and language, which every example has.
         corpus: reads the documents of a task whose rows rank the same ones; None for a task without.
         read: field → checked value; fields are read in the order of the example class.
         field: the field that is being read.

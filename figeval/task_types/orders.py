@@ -50,7 +50,12 @@ def orders_of(example: ChoiceExample, wanted: str, seed: int) -> list[Order]:
 def seen(example: ChoiceExample, order: Order) -> ChoiceExample:
     """The example with its options in this order."""
     gold = None if example.gold is None else order.index(example.gold)
-    return replace(example, options=tuple(example.options[option] for option in order), gold=gold)
+    return replace(
+        example,
+        options=tuple(example.options[option] for option in order),
+        gold=gold,
+        option_meta=tuple(example.option_meta[option] for option in order) if example.option_meta else (),
+    )
 
 
 def as_they_are(prediction: Prediction, order: Order) -> Prediction:

@@ -24,6 +24,7 @@ class Example:
 
     `meta` holds the columns for breakdowns (`--by idiom`); examples that share `cluster` are not independent and
     get clustered standard errors; examples that share `group` are minimal pairs (strict accuracy wants all right).
+    `language` is that of the row where the task has rows in several, else empty.
     `prompted` is the same example with the texts that prompts show where these differ from what other models read
     (`prompt_fields` of a task file), e.g. as written instead of lower-cased. It is never scored against.
     """
@@ -32,6 +33,7 @@ class Example:
     meta: Meta = field(default_factory=dict)
     cluster: str | None = None
     group: str | None = None
+    language: str = field(default="", metadata=LATER)
     prompted: Example | None = field(default=None, repr=False)
 
     def for_prompt(self) -> Example:

@@ -7,7 +7,19 @@ from collections.abc import Iterable, Sequence
 from figeval.records.schema import SEEN_NOTES, Role, RunRecord, ScoreRecord
 from figeval.text import one_line
 
-from .side_by_side import Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
+from .side_by_side import (
+    Line,
+    any_score,
+    baseline_names,
+    bounds,
+    deviation,
+    headings,
+    kind_lines,
+    lines,
+    notes,
+    number,
+    roles,
+)
 
 MISSING = "--"
 MARKS: dict[Role | None, str] = {"trained": r"$^\ddagger$", "chosen": r"$^\dagger$", None: ""}
@@ -43,8 +55,27 @@ def export(runs: Sequence[RunRecord]) -> str:
             r"\label{tab:figeval}",
             r"\end{table}",
             "",
+            *_chosen(runs),
         ]
     )
+
+
+def _chosen(runs: Sequence[RunRecord]) -> Iterable[str]:
+    """A second float with the kinds of options that were chosen; nothing where no task has such."""
+    found = kind_lines(runs)
+    if not found:
+        return
+    yield from (r"\begin{table}", r"\centering", r"\begin{tabular}{llrlrrr}", r"\toprule")
+    yield row(["Task", "Options", "Offered", "Model", "Chosen", "Of wrong answers", "Expected"])
+    yield r"\midrule"
+    for line in found:
+        kind = line.kind
+        expected = MISSING if line.expected is None else f"{line.expected:.3f}"
+        about = (escape(line.task), escape(f"{line.key}: {kind.value}"), str(kind.offered), escape(line.model))
+        yield row([*about, cell(kind.chosen), cell(kind.chosen_wrong), expected])
+    yield from (r"\bottomrule", r"\end{tabular}")
+    yield r"\caption{Kinds of options that were chosen; expected are the shares of wrong answers drawn at random.}"
+    yield from (r"\label{tab:figeval-choices}", r"\end{table}", "")
 
 
 def _body(table: Sequence[Line], trivial: Sequence[str], runs: int) -> Iterable[str]:

@@ -28,7 +28,8 @@ COLUMNS = (
 def rows(runs: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
     """Every number of every run with its circumstances; `kind` is model, baseline or macro mean, and prompt or probe
     where the model was asked in another way. Where it has seen some of the examples, which `seen` says, the scores on
-    the others follow, with "(remaining)" after their kind.
+    the others follow, with "(remaining)" after their kind. Of a task in several languages the rows of each have its
+    name there, and those without one are means. Rows of kind "options (…)" say which kinds of options were chosen.
 
     A task without scores keeps a row that says so in `status`.
     """
@@ -44,7 +45,8 @@ def rows(runs: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
 def _of_task(about: dict[str, Any], task: TaskRecord) -> Iterator[dict[str, Any]]:
     shared = {key: getattr(task, key) for key in ("task", "version", "task_type", "status", "examples_sha256")}
     kind = "model" if task.kind == "task" else task.kind
-    scored = [("", task.scores, task.baselines)]
+    scored = [(f" ({one.language})", one.scores, one.baselines) for one in task.languages]
+    scored.append(("", task.scores, task.baselines))
     if task.overlap is not None:
         scored.append((" (remaining)", task.overlap.scores, task.overlap.baselines))
     if not task.scores:
@@ -55,6 +57,13 @@ def _of_task(about: dict[str, Any], task: TaskRecord) -> Iterator[dict[str, Any]
         for one in baselines:
             trivial = {"kind": f"baseline{examples}", "model": one.baseline, "backend": one.baseline}
             yield from (_row(about, shared, trivial, _numbers(score)) for score in one.scores)
+    for table in task.choices:
+        for option in table.kinds:
+            about_option = {"kind": f"options ({table.key}: {option.value})", "route": task.route}
+            for score in (option.chosen, option.chosen_wrong):
+                yield _row(about, shared, about_option, _numbers(score))
+            expected = {"metric": "expected_wrong", "value": option.expected_wrong, "n": option.chosen_wrong.n}
+            yield _row(about, shared, about_option, expected)
 
 
 def _numbers(score: ScoreRecord) -> dict[str, Any]:

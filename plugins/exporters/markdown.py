@@ -9,7 +9,19 @@ from figeval.records.reference import Published, published
 from figeval.records.schema import SEEN_NOTES, Role, RunRecord, ScoreRecord
 from figeval.text import one_line
 
-from .side_by_side import Line, any_score, baseline_names, bounds, deviation, headings, lines, notes, number, roles
+from .side_by_side import (
+    Line,
+    any_score,
+    baseline_names,
+    bounds,
+    deviation,
+    headings,
+    kind_lines,
+    lines,
+    notes,
+    number,
+    roles,
+)
 
 MISSING = "–"
 SPECIAL = {**{letter: f"\\{letter}" for letter in "\\|`*~"}, "<": "&lt;", ">": "&gt;"}
@@ -19,7 +31,7 @@ MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}
 
 def export(runs: Sequence[RunRecord]) -> str:
     """Values with their 95 % interval, the baselines beside them, notes underneath."""
-    return table(*columns(runs, lines(runs)), list(remarks(runs)))
+    return table(*columns(runs, lines(runs)), list(remarks(runs))) + chosen(runs)
 
 
 def columns(runs: Sequence[RunRecord], found: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
@@ -50,6 +62,23 @@ def table(head: Sequence[str], body: Sequence[Sequence[str]], told: Sequence[str
     """The table, and under it a list."""
     ruler = ["---", "---", *["---:"] * (len(head) - 2)]
     return "\n".join([*map(row, [head, ruler, *body]), "", *(f"- {plain(remark)}" for remark in told)]) + "\n"
+
+
+def chosen(runs: Sequence[RunRecord]) -> str:
+    """A second table with the kinds of options that were chosen; nothing where no task has such."""
+    found = kind_lines(runs)
+    if not found:
+        return ""
+    head = ["task", "options", "offered", "model", "chosen", "of wrong answers", "expected"]
+    body = [
+        [
+            *(line.task, f"{line.key}: {line.kind.value}", str(line.kind.offered), line.model),
+            *(cell(line.kind.chosen), cell(line.kind.chosen_wrong)),
+            MISSING if line.expected is None else f"{line.expected:.3f}",
+        ]
+        for line in found
+    ]
+    return "\n" + table(head, body, ["expected: of wrong answers, if each were drawn from the wrong options."])
 
 
 def row(cells: Iterable[str]) -> str:
@@ -86,7 +115,7 @@ def export_published(runs: Sequence[RunRecord]) -> str:
     ]
     body = [[*cells, published_cell(known)] for cells, known in zip(body, numbers, strict=True)]
     told = [*remarks(runs), *source_notes(one for known in numbers for one in known)]
-    return table([*head, "published"], body, told)
+    return table([*head, "published"], body, told) + chosen(runs)
 
 
 def published_cell(numbers: Sequence[Published]) -> str:

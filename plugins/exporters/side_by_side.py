@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from figeval.records.schema import SEEN_NOTES, BaselineRecord, Role, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import SEEN_NOTES, BaselineRecord, KindRecord, Role, RunRecord, ScoreRecord, TaskRecord
 from figeval.types import UNRELIABLE
 
 
@@ -41,7 +41,11 @@ def lines(runs: Sequence[RunRecord]) -> list[Line]:
 
 
 def _scored(task: TaskRecord) -> Iterator[tuple[str, str, Sequence[ScoreRecord], Sequence[BaselineRecord]]]:
-    """(name of its lines, which examples of the task, scores, baselines) of all examples, and of the unseen ones."""
+    """(name of its lines, which examples of the task, scores, baselines) of each language where there are several, of
+    all examples, and of the unseen ones.
+    """
+    for one in task.languages:
+        yield f"{task.task} ({one.language})", one.language, one.scores, one.baselines
     yield task.task, "", task.scores, task.baselines
     if task.overlap is not None:
         yield f"{task.task} (remaining)", task.overlap.rest_sha256, task.overlap.scores, task.overlap.baselines
@@ -72,10 +76,39 @@ def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
             if not task.scores:
                 yield f"{name} has no scores on {task.task}: {task.status}"
             yield from (f"{name} on {task.task}: {warning}" for warning in task.warnings)
+    tasks = {task.task: task.languages for run in runs for task in run.tasks if task.languages}
+    for name, languages in tasks.items():
+        yield f"{name}: the mean over {', '.join(one.language for one in languages)}, each of which counts the same"
     if any_score(runs, unreliable):
         yield "unreliable intervals (*): fewer than 10 effective clusters"
     sizes = dict.fromkeys(unequal(score, task.task) for run in runs for task in run.tasks for score in task.scores)
     yield from filter(None, sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class KindLine:
+    """One kind of options of one task, as one run chose among them."""
+
+    task: str
+    key: str
+    model: str
+    kind: KindRecord
+
+    @property
+    def expected(self) -> float | None:
+        """The share among wrong answers if these were drawn at random; None where there can be no such share."""
+        return None if self.kind.chosen_wrong.value is None else self.kind.expected_wrong
+
+
+def kind_lines(runs: Sequence[RunRecord]) -> list[KindLine]:
+    """Which kinds of options were chosen, a line per task, kind and run."""
+    return [
+        KindLine(task.task, table.key, name, kind)
+        for name, run in zip(headings(runs), runs, strict=True)
+        for task in run.tasks
+        for table in task.choices
+        for kind in table.kinds
+    ]
 
 
 def unequal(score: ScoreRecord, task: str) -> str:
@@ -88,13 +121,13 @@ def unequal(score: ScoreRecord, task: str) -> str:
 
 def roles(runs: Sequence[RunRecord]) -> list[Role]:
     """The marks that a table of these runs has."""
-    found = {score.seen for run in runs for task in run.tasks for score in task.scores}
+    found = {score.seen for run in runs for task in run.tasks for score in task.shown_scores()}
     return [role for role in SEEN_NOTES if role in found]
 
 
 def any_score(runs: Sequence[RunRecord], has: Callable[[ScoreRecord], object]) -> bool:
     """Whether a table of these runs has such a score: with a `deviation`, with a mark."""
-    return any(has(score) for run in runs for task in run.tasks for score in task.scores)
+    return any(has(score) for run in runs for task in run.tasks for score in task.shown_scores())
 
 
 def number(score: ScoreRecord | None) -> str | None:

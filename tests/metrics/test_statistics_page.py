@@ -178,6 +178,19 @@ def test_seeds() -> None:
         assert cells == [worst_and_mean(found(study="seeds", case=case, rule="figeval")) for case in cases]
 
 
+CASES = {"no": "no cluster shared", "yes, half alike": "shared, half alike", "yes, alike": "shared, alike"}
+
+
+def test_languages() -> None:
+    rows = list(table("statistics.md", "accuracies .05 to .98, correlations 0 to .3"))
+    assert len(rows) == 9
+    for sizes, shared, ignored, now in rows:
+        where = {"study": "languages", "sizes": sizes, "case": CASES[shared]}
+        ignoring = found(**where, rule="independent languages")
+        assert ignored == (worst_and_mean(ignoring) if ignoring else "–")
+        assert now == worst_and_mean(found(**where, rule="figeval"))
+
+
 def test_false_alarms() -> None:
     rows = list(table("statistics.md", "sizes of clusters | clusters (effective) | McNemar, clusters ignored"))
     assert len(rows) == 8

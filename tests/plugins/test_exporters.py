@@ -13,7 +13,15 @@ import pytest
 from figeval import hookimpl, plugins
 from figeval.errors import UnknownName
 from figeval.plugins import PluginManager
-from figeval.records.schema import BaselineRecord, MacroRecord, ModelRecord, RunRecord
+from figeval.records.schema import (
+    BaselineRecord,
+    ChoicesRecord,
+    KindRecord,
+    LanguageRecord,
+    MacroRecord,
+    ModelRecord,
+    RunRecord,
+)
 from figeval.report.exporters import load_exporters
 from figeval.types import UNRELIABLE
 from tests.runs import run, score, task
@@ -219,3 +227,54 @@ def test_latex_names_the_range_of_n() -> None:
     record = run(task("a"), task("b", n=7, scores=[score(n=7)]))
     assert "on $n = 7$ to $40$ examples" in export("latex", record)
     assert r"\caption{Scores of a-model, trivial" in export("latex", run(task(scores=[])))
+
+
+def several() -> RunRecord:
+    """A task in two languages with kinds of options, and one of neither."""
+    languages = [
+        LanguageRecord(language=name, scores=[score(value=value, n=20)], baselines=[])
+        for name, value in (("en", 0.5), ("zh", 0.1))
+    ]
+    kinds = [
+        KindRecord(
+            value=value,
+            offered=40,
+            examples=40,
+            chosen=score("chosen", 0.3),
+            chosen_wrong=score("chosen_wrong", wrong, low=None, high=None, interval="none: fewer than 40 clusters"),
+            expected_wrong=0.5,
+        )
+        for value, wrong in (("ant_onym", 0.6), ("right", None))
+    ]
+    choices = [ChoicesRecord(key="kind", answered=40, wrong=30, kinds=kinds)]
+    whole = [score(value=0.3, interval="over languages")]
+    return run(task("fables", languages=languages, choices=choices, scores=whole), task("plain"))
+
+
+def test_languages_have_a_line_each_above_their_mean() -> None:
+    text = export("markdown", several())
+    lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| fables")]
+    assert [line[0] for line in lines[:3]] == ["| fables (en)", "| fables (zh)", "| fables"]
+    assert [line[-1] for line in lines[:3]] == [f"{value} [0.100, 0.500] |" for value in ("0.500", "0.100", "0.300")]
+    assert "- fables: the mean over en, zh, each of which counts the same" in text
+    assert r"fables (zh) & acc & 20 &" in export("latex", several())
+    rows = list(csv.DictReader(io.StringIO(export("csv", several()))))
+    assert [(row["kind"], row["value"]) for row in rows if row["task"] == "fables" and row["metric"] == "acc"][:3] == [
+        ("model (en)", "0.5"),
+        ("model (zh)", "0.1"),
+        ("model", "0.3"),
+    ]
+
+
+def test_kinds_of_options_are_a_table_of_their_own() -> None:
+    text = export("markdown", several())
+    assert "| fables | kind: ant_onym | 40 | a-model | 0.300 [0.100, 0.500] | 0.600 | 0.500 |" in text
+    assert "| fables | kind: right | 40 | a-model | 0.300 [0.100, 0.500] | – | – |" in text
+    latex = export("latex", several())
+    assert r"fables & kind: ant\_onym & 40 & a-model & 0.300 {\scriptsize [0.100, 0.500]} & 0.600 & 0.500 \\" in latex
+    assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 2
+    rows = json.loads(export("json", several()))
+    told = {(row["kind"], row["metric"]): row["value"] for row in rows if row["kind"].startswith("options")}
+    assert told["options (kind: ant_onym)", "chosen_wrong"] == 0.6
+    assert told["options (kind: right)", "expected_wrong"] == 0.5
+    assert "kind:" not in export("markdown", *TWO) + export("latex", *TWO) + export("csv", *TWO)

@@ -31,6 +31,7 @@ class _Line:
     task: str
     found: Mapping[str, ScoreRecord]
     unseen_only: bool
+    of_languages: bool  # the score is a mean over languages
 
 
 def _lines(runs: Runs) -> Iterator[_Line]:
@@ -42,7 +43,7 @@ def _lines(runs: Runs) -> Iterator[_Line]:
                 found = {str(seed): _of(run, task.task, score.metric, unseen_only) for seed, run in runs.items()}
                 known = {seed: one for seed, one in found.items() if one is not None}
                 if known:
-                    yield _Line(task.task, known, unseen_only)
+                    yield _Line(task.task, known, unseen_only, bool(task.languages))
 
 
 def _of(run: RunRecord, task: str, metric: str, unseen_only: bool) -> ScoreRecord | None:
@@ -87,6 +88,8 @@ def _interval(line: _Line, folders: Mapping[str, Path]) -> Interval:
     tables = [stored_values(RunFolder(folders[seed]), line.task, first.metric, line.unseen_only) for seed in found]
     if not all(tables):
         return Interval("none: no mean over examples")
+    if line.of_languages:
+        return Interval("none: a mean over languages")
     answered = [{example for example, (value, _) in table.items() if value is not None} for table in tables]
     if any(ids != answered[0] for ids in answered):
         return Interval("none: not the same examples answered")

@@ -1,0 +1,133 @@
+"""Means over languages for `bench/coverage.py`: languages of different sizes and accuracies, with and without clusters
+that have rows in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import clustered
+import numpy as np
+from clustered import CHECKED, Row, Sizes, cell, effective, equal, figeval, lognormal, scored, seeded
+from scipy.stats import beta, binom, norm
+
+from figeval.metrics.aggregation import MetricAggregator
+from figeval.metrics.languages import Part, mean_over_languages
+from figeval.metrics.statistic import mean_of
+
+PAIRS = ((0.5, 0.5), (0.8, 0.3), (0.95, 0.05), (0.98, 0.7))
+CORRELATIONS = (0.0, 0.1, 0.3)
+SHARED = {"no cluster shared": None, "shared, half alike": 0.5, "shared, alike": 1.0}
+
+
+def designs() -> dict[str, list[Sizes]]:
+    """Sizes of the clusters of each language."""
+    same = {
+        f"{name}, twice": [sizes, sizes] for name, sizes in equal().items() if name in ("10 × 25", "20 × 12", "50 × 10")
+    }
+    return {
+        **same,
+        "20 × 12, four times": [equal()["20 × 12"]] * 4,
+        "50 × 10 and 12 × 10": [equal()["50 × 10"], np.full(12, 10)],
+        "lognormal 50 (c), twice": [lognormal(50, 2)] * 2,
+    }
+
+
+def languages() -> Iterator[Row]:
+    """Yield the coverage of the mean over languages; where clusters are shared also as if they were not."""
+    for name, sizes in designs().items():
+        for case, alike in SHARED.items():
+            if alike is not None and len({len(own) for own in sizes}) > 1:
+                continue
+            for pair in PAIRS:
+                for correlation in CORRELATIONS:
+                    if alike is None or correlation:
+                        yield from one_cell(name, sizes, case, alike, pair, correlation)
+
+
+def one_cell(
+    name: str, sizes: list[Sizes], case: str, alike: float | None, pair: Sequence[float], correlation: float
+) -> Iterator[Row]:
+    """Yield one cell by each rule."""
+    truths = [pair[place % 2] for place in range(len(sizes))]
+    generator = seeded("languages", name, case, *pair, correlation)
+    right = drawn(generator, sizes, truths, correlation, alike)
+    limits = [figeval(own, each, (own - own**2 / each).sum(axis=1)) for own, each in zip(right, sizes, strict=True)]
+    means = np.array([own.sum(axis=1) / each.sum() for own, each in zip(right, sizes, strict=True)])
+    rho = correlations(right, sizes, means) if alike is not None else np.tile(np.eye(len(sizes)), (len(means[0]), 1, 1))
+    rules = {"figeval": rho}
+    if alike is not None:
+        rules["independent languages"] = np.tile(np.eye(len(sizes)), (len(means[0]), 1, 1))
+    about = cell("languages", name, np.concatenate(sizes), case, " ".join(map(str, pair)), correlation)
+    about |= {"clusters": min(map(len, sizes)), "effective": round(min(map(effective, sizes)), 1)}
+    for rule, own in rules.items():
+        low, high = combined(means, limits, own)
+        if rule == "figeval":
+            check(right, sizes, alike is not None, low, high)
+        yield {**about, "rule": rule, **scored(low, high, float(np.mean(truths)))}
+
+
+def drawn(
+    generator: np.random.Generator,
+    sizes: list[Sizes],
+    truths: Sequence[float],
+    correlation: float,
+    alike: float | None,
+) -> list[np.ndarray]:
+    """The right rows per cluster of each language, shape (R, G); accuracies of shared clusters by a normal copula."""
+    found = []
+    common = generator.standard_normal((clustered.REPLICATES, len(sizes[0])))
+    for own, p in zip(sizes, truths, strict=True):
+        if alike is None or correlation == 0:
+            chances = clustered.accuracies(generator, len(own), p, correlation)
+        else:
+            noise = generator.standard_normal(common.shape)
+            total = 1 / correlation - 1
+            quantiles = norm.cdf(np.sqrt(alike) * common + np.sqrt(1 - alike) * noise)
+            chances = beta.ppf(np.clip(quantiles, 1e-12, 1 - 1e-12), p * total, (1 - p) * total)
+        found.append(binom.rvs(own, chances, random_state=generator).astype(float))
+    return found
+
+
+def correlations(right: list[np.ndarray], sizes: list[Sizes], means: np.ndarray) -> np.ndarray:
+    """`figeval.metrics.languages.correlation`, all replicates at once; shape (R, L, L)."""
+    residuals = [own - each * mean[:, None] for own, each, mean in zip(right, sizes, means, strict=True)]
+    rho = np.tile(np.eye(len(sizes)), (len(means[0]), 1, 1))
+    for i, one in enumerate(residuals):
+        for j, other in enumerate(residuals[:i]):
+            product = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
+            largest = (sizes[i] * sizes[j]).sum() / np.sqrt((sizes[i] ** 2).sum() * (sizes[j] ** 2).sum())
+            with np.errstate(divide="ignore", invalid="ignore"):
+                estimate = np.where(product > 1e-12, (one * other).sum(axis=1) / product, largest)
+            rho[:, i, j] = rho[:, j, i] = np.clip(estimate, 0, 1)
+    return rho
+
+
+def combined(
+    means: np.ndarray, limits: Sequence[tuple[np.ndarray, ...]], rho: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The limits of the mean, shape (R,)."""
+    below = np.array([mean - low for mean, (low, _) in zip(means, limits, strict=True)])
+    above = np.array([high - mean for mean, (_, high) in zip(means, limits, strict=True)])
+    margins = [np.sqrt(np.einsum("kr,rkl,lr->r", one, rho, one)) / len(means) for one in (below, above)]
+    centre = means.mean(axis=0)
+    return centre - margins[0], centre + margins[1]
+
+
+def check(right: list[np.ndarray], sizes: list[Sizes], shared: bool, low: np.ndarray, high: np.ndarray) -> None:
+    """Ask figeval itself for the first replicates."""
+    for place in range(min(CHECKED, 3)):
+        parts = []
+        for language, (own, each) in enumerate(zip(right, sizes, strict=True)):
+            sums = MetricAggregator("acc", mean_of(lambda _example, _prediction: None))
+            for cluster, (count, size) in enumerate(zip(own[place], each, strict=True)):
+                name = f"{cluster}" if shared else f"{language} {cluster}"
+                for row in range(size):
+                    sums.add(name, (float(row < count), 1.0))
+            parts.append(Part(str(language), sums.score(), sums))
+        found = mean_over_languages(parts)
+        assert np.allclose((found.low, found.high), (low[place], high[place]), atol=1e-7), (
+            found,
+            low[place],
+            high[place],
+        )

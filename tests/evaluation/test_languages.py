@@ -1,0 +1,324 @@
+"""Tasks with rows in several languages: a line for each, their mean, and everything else as before."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from figeval import ChoiceExample
+from figeval import task as make_task
+from figeval.errors import DataError, FigevalError
+from figeval.evaluation import Harness
+from figeval.evaluation.compare import compare_runs
+from figeval.evaluation.rescore import rescore
+from figeval.evaluation.scoring import Measures, sum_up
+from figeval.evaluation.stored import with_breakdown
+from figeval.evaluation.validate import validate
+from figeval.records.folder import read_run
+from figeval.records.row_schema import PredictionRow
+from figeval.records.schema import RunRecord
+from figeval.report import table
+from tests.evaluation.conftest import Heard, Workshop, write_task
+from tests.fakes import Writer
+from tests.processes import figeval
+
+TASK = """
+name: t
+type: choice
+language: [en, zh]
+data: {test: "jsonl:t.jsonl"}
+fields:
+  {id: row.id, query: row.q, options: row.o, gold: row.g, language: row.lang, meta: {story: row.story, kind: row.k}}
+group: row.pair
+metrics: [acc]
+baselines: [chance, overlap]
+"""
+STORIES = (
+    ("The fox called the grapes sour.", "狐狸说葡萄是酸的。"),
+    ("The tortoise beat the sleeping hare.", "乌龟赢了睡着的兔子。"),
+    ("The ant stored grain for winter.", "蚂蚁为冬天存粮。"),
+)
+
+
+def rows(n: int = 24) -> list[dict[str, Any]]:
+    """Twice as many rows in English as in Chinese; two English rows of a story make a minimal pair."""
+    found = []
+    for place in range(n):
+        lang = "zh" if place % 3 == 2 else "en"
+        story = STORIES[place % 3][lang == "zh"]
+        options = [story.split()[-1], "other", "third"]
+        about = {"story": f"s{place // 3}", "k": f"k{place % 2}", "pair": f"{lang}{place // 3}", "lang": lang}
+        found.append({"id": f"r{place}", "q": f"{story} {place}", "o": options, "g": int(place % 5 == 0), **about})
+    return found
+
+
+def write(folder: Path, content: list[dict[str, Any]], text: str = TASK) -> None:
+    (folder / "t.task.yaml").write_text(text, "utf-8")
+    lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in content)
+    (folder / "t.jsonl").write_text("".join(lines), "utf-8")
+
+
+def scores(record: RunRecord, metric: str = "acc") -> dict[str, float | None]:
+    (one,) = record.tasks
+    found = {each.language: each.scores for each in one.languages}
+    found["mean"] = one.scores
+    return {name: next(score.value for score in own if score.metric == metric) for name, own in found.items()}
+
+
+def test_each_language_is_what_a_task_of_its_own_would_be(workshop: Workshop) -> None:
+    """Scores, n, clusters, intervals and baselines, also of minimal pairs."""
+    clustered = f"{TASK}cluster: story\n"
+    write(workshop.folder, rows(), clustered.replace("cluster", "version: 2\ncluster"))
+    whole = workshop.run()
+    found = {one.language: one for one in whole.tasks[0].languages}
+    assert list(found) == ["en", "zh"]
+    for language in ("en", "zh"):
+        one = clustered.replace("[en, zh]", language)
+        write(workshop.folder, [row for row in rows() if row["lang"] == language], one)
+        alone = workshop.run(fresh=True).tasks[0]
+        assert found[language].scores == alone.scores
+        assert found[language].baselines == alone.baselines
+        assert alone.languages == []
+    means = {score.metric: score.value for score in whole.tasks[0].scores}
+    for score in whole.tasks[0].scores:
+        own = [next(s.value for s in one.scores if s.metric == score.metric) for one in found.values()]
+        assert means[score.metric] == pytest.approx(sum(map(float, filter(None, own))) / 2)
+    assert {score.metric for score in whole.tasks[0].scores} == {"acc", "acc_strict"}
+    trivial = {one.baseline: one.scores[0].value for one in whole.tasks[0].baselines}
+    assert trivial["chance"] == pytest.approx(1 / 3)
+
+
+def test_rows_keep_their_language_and_scores_follow_from_them(workshop: Workshop) -> None:
+    write(workshop.folder, rows())
+    record = workshop.run(by=("kind",))
+    assert [row["language"] for row in workshop.rows()] == [row["lang"] for row in rows()]
+    for row in workshop.rows():
+        PredictionRow.model_validate(row)
+    (one,) = record.tasks
+    assert one.settings["languages"] == ["en", "zh"]
+    assert one.scores[0].interval == "over languages"
+    assert [group.value for group in one.breakdowns[0].groups] == ["k0", "k1"]
+    again = with_breakdown(workshop.path / "run", "story", workshop.harness().metrics).tasks[0]
+    assert (again.languages, again.scores) == (one.languages, one.scores)
+    assert len(again.breakdowns[0].groups) == 8
+
+
+def test_a_run_cut_short_ends_the_same(workshop: Workshop) -> None:
+    write(workshop.folder, rows())
+    with pytest.raises(KeyboardInterrupt):
+        workshop.run(observer=Heard(stop_after=1))
+    resumed, whole = workshop.run(), workshop.run(fresh=True)
+    assert resumed.tasks[0].languages == whole.tasks[0].languages != []
+    assert resumed.tasks[0].scores == whole.tasks[0].scores
+
+
+def test_answers_read_again_keep_the_baselines_of_each_language(workshop: Workshop) -> None:
+    write(workshop.folder, rows())
+    workshop.backend = Writer(function=lambda question: "B" if "grapes" in question else "A")
+    before = workshop.run().tasks[0]
+    assert all(one.baselines for one in before.languages)
+    rescore(workshop.path / "run", workshop.harness())
+    after = read_run(workshop.path / "run")[0].tasks[0]
+    assert (after.languages, after.scores) == (before.languages, before.scores)
+
+
+PAIRS = """
+name: t
+type: pairs
+labels: [same, other]
+language: [en, zh]
+data: {test: "jsonl:t.jsonl"}
+fields: {id: row.id, left: row.q, right: "row.o[0]", label: row.l, language: row.lang, meta: {story: row.story}}
+settings: {threshold: 0.2}
+cluster: story
+metrics: [acc, macro_f1]
+baselines: [chance]
+"""
+
+
+def test_bootstrapped_statistics(workshop: Workshop) -> None:
+    """macro-F1: one of each language, and of the mean by drawing clusters with all of their rows."""
+    content = [
+        {**row, "o": [row["q"] if place % 7 else "x"], "l": "same" if place % 5 else "other", "story": str(place // 2)}
+        for place, row in enumerate(rows(360))
+    ]
+    write(workshop.folder, content, PAIRS)
+    (one,) = workshop.run().tasks
+    assert one.error is None
+    found = {score.metric: score for score in one.scores}
+    assert found["macro_f1"].interval == "cluster bootstrap over languages"
+    parts = [score for each in one.languages for score in each.scores if score.metric == "macro_f1"]
+    assert [score.interval for score in parts] == ["cluster bootstrap", "bootstrap"]
+    assert found["macro_f1"].value == pytest.approx(sum(score.value or 0 for score in parts) / 2)
+
+
+def test_a_limit_that_leaves_no_row_of_a_language(workshop: Workshop) -> None:
+    write(workshop.folder, rows())
+    (one,) = workshop.run(limit=2).tasks
+    assert [each.scores[0].n for each in one.languages] == [2, 0]
+    assert (one.scores[0].value, one.scores[0].interval) == (None, "none: in zh, no examples")
+
+
+def test_the_table(workshop: Workshop) -> None:
+    write(workshop.folder, rows())
+    record = workshop.run()
+    console = Console(width=200)
+    with console.capture() as shown:
+        table.show(record, console)
+    lines = [line.split()[:5] for line in shown.get().splitlines()]
+    heads = [
+        line[0] if line[0] != "t" else " ".join(line[:4]) for line in lines if line and line[0] in ("t", "zh", "mean")
+    ]
+    assert heads == ["t en by_pair_score acc", "zh", "mean", "zh", "mean"]
+    assert "mean: over languages, each of which counts the same" in shown.get()
+
+
+def test_two_runs_are_compared_by_language_and_over_them(workshop: Workshop) -> None:
+    write(workshop.folder, rows(), f"{TASK}cluster: story\n")
+    first = workshop.run()
+    (workshop.path / "run").rename(workshop.path / "first")
+    workshop.backend = Writer(function=lambda question: "A")
+    second = workshop.run()
+    found = compare_runs(workshop.path / "first", workshop.path / "run")
+    assert [one.task for one in found.tasks] == ["t (en)", "t (zh)", "t"]
+    for one, name in zip(found.tasks, ("en", "zh", "mean"), strict=True):
+        difference = (scores(first)[name] or 0) - (scores(second)[name] or 0)
+        assert one.comparison.difference == pytest.approx(difference)
+    assert [one.comparison.n for one in found.tasks] == [16, 8, 24]
+    assert found.family == 3
+
+
+def test_the_mean_of_a_suite_is_over_the_means(workshop: Workshop) -> None:
+    write(workshop.folder, rows())
+    write_task(workshop.folder, "u")
+    (workshop.folder / "s.suite.yaml").write_text("name: s\ntasks: [t, u]\n", "utf-8")
+    record = workshop.run("s")
+    values = {one.task: next(score.value for score in one.scores if score.metric == "acc") for one in record.tasks}
+    macro = next(one for one in record.macro if one.metric == "acc")
+    assert macro.value == pytest.approx(sum(value or 0 for value in values.values()) / 2)
+    languages = [one.scores[0].value or 0 for one in record.tasks[0].languages]
+    assert values["t"] == pytest.approx(sum(languages) / 2)
+
+
+@pytest.mark.slow
+def test_two_processes_answer_the_same(workshop: Workshop) -> None:
+    """Real processes: the rows of each language and the kinds that were chosen come together again."""
+    kinds = "option_meta: [{kind: \"'story'\"}, {kind: \"'other'\"}, {kind: \"'third'\"}], "
+    write(workshop.folder, rows(), TASK.replace("language: row.lang", f"{kinds}language: row.lang"))
+    found = []
+    for number in ("1", "2"):
+        folder = workshop.path / f"run{number}"
+        command = ("run", "--include_path", workshop.folder, "--tasks", "t", "--model", "overlap")
+        figeval(*map(str, command), "--output_path", str(folder), "--processes", number, cwd=workshop.path)
+        (one,) = read_run(folder)[0].tasks
+        found.append((one.scores, one.languages, one.choices, (folder / "predictions" / "t.jsonl").read_bytes()))
+    assert found[0] == found[1]
+    assert found[0][2][0].answered == 24
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (" language: row.lang,", "", "t.task.yaml: a task in several languages needs the field language"),
+        ("[en, zh]", "[en, en]", "'en' is listed twice"),
+        ("[en, zh]", "[en, no]", "False is not a string"),
+    ],
+)
+def test_definitions_that_are_refused(workshop: Workshop, old: str, new: str, message: str) -> None:
+    write(workshop.folder, rows(), TASK.replace(old, new))
+    with pytest.raises(FigevalError) as refused:
+        workshop.run()
+    told = str(refused.value) + "".join(p for row in workshop.harness().manager.plugins.values() for p in row.problems)
+    assert message in told or workshop_problem(workshop, message)
+
+
+def workshop_problem(workshop: Workshop, message: str) -> bool:
+    """Whether the file's own problem says so; a broken file hides no other."""
+    from figeval.evaluation.targets import gather
+
+    return any(message in one for one in gather([], [workshop.folder], Harness()).problems)
+
+
+@pytest.mark.parametrize(
+    ("languages", "message"),
+    [
+        ("[en, zh, de]", "t: no row is in 'de', which `language` lists; remove it there, or add rows"),
+        ("[en, de]", "row 3 of 'jsonl:t.jsonl', field 'language': 'zh' is not among the task's languages; add it"),
+    ],
+)
+def test_rows_that_are_refused(workshop: Workshop, languages: str, message: str) -> None:
+    write(workshop.folder, rows(), TASK.replace("[en, zh]", languages))
+    with pytest.raises(DataError) as refused:
+        workshop.run()
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+    harness = workshop.harness()
+    verdict = validate(harness.catalogue.expand(["t"])[0], harness)
+    assert any(message in finding.message for finding in verdict.findings)
+
+
+def test_a_row_without_a_language(workshop: Workshop) -> None:
+    content = rows()
+    content[4]["lang"] = None
+    write(workshop.folder, content)
+    with pytest.raises(DataError, match=r"row 5 .*'language': no language, and the task has several \(en, zh\)"):
+        workshop.run()
+
+
+def test_validate_counts_them(workshop: Workshop) -> None:
+    write(workshop.folder, rows())
+    harness = workshop.harness()
+    verdict = validate(harness.catalogue.expand(["t"])[0], harness)
+    assert verdict.errors == 0
+    assert any("24 examples, 16 minimal groups; languages en ×16, zh ×8; gold" in fact for fact in verdict.facts)
+
+
+def test_a_list_of_one_language_is_that_language() -> None:
+    @make_task(name="mine", type="choice", language=["de"], baselines=())
+    def mine():
+        yield ChoiceExample(id="1", query="q", options=("a", "b"), gold=0)
+
+    assert (mine.language, mine.languages) == ("de", ("de",))
+
+
+def test_examples_in_python_say_their_language() -> None:
+    @make_task(name="mine", type="choice", language=["en", "zh"], baselines=())
+    def mine():
+        yield ChoiceExample(id="1", query="q", options=("a", "b"), gold=0, language="en")
+        yield ChoiceExample(id="2", query="q", options=("a", "b"), gold=0)
+
+    harness = Harness()
+    examples = harness.examples(mine.bound(harness.task_types))
+    assert next(examples).language == "en"
+    with pytest.raises(DataError, match="mine: example 2, id '2': no language"):
+        next(examples)
+
+
+def test_seen_examples_cost_their_language_and_the_mean_their_intervals(workshop: Workshop) -> None:
+    """The other language keeps its interval; the score on the remaining examples is a mean over languages."""
+    write(workshop.folder, rows())
+    (one,) = workshop.run().tasks
+    known = [row["id"] for row in workshop.rows() if row["language"] == "en"][:6]
+    stored = [{**row, "seen": "trained"} if row["id"] in known else row for row in workshop.rows()]
+    metric = workshop.harness().metrics.get("acc", "choice")
+    sum_up(one, lambda: stored, Measures([metric], ()), strict=False, by=[], seed=0)
+    en, zh = (each.scores[0] for each in one.languages)
+    assert (en.low, en.seen, zh.seen) == (None, "trained", None)
+    assert zh.low is not None
+    assert (one.scores[0].low, one.scores[0].seen) == (None, "trained")
+    assert one.scores[0].interval.startswith("none: trained on")
+    assert one.overlap is not None
+    rest = [row for row in stored if "seen" not in row]
+    means = [
+        sum(row["metrics"]["acc"] for row in own) / len(own)
+        for own in ([row for row in rest if row["language"] == name] for name in ("en", "zh"))
+    ]
+    assert one.overlap.scores[0].value == pytest.approx(sum(means) / 2)
+    assert one.overlap.scores[0].interval == "over languages"
