@@ -146,6 +146,15 @@ def spelled(file: Path, found: Import) -> bool:
     return not re.match(r"\s*from\s+\.", line)
 
 
+def test_plugins_are_families() -> None:
+    """Folders, each one plugin; what a family shares, with itself or with others, has a public name."""
+    entries = [entry for entry in (ROOT / "plugins").iterdir() if not entry.name.startswith("__")]
+    assert not [entry.name for entry in entries if not (entry / "__init__.py").is_file()]
+    assert not [str(file) for file in sources("plugins") if re.match(r"_(?!_init__)", file.name)]
+    private = [found for file in sources("plugins") for found in imports(file) if found.module.startswith("plugins.")]
+    assert not [str(found) for found in private if re.search(r"\._[a-z]", found.module)]
+
+
 def test_only_a_command_asks_for_the_pipeline_and_only_when_it_runs() -> None:
     """Of a benchmark, or of the bridge that runs tasks in lm-eval; a task there is imported by lm-eval alone."""
     for file in sources("tasks", "plugins"):

@@ -1,10 +1,25 @@
 """Predictions → scores: per-example numbers, their mean or another statistic, and an honest interval around it.
 
-Plugin authors need two names: a function `(example, prediction) -> float | None` is a metric as it stands, and
-`Statistic` says how to combine per-example numbers where the score is no mean (macro-F1, a correlation); `collective`
-makes one whose numbers depend on the other examples (a nearest neighbour).
+What the author of a metric needs:
+
+* a function `(example, prediction) -> float | None` is a metric as it stands, and its mean over examples the score;
+* `Statistic` says how to combine per-example numbers where the score is no mean (macro-F1, a correlation);
+* `collective` makes a metric whose numbers depend on the other examples (a nearest neighbour);
+* `answered`, `tied_answers` and `expected_over_ties` tell what a prediction answers, and score ties by expectation.
+
+docs/statistics.md, "What a metric needs to know", has an example of each.
 """
 
 from figeval.metrics.statistic import Collective, PerLabel, Statistic, collective, mean_of
+from figeval.metrics.ties import answered, expected_over_ties, tied_answers
 
-__all__ = ["Collective", "PerLabel", "Statistic", "collective", "mean_of"]
+__all__ = [
+    "Collective",
+    "PerLabel",
+    "Statistic",
+    "answered",
+    "collective",
+    "expected_over_ties",
+    "mean_of",
+    "tied_answers",
+]

@@ -1,12 +1,14 @@
 """Streaming sums of a metric and the score they end in; memory grows with the clusters, not with the rows.
 
-statistic = mean_of(choice_accuracy)
-aggregator = MetricAggregator("acc", statistic)
-for example, prediction in answers:
-    features = statistic.features(example, prediction)
-    if features is not None:
-        aggregator.add(example.cluster, features)
-score = aggregator.score(seed=0)
+    statistic = mean_of(choice_accuracy)
+    aggregator = MetricAggregator("acc", statistic)
+    for example, prediction in answers:
+        features = statistic.features(example, prediction)
+        if features is not None:
+            aggregator.add(example.cluster, features)
+    score = aggregator.score(seed=0)
+
+`GroupAggregator` does the same for minimal pairs, of which all members have to be right.
 """
 
 from __future__ import annotations
@@ -71,17 +73,20 @@ class MetricAggregator:
     """Sums of one metric, per cluster where rows have one.
 
     A row without a cluster is independent of all others. For means such rows leave only their moments; for other
-    statistics each distinct vector of features is kept once with its count (a confusion has few).
-    `bounds` are what the interval of a mean is clipped to, unless a row's value lies outside.
+    statistics each distinct vector of features is kept once with its count (a confusion has few). The interval of a
+    mean stays within 0 and 1, unless a row's value lies outside.
+
+    Args:
+        name: of the metric, for its score and for messages.
+        statistic: whose features are added.
+        higher_is_better: goes into the score.
     """
 
-    def __init__(
-        self, name: str, statistic: Statistic, higher_is_better: bool = True, bounds: Bounds = (0.0, 1.0)
-    ) -> None:
+    def __init__(self, name: str, statistic: Statistic, higher_is_better: bool = True) -> None:
         self.name = name
         self.statistic = statistic
         self.higher_is_better = higher_is_better
-        self.bounds = bounds
+        self._bounds: Bounds = (0.0, 1.0)
         self.n = 0
         self._k = 0
         self._binary = True
@@ -103,8 +108,8 @@ class MetricAggregator:
         self.n += 1
         self._k = len(values)
         self._binary = self._binary and values[0] in (0.0, 1.0)
-        if self.statistic.is_mean and self.bounds and not self.bounds[0] <= values[0] <= self.bounds[1]:
-            self.bounds = None  # a metric that leaves its supposed bounds has none
+        if self.statistic.is_mean and self._bounds and not self._bounds[0] <= values[0] <= self._bounds[1]:
+            self._bounds = None  # a metric that leaves its supposed bounds has none
         if cluster is not None:
             self._clusters.add(cluster, values)
         elif self.statistic.is_mean:
@@ -154,7 +159,7 @@ class MetricAggregator:
     def _mean(self, clusters: Floats) -> tuple[float, Interval]:
         sums, sizes = clusters[:, 0], clusters[:, 1]
         spread = spread_of(sums, sizes, self._clusters.within, alone=self._moments, binary=self._binary)
-        return spread.mean, interval_of_mean(spread, self.bounds)
+        return spread.mean, interval_of_mean(spread, self._bounds)
 
     def _bootstrapped(self, clusters: Floats, seed: int) -> tuple[float, Interval]:
         vectors = np.array(list(self._vectors), dtype=np.float64).reshape(-1, self._k)

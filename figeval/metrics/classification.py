@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics.statistic import PerExample, PerLabel, Statistic, mean_of
-from figeval.metrics.ties import answered, answers, best, given
+from figeval.metrics.ties import answered, answers, best, tied_answers
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.types import Example, Prediction
@@ -46,7 +46,7 @@ def pair_accuracy(example: PairExample, prediction: Prediction) -> float | None:
 
 def share_of_gold(gold: int | str | None, prediction: Prediction) -> float | None:
     """Probability that a fair draw from the given answers is gold; their mean over the orders of the options."""
-    valid = [given(answer) for answer in answers(prediction) if answered(answer)]
+    valid = [tied_answers(answer) for answer in answers(prediction) if answered(answer)]
     if gold is None or not valid:
         return None
     return fmean(tied.count(gold) / len(tied) for tied in valid)
@@ -109,7 +109,7 @@ def agreement(_example: ChoiceExample, prediction: Prediction) -> float | None:
     """Share of the pairs of orders with the same answer, whatever its place (observed agreement, Fleiss 1971); None
     with fewer than two answers. A tie agrees with the probability that two fair draws would.
     """
-    valid = [frozenset(given(answer)) for answer in answers(prediction) if answered(answer)]
+    valid = [frozenset(tied_answers(answer)) for answer in answers(prediction) if answered(answer)]
     if len(valid) < 2:
         return None
     return fmean(len(one & other) / (len(one) * len(other)) for one, other in combinations(valid, 2))
@@ -125,7 +125,7 @@ def _chosen_places(example: ChoiceExample, prediction: Prediction) -> Sequence[f
     excess = [0.0] * PLACES
     valid = [answer for answer in answers(prediction) if answered(answer) and answer.order]
     for answer in valid:
-        tied = given(answer)
+        tied = tied_answers(answer)
         for place, option in enumerate(answer.order):
             excess[place] += (option in tied) / len(tied) - 1 / len(example.options)
     return (*excess, float(len(valid))) if valid else None
@@ -152,7 +152,7 @@ def confusion(labels: tuple[str, ...], example: PairExample, prediction: Predict
     """
     if example.label is None or not answered(prediction):
         return None
-    tied = given(prediction)
+    tied = tied_answers(prediction)
     unknown = {example.label, *tied} - set(labels)
     if unknown:
         raise ValueError(f"{sorted(map(str, unknown))} of example {example.id!r} not among the labels {labels}")

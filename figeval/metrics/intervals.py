@@ -218,16 +218,16 @@ def wilson(successes: float, n: float, level: float = LEVEL, quantile: float | N
     return max(0.0, min(p, (centre - margin) / scale)), min(1.0, max(p, (centre + margin) / scale))
 
 
-def t_quantile(freedom: float, level: float = LEVEL) -> float:
-    """The quantile of Student's t for a two-sided interval."""
+def t_quantile(freedom: float) -> float:
+    """The quantile of Student's t for a two-sided 95 % interval with `freedom` degrees of freedom."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, (1 + level) / 2))
+    return float(stdtrit(freedom, (1 + LEVEL) / 2))
 
 
-def t_interval(mean: float, stderr: float, df: float, level: float = LEVEL) -> tuple[float, float]:
+def t_interval(mean: float, stderr: float, freedom: float) -> tuple[float, float]:
     """Mean ± t · SE with the quantile of Student's t."""
-    margin = t_quantile(df, level) * stderr
+    margin = t_quantile(freedom) * stderr
     return mean - margin, mean + margin
 
 
@@ -351,9 +351,9 @@ def resample(
     return np.concatenate(values)
 
 
-def percentiles(values: Floats, level: float = LEVEL) -> tuple[float, float]:
-    """The central part of the bootstrap distribution."""
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+def percentiles(values: Floats) -> tuple[float, float]:
+    """The central 95 % of the bootstrap distribution."""
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 

@@ -1,8 +1,12 @@
-"""What a metric is: numbers per example that add up, and a function of their sums.
+"""What a metric is: numbers per example that add up, called features, and a function of their sums.
 
-Accuracy adds (1 if right, 1) and divides; macro-F1 adds true positives, predictions and golds of every label.
-Because only sums count, a metric streams, its memory does not grow with the data, and a resample of clusters is
-one matrix product.
+Accuracy adds (1 if right, 1) and divides; macro-F1 adds true positives, predictions and golds of every label. Because
+only sums count, a metric streams, its memory does not grow with the data, and a resample of clusters is one matrix
+product. Three kinds of metric can be registered:
+
+* a function `(example, prediction) -> float | None`, the score being the mean over the examples where it is not None;
+* a `Statistic`, for scores that are no mean; `PerLabel` where it depends on the labels of the task;
+* a `Collective` statistic, whose numbers for one example depend on the other examples.
 """
 
 from __future__ import annotations
@@ -26,12 +30,15 @@ PerExample: TypeAlias = Callable[[Any, "Prediction"], "float | None"]
 class Statistic:
     """A score made of per-example numbers.
 
-    `features(example, prediction)` are k numbers, None where the metric does not apply (no answer, hidden gold).
-    `combine(sums)` maps their sums, shape (..., k), to values, shape (...), vectorised, NaN where undefined.
-    `is_mean` promises that the features are (value, 1.0) and the score is the mean value: then closed-form
-    intervals hold. All other statistics are bootstrapped, unless `no_interval` says why that would be wrong.
-    `signature()` says with what a library computes it, for the record; it raises `FigevalError` if it cannot.
-    `absent` says why there is no value where it applies to no example.
+    Attributes:
+        features: maps an example and its prediction to k numbers, None where the metric does not apply (no answer,
+            hidden gold). A number that is NaN or infinite is refused when it is added.
+        combine: maps sums of features, shape (..., k), to values, shape (...): vectorised, NaN where undefined.
+        is_mean: promises that the features are (value, 1.0) and the score is the mean value. Then closed-form intervals
+            hold; all other statistics are bootstrapped by cluster.
+        no_interval: why an interval would be wrong; there is none then.
+        signature: tells with what a library computes the score, for the record. It raises `FigevalError` if it cannot.
+        absent: why there is no value where the metric applies to no example.
     """
 
     features: Callable[[Any, Prediction], Sequence[float] | None]
@@ -50,11 +57,12 @@ Family: TypeAlias = "Callable[[Sequence[JSON], Sequence[str], Mapping[str, Any]]
 class Collective(Statistic):
     """A score whose per-example numbers depend on the other examples: a nearest neighbour, a word not used before.
 
-    `family(rows, names, settings)` computes the metrics called `names` together, once all rows are there; metrics with
-    the same `family` are one call. It returns their features per row, None where a metric does not apply. `rows` are
-    lines of the predictions file, `settings` those of the task's record. A metric that is `pooled` describes a set of
-    rows as a whole and is computed anew for a part of them; the others relate a row to all others, whatever part it
-    belongs to.
+    Attributes:
+        family: `family(rows, names, settings)` computes the metrics called `names` together, once all rows are there;
+            metrics with the same `family` are one call. `rows` are lines of the predictions file, `settings` those of
+            the task's record. It returns per metric the features of each row, None where the metric does not apply.
+        pooled: the metric describes a set of rows as a whole and is computed anew for a part of them. Others relate a
+            row to all others, whatever part it belongs to.
     """
 
     family: Family | None = None
@@ -67,7 +75,13 @@ def _alone(_example: Any, _prediction: Prediction) -> Features:
 
 
 def collective(family: Family, *, no_interval: str = "", pooled: bool = False) -> Collective:
-    """The mean of a number that `family` gives each example as (value, 1.0); with other features their ratio."""
+    """The mean of a number that `family` gives each example as (value, 1.0).
+
+    Args:
+        family: see `Collective`.
+        no_interval: why there is no interval. The score is then the ratio of the sums of any two features.
+        pooled: see `Collective`.
+    """
     return Collective(_alone, ratio, is_mean=not no_interval, no_interval=no_interval, family=family, pooled=pooled)
 
 
@@ -79,7 +93,12 @@ class PerLabel:
 
 
 def mean_of(function: PerExample, *, absent: str = "no examples") -> Statistic:
-    """The mean of a per-example number over the examples for which it is not None."""
+    """The mean of a per-example number over the examples for which it is not None.
+
+    Args:
+        function: maps an example and its prediction to the number.
+        absent: why there is no value where the function is None for every example.
+    """
 
     def features(example: Any, prediction: Prediction) -> Sequence[float] | None:
         value = function(example, prediction)
@@ -97,7 +116,7 @@ def ratio(sums: Floats) -> Floats:
 
 
 def as_statistic(target: Statistic | PerLabel | PerExample, labels: tuple[str, ...] = ()) -> Statistic:
-    """What a registered metric amounts to for a task with these labels."""
+    """What a registered metric amounts to for a task with these labels: a function is the mean of its values."""
     match target:
         case Statistic():
             return target

@@ -1,15 +1,24 @@
-"""Was there an answer, and which answers share the best score?
+"""What a prediction answers, and what it is worth where several answers share the best score.
 
 A tie is scored by expectation, as if it were broken by a fair draw: a model that gives 250 candidates one score gets
-1/250, not the luck of the first place.
+1/250, not the luck of the first place. Trivial models tie everywhere, so a metric that does otherwise prints a wrong
+value for chance. `tied_answers` is for metrics of one answer, `expected_over_ties` for metrics of a whole ranking.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, groupby, permutations, product
+from random import Random
 
 from figeval.types import Prediction, Value
+
+ENUMERATED = 10_000  # orders of tied candidates up to which all of them are tried
+DRAWS = 10_000  # random orders where there are more: a standard error of at most .005 for a number between 0 and 1
+
+
+# ---- answers --------------------------------------------------------------------------------------------------------
 
 
 def answered(prediction: Prediction) -> bool:
@@ -30,13 +39,12 @@ def best(scores: Sequence[float]) -> list[int]:
     Raises:
         ValueError: a score is NaN; such a prediction has the status `nan` and should not get here.
     """
-    if any(map(math.isnan, scores)):
-        raise ValueError("a prediction that claims an answer has NaN among its scores")
+    _refuse_nan(scores)
     top = max(scores)
     return [index for index, score in enumerate(scores) if score == top]
 
 
-def given(prediction: Prediction) -> Sequence[Value]:
+def tied_answers(prediction: Prediction) -> Sequence[Value]:
     """The answers among which the model did not decide: one, or several with the same best score, to be drawn from
     fairly. A label is in it once for each of its classes that ties.
 
@@ -53,3 +61,69 @@ def given(prediction: Prediction) -> Sequence[Value]:
         raise ValueError(f"prediction {prediction.example_id!r} has neither one answer nor scores that tie")
     names: Sequence[Value] = prediction.labels or range(len(prediction.scores))
     return tuple(names[index] for index in best(prediction.scores))
+
+
+def _refuse_nan(scores: Sequence[float]) -> None:
+    if any(map(math.isnan, scores)):
+        raise ValueError("a prediction that claims an answer has NaN among its scores")
+
+
+# ---- rankings -------------------------------------------------------------------------------------------------------
+
+
+def expected_over_ties(
+    scores: Sequence[float],
+    function: Callable[[Sequence[int]], float],
+    *,
+    top: int | None = None,
+    seed: int | str = 0,
+    draws: int = DRAWS,
+) -> float:
+    """Expected value of a function of a ranking, over a uniformly random order within each block of equal scores.
+
+    The value is exact where ties allow at most `ENUMERATED` orders, since all of them are tried. Otherwise it is the
+    mean over `draws` independent random orders. That mean is unbiased, and its standard error is at most
+    (b − a) / (2 √draws) for a function with values between a and b: with the default, .005 for values between 0 and 1.
+    The mean of such values over n examples with seeds of their own has a standard error of at most .005 / √n.
+
+    Where a function has a closed form, that form is exact for any number of ties, and faster: `figeval.metrics.ranking`
+    has those of the usual measures (McSherry and Najork 2008).
+
+    Args:
+        scores: of the candidates, the highest is the best, shape (n,).
+        function: maps the indexes of the candidates, best first, to a number.
+        top: how many places the function looks at, all by default. It is given the first `top` indexes only, and what
+            ties behind them is not reordered, so that more cases are exact.
+        seed: of the random orders; the same seed gives the same value. Pass the example's id, so that the errors of
+            different examples are independent.
+        draws: number of random orders.
+
+    Returns:
+        The expected value.
+
+    Raises:
+        ValueError: a score is NaN.
+    """
+    _refuse_nan(scores)
+    blocks = list(_blocks(scores, len(scores) if top is None else min(top, len(scores))))
+    if math.prod(math.perm(len(block), places) for block, places in blocks) <= ENUMERATED:
+        orders = product(*(permutations(block, places) for block, places in blocks))
+        values = [function([*chain.from_iterable(parts)]) for parts in orders]
+    else:
+        random = Random(seed)
+        values = [
+            function([index for block, places in blocks for index in random.sample(block, places)])
+            for _ in range(draws)
+        ]
+    return math.fsum(values) / len(values)
+
+
+def _blocks(scores: Sequence[float], top: int) -> Iterator[tuple[list[int], int]]:
+    """The indexes that share a score, best first, and how many of the first `top` places they take."""
+    order = sorted(range(len(scores)), key=lambda index: -scores[index])
+    for _, members in groupby(order, key=lambda index: scores[index]):
+        block = list(members)
+        if top <= 0:
+            return
+        yield block, min(len(block), top)
+        top -= len(block)

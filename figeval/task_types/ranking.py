@@ -87,6 +87,10 @@ class RankingExample(Example):
     def subject(self) -> str:  # noqa: D102
         return self.query
 
+    @property
+    def hidden(self) -> bool:  # noqa: D102
+        return not self.relevant
+
 
 # ---- routes ----------------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ class CapabilityCheck:
     long: Request | None = None
 
 
-def check_model(
+def check_model(  # noqa: PLR0913 - what a test may want otherwise
     model: object,
     *,
     requests: Iterable[Request] = (),
@@ -58,14 +58,14 @@ def check_model(
     checks: Iterable[CapabilityCheck] = (),
     tolerance: float = 1e-6,
     repeatable: bool = True,
+    empty: bool = False,
 ) -> None:
     """Check that a model keeps to what figeval relies on.
 
     Every capability that the model offers is asked: one answer per request, of the right type and without NaN; answers
-    in the order of the requests, whatever else is in the batch; equal answers to equal requests; an empty list for an
-    empty list; an answer to an input that is too long, and indexes of cut inputs that exist. The fingerprint is there,
-    not empty, stable, and the same for two models that are made alike. `describe` returns what JSON can hold, and
-    `close` may be called twice.
+    in the order of the requests, whatever else is in the batch; equal answers to equal requests; an answer to an input
+    that is too long, and indexes of cut inputs that exist. The fingerprint is there, not empty, stable, and the same
+    for two models that are made alike. `describe` returns what JSON can hold, and `close` may be called twice.
 
     Args:
         model: The model, or a function or class that makes one when called without arguments. Only of the latter can be
@@ -76,6 +76,7 @@ def check_model(
         checks: Checks of capabilities that figeval does not know, or that are to replace its own.
         tolerance: How far numbers may differ between batches, relative and absolute; neural networks need 1e-4.
         repeatable: Whether the same request is to have the same answer when it is put again; False for sampling.
+        empty: Whether an empty list must have an empty answer. figeval never asks for nothing; other callers may.
 
     Raises:
         AssertionError: naming the method and what is wrong with it.
@@ -93,7 +94,10 @@ def check_model(
         assert capability in known, (
             f"{name} offers {capability!r}, for which there are no requests; give a CapabilityCheck in checks=[…]"
         )
-        _Asked(backend, known[capability], tolerance, repeatable).check()
+        asked = _Asked(backend, known[capability], tolerance, repeatable)
+        asked.check()
+        if empty:
+            asked.check_nothing()
     _check_description(backend)
     close: Any = getattr(backend, "close", None)
     for _ in range(2 if callable(close) else 0):
@@ -150,12 +154,11 @@ class _Asked:
         return f"{type(self.backend).__name__}.{self.against.capability}"
 
     def check(self) -> None:
-        """Ask together, alone, in reverse, twice, nothing, and for too much."""
+        """Ask together, alone, in reverse, twice, and for too much."""
         requests = list(self.against.requests)
         together = self.answers(requests)
         self.check_answers(requests, together)
         assert not self.different_lengths(together), f"{self.method} returned vectors of different lengths"
-        self.check_nothing()
         if self.against.long is not None:
             beside = [requests[0], self.against.long]
             self.check_answers(beside, self.answers(beside))

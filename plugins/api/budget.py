@@ -22,7 +22,7 @@ def expected(prompt: Prompt, settings: ApiSettings) -> Usage:
     return Usage(read, prompt.max_new_tokens + settings.reasoning_tokens)
 
 
-def written(text: str) -> int:
+def estimated_tokens(text: str) -> int:
     """About how many tokens a text has."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES)
 

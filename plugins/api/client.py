@@ -273,7 +273,9 @@ class BadBody(Exception):
 
 
 class Body:
-    """Takes a body piece by piece, as it comes over the wire.
+    """Takes the body of a reply piece by piece, as it comes over the wire.
+
+    It is unpacked here and limited: a few kilobytes of compressed data can be gigabytes of text.
 
     Raises:
         BadBody: it is packed in a way that was not asked for.

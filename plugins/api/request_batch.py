@@ -17,7 +17,7 @@ from figeval.errors import FigevalError, ModelError
 from figeval.models.archive import Archive, Entry, Usage
 from figeval.types import Reply
 
-from .budget import Budget, written
+from .budget import Budget, estimated_tokens
 from .cache import packed
 from .client import Client, PermanentError, RetryableError
 from .dialects import ApiAnswer
@@ -153,7 +153,9 @@ class RequestBatch:
             return error(str(failure))
         self.session.note(answer)
         self.session.width = min(self.settings.max_concurrent, self.session.width + 1 / self.session.width)
-        used = answer.usage or Usage(call.expected.tokens_in, written(answer.reply.reasoning + answer.reply.text))
+        used = answer.usage or Usage(
+            call.expected.tokens_in, estimated_tokens(answer.reply.reasoning + answer.reply.text)
+        )
         self.budget.learn(call.expected, used)
         await self._write(Entry(used, call.key, packed(answer.reply) if self.settings.memo else None))
         return answer.reply

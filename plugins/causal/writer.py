@@ -70,12 +70,23 @@ class WriterSettings(Settings):
         return self.max_new_tokens or LONGEST
 
 
+# ---- the form of the inputs ------------------------------------------------------------------------------------------
+
 Values = Mapping[str, Input]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """`inputs` are the names of what is read, in order (none: all, as they come); `marker` is for causal models."""
+    """The form in which a model is given its inputs. As it was trained, so it is asked: both use this class.
+
+        encoder-decoder    proverb SEP keyword SEP keyword …, and what its tokenizer puts around every text
+        causal             proverb SEP keyword SEP keyword … MARKER, and the text comes after it
+
+    It is the form of Ghosh and Srivastava (2022, Table 11) with the tokenizer's own separator. Their code puts "<s>"
+    before all inputs, which T5 does not know: it read its unknown token there. That is not repeated.
+
+    `inputs` are the names of what is read, in order (none: all, as they come); `marker` is for causal models.
+    """
 
     separator: str
     marker: str = ""
@@ -143,6 +154,9 @@ def opening(tokenizer: Any) -> list[int]:
 def causal_room(limit: int | None, asked: int) -> int:
     """How many tokens a causal model may write, whatever its prompt."""
     return asked if limit is None else min(asked, limit - limit // 2)
+
+
+# ---- the backend -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,9 @@ class EncoderSettings(Settings):
             one_of("similarity", self.similarity, (COSINE, "dot"))
 
 
+# ---- two kinds of encoder made alike: a batch of token ids in, a vector per row out ----------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class EncoderNetwork:
     """A loaded encoder: `vectors(batch)` maps input_ids and attention_mask (rows, length) to vectors (rows, d).
@@ -200,6 +203,9 @@ def _check(model: Any, setup: ModelSetup[EncoderSettings]) -> None:
         return
     checkpoint = setup.checkpoint
     check_weights(again, report, checkpoint.model, checkpoint.architecture or "something else", "pooler")
+
+
+# ---- the backend -----------------------------------------------------------------------------------------------------
 
 
 class Encoder(Neural[EncoderSettings, EncoderNetwork]):

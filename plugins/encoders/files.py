@@ -51,6 +51,9 @@ def fingerprint(folder: Path) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
+# ---- the model hub ---------------------------------------------------------------------------------------------------
+
+
 class NotOnHub(ModelError):
     """The model hub knows no such repository, or not for this user."""
 

@@ -57,8 +57,17 @@ class JointSettings(EncoderSettings):
             object.__setattr__(self, "max_span", positive("max_span", self.max_span))
 
 
+# ---- the span branch -------------------------------------------------------------------------------------------------
+
+
 def span_branch(width: int) -> Any:
-    """The layers, for states of `width` numbers: `joint` (2 width → width), `start` and `end` (width → 1)."""
+    """Three linear layers on an encoder's states (Ghosh and Srivastava 2022, appendix E).
+
+    For states of `width` numbers: `joint` (2 width → width), `start` and `end` (width → 1). In the authors' code
+    nothing stands between the layers; a tanh is declared and not used. Then the given span adds the same number to the
+    logits of all tokens, a softmax over the tokens does not see it, and all spans of a text come out alike. With
+    `tanh` they need not.
+    """
     from torch.nn import Linear, ModuleDict
 
     return ModuleDict({"joint": Linear(2 * width, width), "start": Linear(width, 1), "end": Linear(width, 1)})
@@ -103,6 +112,9 @@ def save_branch(weights: Mapping[str, Any], folder: Path) -> None:
     from safetensors.torch import save_file
 
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
+
+
+# ---- the backend -----------------------------------------------------------------------------------------------------
 
 
 class Joint(Encoder):

@@ -32,6 +32,26 @@ S = TypeVar("S", bound=Settings)
 N = TypeVar("N")
 
 
+@dataclass(frozen=True, slots=True)
+class ModelSetup(Generic[S]):
+    """What is settled before weights are touched."""
+
+    settings: S
+    checkpoint: Checkpoint
+    device: str
+    dtype: str
+
+
+def prepare(settings: S, checkpoint: Checkpoint) -> ModelSetup[S]:
+    """Settle device and precision.
+
+    Raises:
+        ModelError: the device is not there, or half precision was asked of a CPU.
+    """
+    device = choose_device(settings.device)
+    return ModelSetup(settings, checkpoint, device, choose_dtype(settings.dtype, checkpoint, device))
+
+
 def choose_device(name: str | None) -> str:
     """The device to use: the one named, or the first of cuda, mps and cpu that is there.
 
@@ -225,26 +245,6 @@ def one_line(error: BaseException) -> str:
 def parameters(model: Any) -> int:
     """How many weights a model has, tied ones counted once."""
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSetup(Generic[S]):
-    """What is settled before weights are touched."""
-
-    settings: S
-    checkpoint: Checkpoint
-    device: str
-    dtype: str
-
-
-def prepare(settings: S, checkpoint: Checkpoint) -> ModelSetup[S]:
-    """Settle device and precision.
-
-    Raises:
-        ModelError: the device is not there, or half precision was asked of a CPU.
-    """
-    device = choose_device(settings.device)
-    return ModelSetup(settings, checkpoint, device, choose_dtype(settings.dtype, checkpoint, device))
 
 
 class Neural(ABC, Generic[S, N]):

@@ -37,6 +37,8 @@ class MaskedSettings(Settings):
         one_of("pll", self.pll, tuple(PLL))
 
 
+# ---- texts with blanks: what is asked, and at which tokens -----------------------------------------------------------
+
 Part = tuple[str, slice]  # a text, and the characters of it that are to be scored
 
 
@@ -155,6 +157,9 @@ def gap(fitted: Fitted, mask: int) -> MaskedQuestion:
 
 
 PLL = {"original": original, "within_word_l2r": within_word_l2r}
+
+
+# ---- the backend -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class PairSettings(Settings):
         one_of("decision", self.decision, tuple(DECISIONS))
 
 
+# ---- what the classes mean, and how several of them make one label ---------------------------------------------------
+
 # The spellings in use, letters only: what a class name is taken for. "not_entailment" before "entail…".
 MEANINGS = (
     (re.compile(r"(not?|non)entail\w*"), "non-entailment"),
@@ -135,6 +137,9 @@ def label_scores(logits: Any, behind: Classes, decide: Callable[[list[float]], P
     weights = np.exp(asked - asked.max())
     shares = iter((weights / weights.sum()).tolist())
     return {label: decide([next(shares) for _ in numbers]) for label, numbers in behind.items()}
+
+
+# ---- the backends ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

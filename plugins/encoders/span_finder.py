@@ -72,6 +72,9 @@ class SpanSettings(Settings):
         return int((self.text or SECOND) == SECOND)
 
 
+# ---- from logits for starts and ends to the best stretch of a text ---------------------------------------------------
+
+
 def found_spans(
     passages: Passages, outputs: Sequence[Any], texts: Sequence[str], longest: int | None, nulls: Any = None
 ) -> list[list[ScoredSpan]]:
@@ -150,6 +153,9 @@ def best_pair(starts: Floats, ends: Floats, longest: int | None = None) -> tuple
     tied = np.flatnonzero(scores == best)
     last = int(tied[back[tied].argmin()])
     return last - int(back[last]), last, float(best)
+
+
+# ---- the backend -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

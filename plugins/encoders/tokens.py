@@ -87,6 +87,9 @@ def padding_of(tokenizer: Any) -> int:
     return 0 if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
 
 
+# ---- long texts in windows -------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """One input: `count` tokens of the text `owner` from its token `first` on, at places `at` … of the input."""

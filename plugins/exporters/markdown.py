@@ -81,17 +81,15 @@ def export_published(runs: Sequence[RunRecord]) -> str:
     """As `markdown`, with a column for what was published of the same task and metric, and a note for each source."""
     found = lines(runs)
     head, body = columns(runs, found)
-    numbers = [
-        # of a model that a paper's later version prints again, the later one
-        list({one.model: one for one in published(line.task) if one.metric == line.metric}.values())
-        for line in found
+    numbers = [  # of a model that a later version of a paper prints again, the later one counts
+        list({one.model: one for one in published(line.task) if one.metric == line.metric}.values()) for line in found
     ]
-    body = [[*cells, said(known)] for cells, known in zip(body, numbers, strict=True)]
-    told = [*remarks(runs), *sources(one for known in numbers for one in known)]
+    body = [[*cells, published_cell(known)] for cells, known in zip(body, numbers, strict=True)]
+    told = [*remarks(runs), *source_notes(one for known in numbers for one in known)]
     return table([*head, "published"], body, told)
 
 
-def said(numbers: Sequence[Published]) -> str:
+def published_cell(numbers: Sequence[Published]) -> str:
     """`BERT 0.070, RoBERTa 0.068`; where they stand in several versions of a paper, by version, the latest first."""
     versions = dict.fromkeys(version(one) for one in reversed(numbers))
     parts = {
@@ -107,7 +105,7 @@ def version(number: Published) -> str:
     return number.source.split(", ")[1]
 
 
-def sources(numbers: Iterator[Published]) -> Iterator[str]:
+def source_notes(numbers: Iterator[Published]) -> Iterator[str]:
     """Where the numbers stand and what to beware of, each once."""
     notes = dict.fromkeys((one.task, one.source, one.note) for one in numbers)
     yield from (f"{task}: {source}" + (f": {note}" if note else "") for task, source, note in notes)

@@ -75,6 +75,9 @@ class BiencoderOptions:
         return self.temperature or (TEMPERATURE if self.similarity == COSINE else 1.0)
 
 
+# ---- features: queries, candidates, and which of them a step has -----------------------------------------------------
+
+
 class RankingFeatures:
     """Queries and candidates as token ids."""
 
@@ -123,6 +126,9 @@ def hardest(queries: Any, candidates: Any, golds: Golds, count: int) -> list[lis
     for row, gold in enumerate(golds):
         scores[row, list(gold)] = -np.inf
     return np.argsort(-scores, axis=1, kind="stable")[:, :count].tolist()  # type: ignore[no-any-return]
+
+
+# ---- network ---------------------------------------------------------------------------------------------------------
 
 
 class BiencoderNetwork(Module):  # type: ignore[misc]
@@ -229,6 +235,9 @@ def filled(batches: Sequence[Batch]) -> Any:
     golds = [batch["golds"] for batch in batches]
     most = max(rows.shape[1] for rows in golds)
     return torch.cat([functional.pad(rows, (0, most - rows.shape[1]), value=-1) for rows in golds])
+
+
+# ---- learner ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

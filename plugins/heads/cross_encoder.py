@@ -69,6 +69,9 @@ class RankingOptions(CrossOptions):
         positive("negatives", self.negatives)
 
 
+# ---- features: a pair for every example, or one for each of its options ----------------------------------------------
+
+
 @dataclass(frozen=True)
 class PairTokenizer:
     """What makes token ids of pairs."""
@@ -175,6 +178,9 @@ def gold_of(example: ChoiceExample) -> int:
     return example.gold
 
 
+# ---- network ---------------------------------------------------------------------------------------------------------
+
+
 class CrossNetwork(Module):  # type: ignore[misc]
     """Losses of what a classifier says of pairs; `losses(logits, batch)` is in float32."""
 
@@ -201,6 +207,9 @@ def option_losses(logits: Any, batch: Batch) -> Any:
     nothing = logits.new_full((1,), float("-inf"))  # the last: where -1 points to
     scores = torch.cat((logits[:, 0], nothing))[batch["pairs"]]
     return ranking_losses(scores, torch.arange(scores.shape[1], device=scores.device), batch["golds"])
+
+
+# ---- learners --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,9 @@ class JointOptions(BiencoderOptions):
             return ()
 
 
+# ---- features --------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class SpanPart:
     """A given span by its number, where it stands in the narrative, and its weight among the parts of its example."""
@@ -138,6 +141,9 @@ def whole_parts(window: Window, stretches: Sequence[Sequence[int]], number: int)
     return [SpanPart(given, answer, 1 / len(whole)) for given, answer in whole.items()]
 
 
+# ---- network ---------------------------------------------------------------------------------------------------------
+
+
 class JointNetwork(BiencoderNetwork):
     """Losses of queries among candidates, and of the spans in them."""
 
@@ -167,6 +173,9 @@ class JointNetwork(BiencoderNetwork):
         losses = span_losses(logits, batch["searched"][owners], batch["answers"])
         weighed = (self.shares[1] * losses[:, 0] + self.shares[2] * losses[:, 1]) * batch["weights"]
         return vectors, weighed.new_zeros(len(states)).index_add(0, owners, weighed)
+
+
+# ---- learner ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass

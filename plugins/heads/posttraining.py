@@ -63,6 +63,9 @@ class InfillOptions(MaskOptions):
             raise TrainError(f"mean_span={self.mean_span} is less than a token")
 
 
+# ---- features: texts in pieces that the model can read, so that nothing is cut off -----------------------------------
+
+
 def texts_of(examples: Iterable[Example]) -> dict[str, str]:
     """Every text of the examples, once and in order → the example that it comes from."""
     found: dict[str, str] = {}
@@ -140,6 +143,9 @@ class NoisyFeatures:
     def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
         """Nothing."""
         return []
+
+
+# ---- learners --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

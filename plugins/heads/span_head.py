@@ -45,6 +45,9 @@ class SpanOptions:
     freeze: str = ""
 
 
+# ---- targets: where the right stretch begins and ends among the tokens of an input -----------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerTokens:
     """A stretch of an input: places of its first and last token, and how many of its tokens the input does not show."""
@@ -163,6 +166,9 @@ def best_window(passages: Passages, rows: Sequence[int], example: SpanExample) -
     return max(shown, key=worth)
 
 
+# ---- network ---------------------------------------------------------------------------------------------------------
+
+
 class SpanHeadNetwork(Module):  # type: ignore[misc]
     """Losses of start and end, added up."""
 
@@ -179,6 +185,9 @@ class SpanHeadNetwork(Module):  # type: ignore[misc]
         output = self.model(**inputs_of(batch))
         logits = torch.stack((output.start_logits, output.end_logits), dim=-1)
         return span_losses(logits, batch["searched"], batch["answers"]).sum(-1)
+
+
+# ---- learner ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ..encoders.batching import release_memory
 from ..encoders.checkpoint import Checkpoint, backend_of, check_chat_template, locate
 from ..encoders.files import fingerprint
 from ..encoders.loading import choose_device, load_errors, one_line, suppress_logging
-from . import lm_eval_models as facts
+from . import lm_eval_models
 from .lm_eval_models import find, lm_eval_version
 
 ENCODERS = frozenset({"encoder", "masked", "pairs"})  # backends for what reads both sides
@@ -60,7 +60,7 @@ class ModelRequest:
     @property
     def offers(self) -> frozenset[str]:
         """Its capabilities."""
-        return facts.offered(self.name, self.kind, self.options)
+        return lm_eval_models.offered(self.name, self.kind, self.options)
 
     def checkpoint(self) -> Checkpoint | None:
         """Its configuration, where it is one of transformers with a folder or hub id."""
@@ -99,7 +99,7 @@ class ModelRequest:
                 _ = getattr(lm, "api_key", None)  # says now whether the key is missing
                 return lm
         except ImportError as error:
-            raise facts.missing_module(self.name, error) from error
+            raise lm_eval_models.missing_module(self.name, error) from error
         except unusable as error:
             raise ModelError(f"lm_eval:{self.name} cannot be made of these --model_args: {one_line(error)}") from error
 
@@ -135,8 +135,8 @@ def lm_eval(
             encoder, a chat template without a word on whether to use it.
     """
     kind = find(name)
-    facts.check_options(name, kind, options)
-    named, _ = facts.parameters(kind)
+    lm_eval_models.check_options(name, kind, options)
+    named, _ = lm_eval_models.parameters(kind)
     common = {"device": device, "batch_size": None if batch_size == "auto" else batch_size}
     given = {option: value for option, value in common.items() if option in named and value is not None}
     request = ModelRequest(name, kind, {**given, **options}, bool(apply_chat_template))
@@ -265,7 +265,7 @@ class LmEvalModel:
         request = self.request
         known: JSON = {"library": f"lm-eval {lm_eval_version()}", "class": request.kind.__name__}
         if "loglikelihood" not in request.offers:
-            known["no_loglikelihood"] = facts.NO_LOGLIKELIHOOD.get(request.name, "its class has none")
+            known["no_loglikelihood"] = lm_eval_models.NO_LOGLIKELIHOOD.get(request.name, "its class has none")
         lm = vars(self).get("lm")
         limit = getattr(lm, "max_length", None)
         device = getattr(lm, "device", None)
@@ -287,7 +287,7 @@ def request_errors(request: ModelRequest) -> tuple[type[Exception], ...]:
 
     Nothing for a model in this process: there it is a bug.
     """
-    if request.name not in facts.KEYS and "base_url" not in facts.parameters(request.kind)[0]:
+    if request.name not in lm_eval_models.KEYS and "base_url" not in lm_eval_models.parameters(request.kind)[0]:
         return ()
     errors: tuple[type[Exception], ...] = (OSError, RuntimeError, ValueError, KeyError, AssertionError)
     try:

@@ -293,6 +293,9 @@ def _strict(statistic: Statistic, rows: Sequence[tuple[str, str | None, float | 
     return math.nan if score is None else score
 
 
+# ---- how lm-eval wants prompts put, and who is asked -----------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """How lm-eval wants prompts, by its flags. `template` is that of the model, None without --apply_chat_template."""

@@ -27,6 +27,8 @@ SUITE = "name: both\ntasks: [t, labelled]\n"
 class Loud:
     """Scores pairs only on demand: a model that labels pairs and nothing else."""
 
+    deterministic_by_name = True
+
     def label_pairs(self, requests):
         return [{"yes_": 0.5, "no_": 0.5} for _ in requests]
 

@@ -39,6 +39,7 @@ UNHEARD = Reply(text="", finish="error", error="nobody there")
 
 class Moody:
     converses = False
+    deterministic_by_name = True
     def __init__(self, model=""):
         self.mood = os.environ.get("MOOD", "")
     def generate(self, prompts):

@@ -125,8 +125,7 @@ def test_a_model_that_wants_to_leave_fails_its_task(workshop, error):
     assert type(error).__name__ in record.tasks[0].error
 
 
-@pytest.mark.parametrize("place", ["register_metrics", "description"])
-def test_a_metric_or_a_description_that_leaves_fails_the_task_as_well(workshop, place):
+def test_a_metric_that_leaves_fails_the_task_as_well(workshop):
     class Metrics:
         @hookimpl
         def register_metrics(self, register):
@@ -134,14 +133,40 @@ def test_a_metric_or_a_description_that_leaves_fails_the_task_as_well(workshop, 
 
     write_task(workshop.folder, "t")
     harness = workshop.harness()
-    if place == "description":
-        workshop.backend.describe = lambda: sys.exit(0)
-        record = workshop.run(harness=harness)
-    else:
-        harness.manager.load("metrics", "test", Metrics)
-        record = workshop.run(harness=Harness(harness.manager, include=(workshop.folder,)), metrics=("leaving",))
+    harness.manager.load("metrics", "test", Metrics)
+    record = workshop.run(harness=Harness(harness.manager, include=(workshop.folder,)), metrics=("leaving",))
     assert (record.status, record.tasks[0].status) == ("incomplete", "failed")
     assert "SystemExit: 0" in record.tasks[0].error
+
+
+def test_a_description_that_leaves_costs_no_answers(workshop):
+    write_task(workshop.folder, "t")
+    workshop.backend.describe = lambda: sys.exit(0)
+    record = workshop.run()
+    assert (record.status, record.tasks[0].status) == ("complete", "done")
+    assert record.model.description == {"warnings": ["describe() of model 'model' raised SystemExit: 0"]}
+
+
+def test_a_hook_that_changes_what_it_is_given_changes_no_record(workshop):
+    class Meddling:
+        @hookimpl
+        def run_started(self, run):
+            run.tasks.clear()
+
+        @hookimpl
+        def task_finished(self, task, rows):
+            task.scores.clear()
+
+        @hookimpl
+        def run_finished(self, run):
+            run.status = "incomplete"
+
+    write_task(workshop.folder, "t")
+    harness = workshop.harness()
+    harness.manager.load("meddling", "test", Meddling)
+    record = workshop.run(harness=harness)
+    assert record.status == "complete"
+    assert record.tasks[0].scores
 
 
 def test_half_a_surrogate_pair_costs_no_run(workshop):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import mean_of
 from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.ranking import RankingExample
 from figeval.types import Prediction
 from tests.aggregated import count_in
 from tests.measured import table
@@ -22,16 +24,20 @@ from tests.measured import table
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
 
 
-def test_the_metrics_of_the_page_work() -> None:
+def defined_on_the_page() -> dict[str, Any]:
+    """What the page's code defines, all of it run in order."""
     names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL):
         exec(block, names)
+    return names
+
+
+def test_the_metrics_of_the_page_work() -> None:
+    names = defined_on_the_page()
     generator = np.random.default_rng(0)
     scores, gold = generator.random((60, 3)), generator.integers(0, 3, 60)
-    bold, confidence = (
-        MetricAggregator("bold", mean_of(names["bold"])),
-        MetricAggregator("confidence", names["confidence"]),
-    )
+    bold = MetricAggregator("bold", mean_of(names["bold"]))
+    confidence = MetricAggregator("confidence", names["confidence"])
     for row, answer in zip(scores, gold, strict=True):
         example = ChoiceExample(id="e", query="q", options=("a", "b", "c"), gold=int(answer))
         prediction = Prediction(example_id="e", value=int(row.argmax()), scores=tuple(map(float, row)))
@@ -43,6 +49,40 @@ def test_the_metrics_of_the_page_work() -> None:
     assert confidence.score().value == pytest.approx(np.corrcoef(scores.max(axis=1), right)[0, 1])
     assert confidence.score().interval == "bootstrap"
     assert (confidence.score().low or 0.0) < 0  # a correlation is not clipped to [0, 1]
+
+
+def test_chance_has_the_right_value_under_the_metrics_of_the_page() -> None:
+    names = defined_on_the_page()
+    chosen = ChoiceExample(id="e", query="q", options=("a", "b", "c"), gold=1)
+    chance = Prediction(example_id="e", value=0, scores=(0.0,) * 3, tied=3)
+    assert names["near_miss"](chosen, chance) == pytest.approx(2 / 3)
+    assert names["near_miss"](replace(chosen, gold=None), chance) is None
+    candidates = tuple(map(str, range(50)))
+    ranked = RankingExample(
+        id="e", query="q", candidates=candidates, relevant=frozenset({40}), near=frozenset({0, 1, 2})
+    )
+    tied = Prediction(example_id="e", value=0, scores=(0.0,) * 50, tied=50)
+    assert names["right_before_near"](ranked, tied) == pytest.approx(1 / 4, abs=5 * 0.005)
+    assert names["right_before_near"](replace(ranked, near=frozenset()), tied) is None
+    auroc = names["confidence_auroc"]
+    rows = [{"status": "ok", "scores": [0.0] * 3, "metrics": {"acc": 1 / 3}} for _ in range(5)]
+    assert float(auroc.combine(np.array(auroc.family(rows, ["x"], {})["x"]).sum(axis=0))) == pytest.approx(0.5)
+
+
+def test_the_auroc_of_the_page_is_that_of_all_pairs_of_rows() -> None:
+    names = defined_on_the_page()
+    generator = np.random.default_rng(1)
+    confident, right = generator.integers(0, 9, 40) / 9, generator.integers(0, 2, 40)
+    rows = [
+        {"status": "ok", "scores": [float(score), -1.0], "metrics": {"acc": float(hit)}}
+        for score, hit in zip(confident, right, strict=True)
+    ]
+    rows.append({"status": "refusal", "scores": [], "metrics": {}})
+    *found, refused = names["auroc"](rows, ["x"], {})["x"]
+    pairs = confident[right == 1][:, None] - confident[right == 0]
+    expected = np.mean((pairs > 0) + (pairs == 0) / 2)
+    assert refused is None
+    assert float(names["confidence_auroc"].combine(np.array(found).sum(axis=0))) == pytest.approx(expected)
 
 
 # ---- figures --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -140,3 +143,22 @@ def test_a_model_that_wants_many_at_once_gets_them_however_slow_it_is():
     for _ in range(9):
         conversation.pace.adapt(1000)
     assert conversation.pace.size == 100
+
+
+def test_requests_of_a_plugin_go_to_the_method_that_they_name():
+    @dataclass(frozen=True)
+    class Syllables:
+        capability: ClassVar[str] = "count_syllables"
+        word: str
+
+    class Counter:
+        def count_syllables(self, requests):
+            return [sum(letter in "aeiou" for letter in request.word) for request in requests]
+
+    def shortest(example):
+        counts = yield [Syllables(option) for option in example.options]
+        return Prediction(example_id=example.id, value=counts.index(min(counts)))
+
+    asked = ChoiceExample(id="1", query="", options=("lantern", "crow", "umbrella"), gold=1)
+    ((_, prediction),) = Conversation(Counter(), shortest).predictions([asked])
+    assert prediction.value == 1

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import ClassVar
 
+import numpy as np
 import pytest
 
-from figeval import plugins
-from figeval.errors import ModelError, UnknownName
+from figeval import (
+    ComputesLoglikelihood,
+    Embeds,
+    Fills,
+    FindsSpans,
+    Generates,
+    LabelsPairs,
+    Outputs,
+    ScoresPairs,
+    TextPair,
+    Writes,
+    plugins,
+)
+from figeval.errors import CapabilityError, ModelError, PluginError, UnknownName
 from figeval.hooks import hookimpl
-from figeval.models.capabilities import capabilities
+from figeval.models.capabilities import KNOWN, ask, capabilities
 from figeval.models.model import Backends, Model, open_model
 from tests.fakes import Chatting, Closeness, Likelihood, Vectors, Writer
 
@@ -91,3 +106,133 @@ def test_who_answers_a_conversation(backend, converses):
     model = Model("m", "m", backend)
     assert model.converses is converses
     assert (model.chat is not None) is isinstance(backend, Chatting)
+
+
+# ---- who it is ------------------------------------------------------------------------------------------------------
+
+
+def opening(backends, made):
+    """Open a model of the object `made`."""
+    backends.registry.add("made", lambda model, size=1: made, "a test")
+    return open_model(backends, "made", {"size": 2})
+
+
+def test_a_model_says_who_it_is_or_is_known_by_its_name(backends):
+    assert opening(backends, SimpleNamespace(fingerprint=lambda: "7")).fingerprint() == "7"
+
+
+def test_a_model_that_is_known_by_its_name_and_options(backends):
+    assert opening(backends, SimpleNamespace(deterministic_by_name=True)).fingerprint() == 'made: {"size": 2}'
+
+
+def test_what_a_model_says_of_itself_comes_before_its_name(backends):
+    both = SimpleNamespace(deterministic_by_name=True, fingerprint=lambda: "7")
+    assert opening(backends, both).fingerprint() == "7"
+
+
+@pytest.mark.parametrize("declared", [{}, {"deterministic_by_name": False}, {"fingerprint": "7"}])
+def test_a_model_that_cannot_be_told_from_another_one_is_refused(backends, declared):
+    with pytest.raises(ModelError, match=r"model 'made' has no fingerprint.*; give SimpleNamespace a method"):
+        opening(backends, SimpleNamespace(**declared))
+
+
+@pytest.mark.parametrize("said", ["", "  ", None, 7, b"7"])
+def test_a_fingerprint_that_says_nothing(backends, said):
+    opened = opening(backends, SimpleNamespace(fingerprint=lambda: said))
+    with pytest.raises(ModelError, match=r"fingerprint\(\) of model 'made' returned .*; return a text that changes"):
+        opened.fingerprint()
+
+
+def test_what_the_user_can_mend_in_a_fingerprint_reaches_the_user(backends):
+    def fingerprint():
+        raise CapabilityError("the disk is full; make room")
+
+    with pytest.raises(CapabilityError, match="the disk is full; make room"):
+        opening(backends, SimpleNamespace(fingerprint=fingerprint)).fingerprint()
+
+
+@pytest.mark.parametrize("method", ["fingerprint", "description", "close"])
+def test_an_interrupt_is_an_interrupt(backends, method):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    names = {"description": "describe"}
+    made = SimpleNamespace(**{"fingerprint": lambda: "1", names.get(method, method): interrupted})
+    with pytest.raises(KeyboardInterrupt):
+        getattr(opening(backends, made), method)()
+
+
+def test_resolve_backend_that_returns_no_name(backends):
+    class Wrong:
+        @hookimpl
+        def resolve_backend(self, model):
+            return Mute()
+
+    backends._manager.load("wrong", "test", Wrong)
+    with pytest.raises(PluginError, match="resolve_backend answered 'some/model' with a Mute; return a name or None"):
+        open_model(backends, "some/model", {})
+
+
+class Mute:
+    def __str__(self):
+        raise ValueError
+
+    __repr__ = __str__
+
+
+# ---- requests and capabilities of a plugin's own --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Syllables:
+    capability: ClassVar[str] = "count_syllables"
+    word: str
+
+
+class Counter:
+    capabilities = ("count_syllables",)
+
+    def count_syllables(self, requests):
+        return [len(request.word) for request in requests]
+
+    def helper(self): ...
+
+
+def test_a_capability_of_a_plugin_needs_no_word_in_figeval():
+    assert capabilities(Counter()) == {"count_syllables"}
+    assert ask(Counter(), [Syllables("crow"), Syllables("ox")]).values == [4, 2]
+
+
+def test_every_request_names_a_capability_and_every_capability_is_a_protocol():
+    protocols = {
+        "embed": Embeds,
+        "score_pairs": ScoresPairs,
+        "label_pairs": LabelsPairs,
+        "loglikelihood": ComputesLoglikelihood,
+        "fill": Fills,
+        "generate": Generates,
+        "find_spans": FindsSpans,
+        "write": Writes,
+    }
+    assert set(protocols) == set(KNOWN)
+    for name, protocol in protocols.items():
+        assert isinstance(SimpleNamespace(**{name: len}), protocol)
+        assert not isinstance(SimpleNamespace(), protocol)
+
+
+def test_what_is_no_request_is_told():
+    with pytest.raises(PluginError, match="a route yielded a str; yield a list of requests"):
+        ask(Counter(), ["crow"])
+
+
+@pytest.mark.parametrize("answer", [np.array([1.0, 2.0]), [1.0, 2.0], (1.0, 2.0), Outputs([1.0, 2.0]), range(1, 3)])
+def test_any_sequence_is_an_answer(answer):
+    assert list(ask(SimpleNamespace(score_pairs=lambda pairs: answer), [TextPair("a", "b")] * 2).values) == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "answer", [{1: 2}, {1, 2}, "ab", b"ab", None, 3, np.array(3.0), Outputs({1: 2, 3: 4}), {1: 2}.keys()]
+)
+def test_what_has_no_order_is_no_answer(answer):
+    with pytest.raises(PluginError, match=r"SimpleNamespace\.score_pairs returned an? \w+; return a list or an array"):
+        ask(SimpleNamespace(score_pairs=lambda pairs: answer), [TextPair("a", "b")] * 2)

@@ -40,7 +40,7 @@ def test_all_are_registered_with_a_summary():
     backends = Backends(load(["figeval.builtin.plugins.baselines"]))
     guesses, places = ("chance", "random", "majority"), ("last_sentence", "whole_text", "oracle")
     assert [entry.name for entry in backends.registry] == [*guesses, "overlap", "echo", *places]
-    assert all(backends.summaries[entry.name] for entry in backends.registry)
+    assert all(entry.summary for entry in backends.registry)
 
 
 @pytest.mark.parametrize("factory", [Chance, Random, Majority, Overlap])

@@ -13,7 +13,7 @@ import pytest
 
 from figeval import plugins
 from figeval.builtin.plugins.causal.language_model import causal
-from figeval.builtin.plugins.lm_eval_bridge import lm_eval_models as facts
+from figeval.builtin.plugins.lm_eval_bridge import lm_eval_models
 from figeval.builtin.plugins.lm_eval_bridge.backend import lm_eval
 from figeval.builtin.plugins.lm_eval_bridge.lm_eval_models import model_registry
 from figeval.errors import CapabilityError, ModelError, TaskError
@@ -217,9 +217,9 @@ def importable() -> list[tuple[str, type]]:
 
 def test_the_table_and_the_source_say_the_same() -> None:
     """So that a class which is not in the table is still recognised."""
-    found = {name: facts.refuses(kind, "loglikelihood") for name, kind in importable()}
-    assert {name for name, refuses in found.items() if refuses} == set(found) & set(facts.NO_LOGLIKELIHOOD)
-    assert len([name for name in found if name in facts.NO_LOGLIKELIHOOD]) >= 6
+    found = {name: lm_eval_models.refuses(kind, "loglikelihood") for name, kind in importable()}
+    assert {name for name, refuses in found.items() if refuses} == set(found) & set(lm_eval_models.NO_LOGLIKELIHOOD)
+    assert len([name for name in found if name in lm_eval_models.NO_LOGLIKELIHOOD]) >= 6
 
 
 def test_only_a_method_that_does_nothing_but_raise_is_a_refusal() -> None:
@@ -237,14 +237,14 @@ def test_only_a_method_that_does_nothing_but_raise_is_a_refusal() -> None:
         def loglikelihood(self, requests: Any) -> Any:
             return [(0.0, True) for _ in requests]
 
-    assert facts.refuses(Base, "loglikelihood")
-    assert not facts.refuses(Base, "generate_until")
-    assert not facts.refuses(Child, "loglikelihood")
-    assert facts.offered("new", Base, {}) == {"generate"}
+    assert lm_eval_models.refuses(Base, "loglikelihood")
+    assert not lm_eval_models.refuses(Base, "generate_until")
+    assert not lm_eval_models.refuses(Child, "loglikelihood")
+    assert lm_eval_models.offered("new", Base, {}) == {"generate"}
     named = type("Named", (), {"loglikelihood": lambda self, requests: [], "generate_until": Base.generate_until})
-    assert not facts.refuses(named, "loglikelihood")
+    assert not lm_eval_models.refuses(named, "loglikelihood")
     unwritten = type("Unwritten", (), {"loglikelihood": len, "generate_until": len})
-    assert facts.offered("built", unwritten, {}) == {"generate", "loglikelihood"}
+    assert lm_eval_models.offered("built", unwritten, {}) == {"generate", "loglikelihood"}
 
 
 @pytest.mark.parametrize(("model", "able"), [("babbage-002", True), ("gpt-3.5-turbo-instruct", False)])
@@ -279,7 +279,7 @@ def test_openai_scores_prompts_of_two_models_only(model: str, able: bool, monkey
 def test_refused_at_once_and_in_one_line(
     name: str, options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for variable in set(facts.KEYS.values()):
+    for variable in set(lm_eval_models.KEYS.values()):
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(ModelError, match=message) as refused:
         lm_eval(name, **options)
@@ -288,10 +288,10 @@ def test_refused_at_once_and_in_one_line(
 
 
 @pytest.mark.parametrize(
-    "option", sorted(facts.HARMLESS | {"prefix_token_id", "max_gen_toks", "tokenizer", "add_bos_token"})
+    "option", sorted(lm_eval_models.HARMLESS | {"prefix_token_id", "max_gen_toks", "tokenizer", "add_bos_token"})
 )
 def test_no_secrets(option: str) -> None:
-    facts.check_no_secret("hf", option, "</think>")
+    lm_eval_models.check_no_secret("hf", option, "</think>")
 
 
 def test_options_that_the_class_chokes_on(gpt2: Path) -> None:
