@@ -241,3 +241,57 @@ def test_a_new_tokens_task_is_sound(tokens: Site) -> None:
 
 def test_the_own_tests_of_tokens_pass(tokens_site: Path) -> None:
     own_tests_pass("figeval_tokens", tokens_site)
+
+
+# ---- several labels at once ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def themes_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed("figeval_themes", tmp_path_factory.mktemp("themes"))
+
+
+@pytest.fixture
+def themes(themes_site: Path, tmp_path: Path) -> Site:
+    return Site(themes_site, "figeval_themes", tmp_path)
+
+
+def test_a_themes_task_is_validated_and_previewed(themes: Site) -> None:
+    assert "0 errors, 0 warnings" in themes("validate", "themes_sayings").stdout
+    preview = themes("preview", "themes_sayings", "-n", "1").stdout
+    assert "Which of these is it about: patience, greed, pride, friendship?" in preview
+
+
+def test_thresholds_decide_about_each_label_and_chance_is_an_expectation(themes: Site) -> None:
+    themes("run", "--tasks", "themes_sayings", "--model", "tfidf", "-o", "out", "--probes")
+    (record, *probes) = json.loads((themes.folder / "out/run.json").read_text())["tasks"]
+    assert (record["route"], record["settings"]["threshold"]) == ("by_closeness", 0.1)
+    assert [probe["task"] for probe in probes] == ["themes_sayings@no_query", "themes_sayings@shuffled_query"]
+    (chance,) = [one for one in record["baselines"] if one["baseline"] == "chance"]
+    scores = {score["metric"]: score for score in chance["scores"]}
+    gold = 15  # labels are right, of 12 sayings with 4 each: half of all are predicted, and half of the right ones
+    assert scores["exact"]["value"] == 1 / 16
+    assert scores["micro_f1"]["value"] == pytest.approx(2 * gold / 2 / (12 * 4 / 2 + gold))
+    assert scores["exact"]["interval"] == "none: an exact expectation"
+
+
+def test_a_language_model_lists_labels(themes: Site) -> None:
+    replies = {"purse": "Greed, friendship.", "roof": "none", "umbrella": "They are friends.", "": "pride"}
+    (themes.folder / "replies.json").write_text(json.dumps(replies))
+    themes("run", "--tasks", "themes_sayings", "--model", "scripted:replies.json", "-o", "out")
+    stored = themes.rows("out")
+    assert (stored["4"]["pred"], stored["4"]["gold"]) == (["friendship", "greed"], ["friendship", "greed"])
+    assert (stored["10"]["pred"], stored["10"]["status"]) == ([], "ok")
+    assert (stored["5"]["pred"], stored["5"]["status"]) == (None, "unparseable")
+    before = stored
+    themes("rescore", "out")
+    assert themes.rows("out") == before
+
+
+def test_a_type_without_a_scaffold_says_what_to_do(themes: Site) -> None:
+    error = themes("new", "task", "mine", "--type", "themes", code=2).stderr
+    assert "the task type 'themes' brings no scaffold; copy a task of this type" in error
+
+
+def test_the_own_tests_of_themes_pass(themes_site: Path) -> None:
+    own_tests_pass("figeval_themes", themes_site)
