@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
-    *(f"docs/{name}.md" for name in ("architecture", "epic", "finetuned", "llm", "plugins", "statistics", "training")),
+    *(f"docs/{name}.md" for name in ("architecture", "epic", "finetuned", "llm", "plugins", "statistics", "task_types", "training")),
 )
 BLOCK = re.compile(
     r"(?P<notes>(?:^<!--[^\n]*-->\n)*)"  # comments right above it
