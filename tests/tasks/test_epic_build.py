@@ -145,6 +145,9 @@ class Scorer:
     def score_pairs(self, requests):
         return [len(set(request.left) & set(request.right)) for request in requests]
 
+    def fingerprint(self):
+        return "shared letters"
+
 
 @pytest.fixture
 def invented(monkeypatch):
@@ -175,7 +178,7 @@ def test_the_command_writes_items_and_records(invented, tmp_path):
         assert (record["seed"], record["version"]) == (7, 2)
         assert record["scorers"] == [
             {"name": "letters", "fingerprint": "letters"},
-            {"name": "shared", "fingerprint": ""},
+            {"name": "shared", "fingerprint": "shared letters"},
         ]
         shares = [share["gold_picked"] for share in record["audit"]["scorers"].values()]
         assert record["audit"]["mean"] == pytest.approx(sum(shares) / 2, abs=1e-6) and record["audit"]["chance"] == 0.2
