@@ -15,7 +15,7 @@ import click
 from figeval.errors import TaskError
 
 if TYPE_CHECKING:
-    from figeval import TaskType
+    from figeval.task_types.base import TaskType
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 SCAFFOLD = files("figeval.cli") / "scaffold"
