@@ -20,7 +20,7 @@ _PUBLIC = {
     "figeval.prompts.context": "PromptContext",
     "figeval.answers.extract": "extract_choice extract_label strip_reasoning",
     "figeval.answers.reading": "heard unanswered",
-    "figeval.task_types.base": "Metric TaskType metric",
+    "figeval.task_types.base": "HIDDEN Metric TaskType metric",
     "figeval.task_types.fields": (
         "ColumnsField Field IndexField IndexesField LabelField NamedTextsField OptionalTextField PositiveField "
         "RowContext SpanField TextField TextsField"

@@ -77,6 +77,7 @@ from figeval.spec import (
     task as task,
 )
 from figeval.task_types.base import (
+    HIDDEN as HIDDEN,
     Metric as Metric,
     TaskType as TaskType,
     metric as metric,

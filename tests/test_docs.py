@@ -29,7 +29,17 @@ PAGES = (
     "CONTRIBUTING.md",
     *(
         f"docs/{name}.md"
-        for name in ("architecture", "epic", "finetuned", "llm", "plugins", "python", "statistics", "training")
+        for name in (
+            "architecture",
+            "epic",
+            "finetuned",
+            "llm",
+            "plugins",
+            "python",
+            "statistics",
+            "task_types",
+            "training",
+        )
     ),
 )
 BLOCK = re.compile(

@@ -98,6 +98,13 @@ def hook(name: str, body: str, arguments: str = "register") -> str:
     return HOOK.format(name=name, body=body, arguments=arguments)
 
 
+KIND = """
+from figeval import Route, TaskType
+class Kind(TaskType):
+    name = "{name}"
+    Example = ChoiceExample
+    routes = {routes}
+"""
 # name → (source, what its one warning must say)
 BROKEN = {
     "bad_import": ("import no_such_module_anywhere\n", ("not loaded", "no_such_module_anywhere")),
@@ -145,8 +152,47 @@ BROKEN = {
         ("'register_tasks' is a wrapper", "write a plain function"),
     ),
     "bad_keyword": (
-        HEAD + hook("register_metrics", "register('mine', len, protocol=['choice'])"),
-        ("unexpected keyword argument 'protocol'", "did you mean 'protocols'", "call register(name, function"),
+        HEAD + hook("register_metrics", "register('mine', len, task_type=['choice'])"),
+        ("unexpected keyword argument 'task_type'", "did you mean 'task_types'", "call register(name, function"),
+    ),
+    "bad_type_name": (
+        HEAD + KIND.format(name="choice", routes="()") + hook("register_task_types", "register(Kind)"),
+        ("task type 'choice' of bad_type_name is already registered by figeval.defaults; rename it",),
+    ),
+    "bad_type_class": (
+        HEAD + hook("register_task_types", "register(ChoiceExample)"),
+        ("register_task_types: register(task_type) takes a subclass of figeval.TaskType, not", "ChoiceExample"),
+    ),
+    "bad_type_example": (
+        HEAD
+        + "from figeval import TaskType\nclass Kind(TaskType):\n    name = 'k'\n    Example = dict\n"
+        + hook("register_task_types", "register(Kind)"),
+        ("Kind.Example is <class 'dict'>; make it a dataclass that derives from figeval.Example",),
+    ),
+    "bad_type_nameless": (
+        HEAD
+        + "from figeval import TaskType\nclass Kind(TaskType): ...\n"
+        + hook("register_task_types", "register(Kind)"),
+        ("the task type Kind has no `name`; give it one as a class attribute",),
+    ),
+    "bad_type_metrics": (
+        HEAD
+        + KIND.format(name="measured", routes="()")
+        + "    metrics = ('acc',)\n"
+        + hook("register_task_types", "register(Kind)"),
+        ("Kind.metrics lists 'acc'; make it with figeval.metric(name, target)",),
+    ),
+    "bad_type_route": (
+        HEAD
+        + KIND.format(name="routed", routes="(Route(name='by_guess', start=len, needs=frozenset({'score_pair'})),)")
+        + hook("register_task_types", "register(Kind)"),
+        ("task type 'routed': route 'by_guess' needs 'score_pair'", "did you mean 'score_pairs'"),
+    ),
+    "bad_route": (
+        HEAD
+        + "from figeval import Route\n"
+        + hook("register_routes", "register('choice', Route(name='by_guess', start=len, needs=frozenset({'embeds'})))"),
+        ("register_routes: route 'by_guess' needs 'embeds'", "did you mean 'embed'"),
     ),
     "bad_call": (HEAD + hook("register_tasks", "1 / 0"), ("register_tasks: ZeroDivisionError",)),
 }
@@ -195,6 +241,38 @@ def test_each_broken_plugin_is_one_warning_and_one_row(broken: Path, tmp_path: P
         for word in words:
             assert word in problem, f"{name}: {problem}"
     assert not rows["good"]["problems"]
+
+
+FORGETFUL = """
+from figeval import ChoiceExample, TaskType, hookimpl, task
+
+class Kind(TaskType):
+    name = "forgetful"
+    Example = ChoiceExample
+    def from_json(self, stored):
+        return str(stored)
+
+@task(name="forgotten", type="forgetful", metrics=(), baselines=())
+def made():
+    for number in range(3):
+        yield ChoiceExample(id=str(number), query="good morning", options=("good", "bad"), gold=0)
+
+@hookimpl
+def register_task_types(register):
+    register(Kind)
+
+@hookimpl
+def register_tasks(register):
+    register(made)
+"""
+
+
+def test_validate_finds_a_task_type_that_does_not_read_back_what_it_stores(tmp_path: Path) -> None:
+    (tmp_path / "forgetful.py").write_text(FORGETFUL)
+    environment = {"PYTHONPATH": str(tmp_path), "FIGEVAL_PLUGINS": "forgetful"}
+    done = figeval("validate", "forgotten", cwd=tmp_path, code=2, **environment)
+    assert done.stdout.count("0 is stored as 0, of which from_json makes '0'") == 1  # said once, of three rows
+    assert "task type 'forgetful'" in done.stdout
 
 
 def test_everything_else_works(broken: Path, tmp_path: Path) -> None:

@@ -8,10 +8,14 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePath
 from string import Template
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from figeval.errors import TaskError
+
+if TYPE_CHECKING:
+    from figeval.task_types.base import TaskType
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 SCAFFOLD = files("figeval.cli") / "scaffold"
@@ -34,7 +38,10 @@ def task(name: str, kind: str, directory: Path | None) -> None:
     root = directory or Path(name)
     refuse_bad_name(name)
     refuse_taken_task(name)
-    write(drafts(scaffold_of(kind), root, name) | drafts(SCAFFOLD / "common", root, name))
+    own = task_type_of(kind)
+    model = next(iter(own.default_baselines), "overlap")
+    common = drafts(SCAFFOLD / "common", root, name, model=model)
+    write(drafts(scaffold_of(own), root, name) | common)
     click.echo(f"next: figeval validate {root / f'{name}.task.yaml'}")
 
 
@@ -48,19 +55,24 @@ def plugin(name: str, directory: Path | None) -> None:
     refuse_taken_module(name)
     task_name = f"{name}_pairs"
     refuse_taken_task(task_name)
-    tasks = drafts(scaffold_of("pairs"), root / name / "tasks", task_name)
+    tasks = drafts(scaffold_of(task_type_of("pairs")), root / name / "tasks", task_name)
     write(drafts(SCAFFOLD / "plugin", root, name) | tasks)
     click.echo(f"next: pip install -e {root} && figeval ls plugins {name}")
 
 
-def scaffold_of(kind: str) -> Traversable:
-    """The files with which a task of a type begins. Raises `TaskError` if its plugin brings none."""
+def task_type_of(kind: str) -> TaskType[Any]:
+    """The task type of this name. Raises `UnknownName`."""
     from figeval import plugins
     from figeval.evaluation.harness import Harness
 
-    folder: Traversable = Harness(plugins.plugin_manager()).task_types.get(kind).scaffold
+    return cast("TaskType[Any]", Harness(plugins.plugin_manager()).task_types.get(kind))
+
+
+def scaffold_of(task_type: TaskType[Any]) -> Traversable:
+    """The files with which a task of a type begins. Raises `TaskError` if its plugin brings none."""
+    folder = task_type.scaffold
     if not folder.is_dir():
-        raise TaskError(f"the task type {kind!r} brings no scaffold; copy a task of this type")
+        raise TaskError(f"the task type {task_type.name!r} brings no scaffold; copy a task of this type")
     return folder
 
 
@@ -91,10 +103,10 @@ def refuse_taken_module(name: str) -> None:
         raise TaskError(f"there is a Python module or keyword {name!r} already; choose another name")
 
 
-def drafts(folder: Traversable, root: Path, name: str) -> dict[Path, str]:
-    """File → text: the scaffold of a folder with NAME and $name filled in."""
+def drafts(folder: Traversable, root: Path, name: str, **more: str) -> dict[Path, str]:
+    """File → text: the scaffold of a folder with NAME, $name and `more` filled in."""
     return {
-        root / str(path).replace("NAME", name).removesuffix(".in"): Template(text).substitute(name=name)
+        root / str(path).replace("NAME", name).removesuffix(".in"): Template(text).substitute(name=name, **more)
         for path, text in scaffold(folder, PurePath())
     }
 

@@ -14,11 +14,12 @@ from figeval.evaluation.harness import Harness
 from figeval.evaluation.prompting import context_of, template_file, template_of
 from figeval.models.model import open_model
 from figeval.prompts import PromptContext, Shots
+from figeval.records.rows import form_problem
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples, check_languages, row_builder
 from figeval.task_types.base import HIDDEN, TaskType
 from figeval.task_types.routes import Route, choose
-from figeval.types import Example
+from figeval.types import Example, Prediction
 
 MOST_ERRORS = 20  # wrong rows of one split, then it is given up
 MOST_ALIKE = 3  # warnings of one kind that are spelled out
@@ -109,15 +110,16 @@ def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[Way]:
 
 def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> Iterator[Way]:
     """The routes with the task's template; where it has not the blocks of one, that of the task type stands in."""
+    routes = [route for route in harness.routes if route.task_type == task.type and route.renders]
+    if not routes:  # of a type that prompts nobody no template is wanted
+        return
     try:
         own = template_file(task)
     except TaskError as error:
         verdict.error(f"{task.name}: {error}")
         return
     config = RunConfig(tasks=(task.name,), model="")
-    for route in harness.routes:
-        if route.task_type != task.type or not route.renders:
-            continue
+    for route in routes:
         try:
             template = template_of(task, route)
         except TaskError as error:
@@ -143,6 +145,7 @@ class Census:
     alone: int = 0  # examples without a cluster
     groups: Counter[str] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
+    unstored: bool = False  # whether the task type has failed to store an answer
 
     def count(self, example: Example) -> None:
         """Count one example in."""
@@ -184,6 +187,7 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Way], 
             if odd[oddity] <= MOST_ALIKE:
                 verdict.warn(f"{task.name}, {split}: row {number}, id {example.id!r}: {place} {oddity}")
         render(task, number, example, ways, verdict)
+        store(task, split, number, example, census, verdict)
     for oddity, count in odd.items():
         if count > MOST_ALIKE:
             verdict.warn(f"{task.name}, {split}: … {count} rows in all where a text {oddity}")
@@ -204,6 +208,25 @@ def without_rows(task: TaskSpec, split: str, census: Census) -> Iterator[Finding
         check_languages(task, census.languages if split == "test" and census.n else task.languages)
     except DataError as error:
         yield Finding("error", str(error))
+
+
+def store(task: TaskSpec, split: str, number: int, example: Example, census: Census, verdict: Verdict) -> None:
+    """Store the right answer as a prediction and read it back; a task type that cannot is told so once."""
+    if not census.unstored and (problem := form_of_gold(task.task_type, example)):
+        verdict.error(f"{task.name}, {split}: row {number}, id {example.id!r}: task type {task.type!r}: {problem}")
+        census.unstored = True
+
+
+def form_of_gold(task_type: TaskType[Any], example: Example) -> str:
+    """What is wrong with the row of the prediction that gives the gold answer; empty where that can be read back, or
+    where what is right is no answer as predictions hold it (all right candidates, references).
+    """
+    value = getattr(example, task_type.gold_fields[0], None)
+    try:
+        is_answer = value is not None and task_type.to_json(value) == task_type.gold(example)
+    except Exception:  # to_json is for answers: of several right ones, say, it need know nothing
+        return ""
+    return form_problem(task_type, example, Prediction(example_id=example.id, value=value)) if is_answer else ""
 
 
 def one_sided(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:

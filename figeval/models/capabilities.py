@@ -34,6 +34,7 @@ from figeval.plugins import foreign_code
 from figeval.registry import a_type
 from figeval.types import (
     JSON,
+    REQUESTS,
     Cloze,
     Continuation,
     Example,
@@ -56,9 +57,7 @@ if TYPE_CHECKING:
     Vectors: TypeAlias = Sequence[Sequence[float]] | NDArray[np.floating[Any]]
 
 T = TypeVar("T")
-KNOWN = tuple(
-    request.capability for request in (Text, TextPair, PairLabel, Continuation, Cloze, Prompt, SpanQuery, Inputs)
-)
+KNOWN = tuple(request.capability for request in REQUESTS)
 
 
 @dataclass(frozen=True, slots=True)

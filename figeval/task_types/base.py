@@ -8,7 +8,7 @@ keep what is promised here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -248,11 +248,37 @@ class TaskTypes(Registry[Any]):
         fill(manager, "register_task_types", self._register)
 
     def _register(self, task_type: Any, *, owner: str) -> None:
-        made = loaded(task_type)
-        one = made() if isinstance(made, type) else made
-        if not isinstance(one, TaskType):
-            raise PluginError(f"register(task_type) takes a subclass of figeval.TaskType, not {made!r:.80}")
+        one = task_type_of(loaded(task_type))
         self.add(one.name, one, owner)
+
+
+def task_type_of(made: Any) -> TaskType[Any]:
+    """Return the task type that a subclass of `TaskType` declares, or the type itself.
+
+    Raises:
+        PluginError: it is none, or what every task of it would trip over is wrong with it.
+    """
+    if not (isinstance(made, TaskType) or (isinstance(made, type) and issubclass(made, TaskType))):
+        raise PluginError(f"register(task_type) takes a subclass of figeval.TaskType, not {made!r:.80}")
+    one: TaskType[Any] = made() if isinstance(made, type) else made
+    name = type(one).__name__
+    for attribute in ("name", "Example"):
+        if not hasattr(one, attribute):
+            raise PluginError(f"the task type {name} has no `{attribute}`; give it one as a class attribute")
+    example: Any = one.Example
+    if not (is_dataclass(example) and isinstance(example, type) and issubclass(example, Example)):
+        raise PluginError(
+            f"{name}.Example is {one.Example!r:.80}; make it a dataclass that derives from figeval.Example"
+        )
+    fields_of(one.Example)  # annotations that cannot be read show here, and not with the first task
+    seen: set[str] = set()
+    for listed in one.metrics:
+        if not isinstance(listed, Metric):
+            raise PluginError(f"{name}.metrics lists {listed!r:.80}; make it with figeval.metric(name, target)")
+        if listed.name in seen:
+            raise PluginError(f"{name}.metrics has two metrics {listed.name!r}; rename one")
+        seen.add(listed.name)
+    return one
 
 
 def load_routes(manager: PluginManager, task_types: TaskTypes) -> list[Route]:
@@ -261,7 +287,8 @@ def load_routes(manager: PluginManager, task_types: TaskTypes) -> list[Route]:
 
     def add(task_type: str, route: Any, *, owner: str) -> None:
         if not isinstance(route, Route):
-            raise PluginError(f"register(task_type, route) takes a figeval.Route, not {route!r:.80}")
+            raise PluginError(f"a route of {task_type} is {route!r:.80}; make it a figeval.Route")
+        route.check()
         known = routes.get((task_type, route.name))
         if known is not None:
             raise DuplicateName(
@@ -271,6 +298,9 @@ def load_routes(manager: PluginManager, task_types: TaskTypes) -> list[Route]:
 
     for entry in task_types:
         for route in entry.load().routes:
-            add(entry.name, route, owner=entry.owner)
+            try:
+                add(entry.name, route, owner=entry.owner)
+            except (PluginError, DuplicateName) as error:  # costs this route; the others stay in force
+                manager.problem(entry.owner, f"task type {entry.name!r}: {error}")
     owners = fill(manager, "register_routes", add)
     return preferred(routes.values(), owners)

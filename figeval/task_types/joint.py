@@ -39,7 +39,8 @@ class PartsField(Field):
             raise row.error(f"no {', '.join(missing)} in {dict(part)!r:.80}")
         common = {"id": str(part["id"]), "cluster": row.common["cluster"]}
         whole = {"text": row.read["query"], "weight": 1 / parts, **part}
-        return SPANS.example(replace(row, values=whole, common=common))
+        where = f"{row.where}, field {row.field!r}, part {common['id']!r}"
+        return SPANS.example(replace(row, where=where, values=whole, common=common))
 
     def schema(self) -> JSON:  # noqa: D102
         return {"type": "array", "items": SPANS.json_schema(), "minItems": 1}

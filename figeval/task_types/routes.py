@@ -13,13 +13,14 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from figeval.errors import CapabilityError, near
+from figeval.errors import CapabilityError, PluginError, near
 from figeval.prompts.context import PromptContext
 from figeval.registry import loaded
-from figeval.types import Example, Prediction, Reply, Request
+from figeval.types import REQUESTS, Example, Prediction, Reply, Request
 
 Dialogue: TypeAlias = Generator[Sequence[Request], Sequence[Any], Prediction]
 Start: TypeAlias = Callable[..., Dialogue]
+DOT = "dot"  # no request: the vectors of `embed` are to be compared by their dot product
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Route:
         start: `start(example, context)` begins the dialogue about one example; also as `"module:attribute"`. A route
             that puts others together gets these as further arguments.
         needs: capabilities of the model whose requests it yields.
+        requests: classes of requests of its own among these; figeval's need not be listed.
         question: the template block that asks, before which solved examples and a system message can stand.
         blocks: further template blocks that it renders.
         reader: what reads the reply, on routes that ask for an answer in words.
@@ -60,6 +62,7 @@ class Route:
     name: str
     start: Start | str
     needs: frozenset[str] = frozenset()
+    requests: tuple[type[Request], ...] = ()
     question: str = ""
     blocks: frozenset[str] = frozenset()
     reader: ReplyReader | None = None
@@ -72,6 +75,22 @@ class Route:
     task_type: str = ""
     owner: str = ""
     parts: tuple[Route, ...] = ()
+
+    def check(self) -> None:
+        """Look whether some model could go it.
+
+        Raises:
+            PluginError: it needs a capability that no class of requests names.
+        """
+        needs: object = self.needs
+        if isinstance(needs, str):
+            raise PluginError(f"route {self.name!r}: `needs` is a text; write frozenset({{{needs!r}}})")
+        known = {one.capability for one in (*REQUESTS, *self.requests)} | {DOT}
+        for name in sorted(self.needs - known):
+            raise PluginError(
+                f"route {self.name!r} needs {name!r}, which is the capability of none of figeval's requests, nor of "
+                f"those in its `requests`{near(name, known)}"
+            )
 
     @property
     def renders(self) -> frozenset[str]:

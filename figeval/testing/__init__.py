@@ -12,5 +12,6 @@ metrics and learners go through the same checks.
 from figeval.testing.learners import check_learner
 from figeval.testing.metrics import check_metric
 from figeval.testing.models import CapabilityCheck, check_model
+from figeval.testing.task_types import check_task_type
 
-__all__ = ["CapabilityCheck", "check_learner", "check_metric", "check_model"]
+__all__ = ["CapabilityCheck", "check_learner", "check_metric", "check_model", "check_task_type"]

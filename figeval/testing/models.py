@@ -10,12 +10,11 @@ from dataclasses import astuple, dataclass, is_dataclass, replace
 from functools import partial
 from typing import Any, get_args
 
-from figeval.errors import FigevalError
 from figeval.models.capabilities import ask, capabilities, capability_of
 from figeval.models.model import Model
-from figeval.plugins import describe
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
+from figeval.testing.calls import asserting
 from figeval.types import (
     Cloze,
     Continuation,
@@ -88,7 +87,7 @@ def check_model(  # noqa: PLR0913 - what a test may want otherwise
     if callable(getattr(backend, "fit", None)):
         Model("", "", backend).fit(list(EXAMPLES if examples is None else examples))
     known = _known(checks, list(requests))
-    offered = sorted(_asserting(partial(capabilities, backend), type(backend).__name__) - {"dot"})
+    offered = sorted(asserting(partial(capabilities, backend), type(backend).__name__) - {"dot"})
     name = type(backend).__name__
     assert offered, f"{name} offers no capability: it has no method such as score_pairs or generate"
     for capability in offered:
@@ -102,7 +101,7 @@ def check_model(  # noqa: PLR0913 - what a test may want otherwise
     _check_description(backend)
     close: Any = getattr(backend, "close", None)
     for _ in range(2 if callable(close) else 0):
-        _asserting(close, f"{name}.close()")
+        asserting(close, f"{name}.close()")
 
 
 def _known(checks: Iterable[CapabilityCheck], requests: Sequence[Request]) -> dict[str, CapabilityCheck]:
@@ -115,25 +114,15 @@ def _known(checks: Iterable[CapabilityCheck], requests: Sequence[Request]) -> di
     return known
 
 
-def _asserting(function: Callable[[], Any], what: str) -> Any:
-    """Call a function of the model; what it raises is what is wrong with it."""
-    try:
-        return function()
-    except FigevalError as error:
-        raise AssertionError(str(error)) from error
-    except Exception as error:
-        raise AssertionError(f"{what} raised {describe(error)}") from error
-
-
 def _check_identity(backend: object, make: Callable[[], object] | None) -> None:
     """The fingerprint is there, not empty, and stable."""
     name = type(backend).__name__
     opened = Model(name, name, backend)
-    _asserting(opened.check_fingerprint, name)
-    first = _asserting(opened.fingerprint, name)
-    assert first == _asserting(opened.fingerprint, name), f"{name}.fingerprint() changes from call to call"
+    asserting(opened.check_fingerprint, name)
+    first = asserting(opened.fingerprint, name)
+    assert first == asserting(opened.fingerprint, name), f"{name}.fingerprint() changes from call to call"
     if make is not None:
-        other = _asserting(Model(name, name, make()).fingerprint, name)
+        other = asserting(Model(name, name, make()).fingerprint, name)
         assert first == other, (
             f"two models that are made alike have different fingerprints ({first!r} and {other!r}): no run of {name} "
             "could be continued"
@@ -145,9 +134,9 @@ def _check_description(backend: Any) -> None:
     if not callable(getattr(backend, "describe", None)):
         return
     name = f"{type(backend).__name__}.describe()"
-    found = _asserting(backend.describe, name)
+    found = asserting(backend.describe, name)
     assert isinstance(found, Mapping), f"{name} returned {type(found).__name__}, not a mapping"
-    _asserting(partial(json.dumps, dict(found)), f"{name} returned what JSON cannot hold: json.dumps")
+    asserting(partial(json.dumps, dict(found)), f"{name} returned what JSON cannot hold: json.dumps")
 
 
 @dataclass(frozen=True)
@@ -184,7 +173,7 @@ class _Asked:
 
     def answers(self, requests: Sequence[Request]) -> list[Any]:
         """The answers to a batch, with the indexes of cut inputs checked."""
-        outputs = _asserting(partial(ask, self.backend, requests), self.method)
+        outputs = asserting(partial(ask, self.backend, requests), self.method)
         wrong = [index for index in outputs.truncated if index not in range(len(requests))]
         assert not wrong, f"{self.method}: truncated has {wrong[0]!r}, which is no index of {len(requests)} requests"
         return list(outputs.values)
@@ -201,7 +190,7 @@ class _Asked:
 
     def check_nothing(self) -> None:
         """An empty list has an empty answer."""
-        answer = _asserting(partial(getattr(self.backend, self.against.capability), []), f"{self.method}([])")
+        answer = asserting(partial(getattr(self.backend, self.against.capability), []), f"{self.method}([])")
         values = getattr(answer, "values", answer) if not isinstance(answer, Mapping) else answer
         assert len(values) == 0, f"{self.method}([]) returned {len(values)} answers"
 

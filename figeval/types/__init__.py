@@ -19,6 +19,7 @@ from figeval.types.examples import (
 )
 from figeval.types.predictions import UNRELIABLE, Finish, Prediction, Reply, Score, ScoredSpan, Status, Value, written
 from figeval.types.requests import (
+    REQUESTS,
     Cloze,
     Continuation,
     Inputs,
@@ -38,6 +39,7 @@ __all__ = [
     "JSON",
     "LATER",
     "NO_SPAN",
+    "REQUESTS",
     "UNRELIABLE",
     "Cloze",
     "Continuation",

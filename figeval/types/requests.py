@@ -121,3 +121,15 @@ class Inputs:
 
     capability: ClassVar[str] = "write"
     values: tuple[tuple[str, Input], ...]
+
+
+REQUESTS: tuple[type[Request], ...] = (
+    Text,
+    TextPair,
+    PairLabel,
+    Continuation,
+    Cloze,
+    Prompt,
+    SpanQuery,
+    Inputs,
+)

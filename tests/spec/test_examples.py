@@ -307,5 +307,5 @@ def test_only_a_ranking_has_a_corpus(kind):
         "choice": {"id": "row.n", "query": "row.q", "options": "row.o", "gold": "row.g"},
         "similarity": {"id": "row.n", "text": "row.q", "motif": "row.m"},
     }
-    with pytest.raises(TaskError, match="t: .*corpus"):
+    with pytest.raises(TaskError, match=r"t: .*corpus"):
         bound(**{**CORPUS, "type": kind, "fields": fields[kind]})

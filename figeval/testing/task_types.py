@@ -1,0 +1,443 @@
+"""`check_task_type`: does a task type keep to what figeval relies on?"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from figeval.config import RunConfig
+from figeval.errors import DataError, FigevalError, TaskError, near
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.prompting import context_of, default_template
+from figeval.evaluation.scoring import Measures
+from figeval.models.capabilities import KNOWN
+from figeval.models.converse import Conversation
+from figeval.models.model import open_model
+from figeval.plugins import PluginManager, describe, plugin_manager
+from figeval.prompts import PromptContext, Shots
+from figeval.records.predictions import encoded, parsed
+from figeval.records.rows import form_problem, prediction_row
+from figeval.spec import TaskSpec
+from figeval.task_types.base import TaskType, TaskTypes, task_type_of
+from figeval.task_types.fields import RowContext, fields_of
+from figeval.task_types.routes import DOT, ReplyReader, Route, choose, covered
+from figeval.testing.calls import asserting
+from figeval.testing.fakes import Closeness, Gaps, Labels, Likelihood, Vectors, Writer
+from figeval.types import JSON, Example, Prediction, Reply, ScoredSpan, Span
+
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    17,
+    -1,
+    1.5,
+    math.nan,
+    "",
+    " ",
+    "no such thing",
+    [],
+    [None],
+    [-1],
+    ["a", 3],
+    [[]],
+    {},
+)
+ODDER: tuple[Any, ...] = ({"?": [None]}, [{"?": {}}], 10**30, "\x00")
+LONG = 200  # characters; longer replies are read once
+HOSTILE = (
+    *("", " ", "\n", "A", "a/b", "/", "0", "-1", "1e999", "NaN", "null", "true", '""', "{", "}", "[", "[]", "{}"),
+    *('{"', '{"quote": ', '{"quote": 3}', '{"tags": [1, null, {}]}', '{"labels": "x"}', '{"a": {"a": {"a": []}}}'),
+    *("[[]]", "[null]", '["O", 7]', '{"x": 1e400}', "```json\n{}\n```", "```\n[]", "<think>", "<think>\n</think>"),
+    *("I'm sorry, but I cannot help with that.", "The answer is", "Answer: ", "1. 2. 3.", "- \n- ", "Yes. No. Maybe."),
+    *(
+        "\x00\x01\x02",
+        "\u202e\u200b\ufeff",
+        "é\u0301",
+        "𝔸🦆👩‍👩‍👧",
+        "ﷺ",
+        "İ",
+        "\r\n\t\v\f",
+        "\\u0041",
+        "%s {0} {{ gap }}",
+    ),
+    *("[" * 2000, '{"a":' * 2000, "word " * 5000, "a/B " * 3000, "(" * 500, "\\" * 999, "9" * 5000),
+)
+
+
+def check_task_type(
+    task_type: TaskType[Any] | type[TaskType[Any]],
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    replies: Iterable[str] = (),
+    models: Iterable[object] = (),
+    **task: Any,
+) -> None:
+    """Check that a task type keeps to what figeval relies on.
+
+    Its examples are frozen dataclasses whose fields have a documentation and refuse what they cannot hold, naming the
+    field. Every route can be gone by some model, names what exists (capabilities, template blocks, metrics, settings,
+    task types) and is gone here, with fakes in the place of models. Every prediction becomes a row that is written and
+    read back as the same answer. Replies of any kind are read without an exception, and a stored reply is read as it
+    was at first, so that `figeval rescore` changes nothing that did not change. What `few_shot_answer` writes is
+    understood by the reader of its route. Probes keep the ids. Default metrics and baselines exist, and answer.
+
+    Args:
+        task_type: The class, or the type itself. Its plugin should be loaded, where its baselines come from it.
+        rows: At least two rows as the fields of a task file make them: field → value, `id` among them.
+        replies: Further replies to be read, beside a set of strange ones.
+        models: Models that answer requests of the type's own. Without any, its baselines are asked.
+        **task: Further keys of a task file, such as `labels`.
+
+    Raises:
+        AssertionError: naming what is wrong, and with which row, route or reply.
+    """
+    kind = asserting(partial(task_type_of, task_type), "the task type")
+    _check_declaration(kind)
+    given = list(rows)
+    assert len(given) >= 2, "check_task_type needs two rows at least: some routes and probes look at other examples"
+    harness = _harness_with(kind)
+    checked = _Checked(kind, harness, _task_of(kind, harness, given, task), given, tuple(models))
+    checked.fields()
+    checked.about_examples()
+    checked.probes()
+    names = [route.name for route in kind.routes]
+    assert names, f"{checked.name} has no routes; no model could answer such a task"
+    for name in names:
+        assert names.count(name) == 1, f"{checked.name} has {names.count(name)} routes {name!r}; rename one"
+    for route in kind.routes:
+        checked.route(route, (*HOSTILE, *replies))
+    checked.baselines()
+
+
+def _harness_with(kind: TaskType[Any]) -> Harness:
+    """A harness that has this task type, in the place of one that is loaded under its name."""
+    harness = Harness(plugin_manager())
+    loaded = harness.task_types
+    harness.task_types = TaskTypes(PluginManager())  # no plugin registers here
+    harness.task_types.add(kind.name, kind, "check_task_type")
+    for entry in loaded:
+        if entry.name != kind.name:
+            harness.task_types.add(entry.name, entry.target, entry.owner)
+    return harness
+
+
+def _task_of(kind: TaskType[Any], harness: Harness, rows: Sequence[Mapping[str, Any]], keys: JSON) -> TaskSpec:
+    """A task of this type with the fields of the rows."""
+    names = dict.fromkeys(name for row in rows for name in row if name not in ("cluster", "group"))
+    fields = {name: f"row.{name}" for name in names}
+    about: JSON = {"name": "checked", "type": kind.name, "data": {"test": "jsonl:rows.jsonl"}, "fields": fields, **keys}
+    return asserting(lambda: TaskSpec.model_validate(about).bound(harness.task_types), "the task of the rows")
+
+
+def _check_declaration(kind: TaskType[Any]) -> None:
+    """The class of examples declares frozen, documented fields; what the type names is among them."""
+    example, common = kind.Example, {one.name for one in dataclasses.fields(Example)}
+    name, type_name = example.__name__, type(kind).__name__
+    assert example.__dataclass_params__.frozen, f"{name} is not frozen; write @dataclass(frozen=True, slots=True, …)"
+    known = fields_of(example)
+    for one in dataclasses.fields(example):
+        if one.name not in common and one.default is one.default_factory is dataclasses.MISSING:
+            assert one.name in known, (
+                f"{name}.{one.name} has no kind of field; annotate it as Annotated[…, figeval.TextField('…')]"
+            )
+    for field, declared in known.items():
+        assert declared.doc.strip(), f"{name}.{field} has no documentation; say in a sentence what it means"
+    wanted = [*kind.gold_fields, *filter(None, [kind.query])]
+    for field in wanted:
+        assert field in known, f"{type_name} names the field {field!r}, which {name} has not{near(field, known)}"
+    asserting(partial(json.dumps, kind.json_schema()), f"{type_name}.json_schema()")
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A task type, a task of it, and rows of that."""
+
+    kind: TaskType[Any]
+    harness: Harness
+    task: TaskSpec
+    rows: Sequence[Mapping[str, Any]]
+    models: Sequence[object]
+
+    @property
+    def name(self) -> str:
+        """The class, as messages call it."""
+        return type(self.kind).__name__
+
+    # ---- examples ----------------------------------------------------------------------------------------------------
+
+    def example(self, row: Mapping[str, Any], where: str = "row") -> Example:
+        """The example of a row. Raises what the task type raises."""
+        common = {key: row.get(key) for key in ("cluster", "group")} | {"meta": row.get("meta", {})}
+        values = {key: value for key, value in row.items() if key in fields_of(self.kind.Example)}
+        made: Example = self.kind.example(RowContext(self.task, where, values, {**common, "id": str(row["id"])}))
+        return made
+
+    @property
+    def examples(self) -> list[Example]:
+        """One for each row."""
+        return [
+            asserting(partial(self.example, row, f"row {number}"), f"{self.name}.example() of row {number}")
+            for number, row in enumerate(self.rows, start=1)
+        ]
+
+    def fields(self) -> None:
+        """Every field takes the values of the rows, and refuses what it cannot hold with an error that names it."""
+        examples = self.examples
+        for example, again in zip(examples, self.examples, strict=True):
+            assert isinstance(example, self.kind.Example), f"{self.name}.example() returned {type(example).__name__}"
+            assert example == again, f"{self.name}.example() makes another example of the same row"
+        for name in self.kind.required(self.task):
+            fields = {key: source for key, source in self.task.fields.items() if key != name}
+            problem = self.kind.field_problem(self.task.model_copy(update={"fields": fields})) or ""
+            assert name in problem, f"a task without the field {name!r} is not refused, but {problem or 'accepted'!r}"
+        for name in fields_of(self.kind.Example):
+            refused = [self._refuses(name, odd) for odd in (*ODD, *ODDER)]
+            assert any(refused), f"the field {name!r} reads anything; let its kind raise row.error(…) for what is none"
+        for row, example in zip(self.rows, examples, strict=True):
+            self._prompted(row, example)
+
+    def _refuses(self, name: str, value: Any) -> bool:
+        """Whether a field refuses a value; if so, as it should."""
+        try:
+            self.example({**self.rows[0], name: value}, "the row")
+        except DataError as error:
+            named = [field for field in fields_of(self.kind.Example) if f"'{field}" in str(error)]
+            assert named, f"the error about the field {name!r} does not name it: {error}"
+            return name in named  # else another field does not go with the value
+        except Exception as error:
+            raise AssertionError(
+                f"the field {name!r} does not refuse {value!r:.40} with row.error(…), but raises {describe(error)}"
+            ) from error
+        return False
+
+    def _prompted(self, row: Mapping[str, Any], example: Example) -> None:
+        """What prompts may show in another way can be shown as it is."""
+        for name, kind in fields_of(self.kind.Example).items():
+            if kind.shown and name in row:
+                what = f"{self.name}.prompted() with the field {name!r}"
+                shown = asserting(partial(self.kind.prompted, example, {name: row[name]}, "the row"), what).prompted
+                same = shown is not None and getattr(shown, name) == getattr(example, name)
+                assert same, f"{what} shows another value than the field where both are the same"
+
+    def about_examples(self) -> None:
+        """What is said of examples is text, and what is hidden counts as such."""
+        for example in (*self.examples, *self._hidden()):
+            about = f"{example!r:.200}"
+            texts = (*example.texts, *example.asked, example.subject)
+            assert all(isinstance(one, str) for one in texts), f"texts, asked and subject are no texts in {about}"
+            shown = asserting(partial(self.kind.shown_gold, example), f"{self.name}.shown_gold()")
+            assert isinstance(shown, str), f"{self.name}.shown_gold() returned {shown!r:.80} for {about}"
+            counted = asserting(partial(self.kind.gold_class, example), f"{self.name}.gold_class()")
+            assert counted is None or isinstance(counted, str), (
+                f"{self.name}.gold_class() returned {counted!r:.80}, not a text or None, for {about}"
+            )
+            if counted is not None:
+                assert isinstance(self.kind.is_constant(counted), bool), f"{self.name}.is_constant() is no bool"
+            found = asserting(lambda one=example: list(self.kind.oddities(one)), f"{self.name}.oddities()")  # type: ignore[misc]
+            for odd in found:
+                pair = isinstance(odd, tuple) and len(odd) == 2 and all(isinstance(part, str) for part in odd)
+                assert pair, f"{self.name}.oddities() yielded {odd!r:.80}, not (what is odd, with which text)"
+            what = f"{self.name}.gold()"
+            asserting(lambda one=example: json.dumps(self.kind.gold(one), allow_nan=False), what)  # type: ignore[misc]
+
+    def _hidden(self) -> Iterator[Example]:
+        """The first example without its right answer, where the type allows that."""
+        try:
+            example = self.example({**self.rows[0], self.kind.gold_fields[0]: None})
+        except DataError:
+            return
+        assert example.hidden, (
+            f"{type(example).__name__}.hidden is False where {self.kind.gold_fields[0]!r} is None; return True there"
+        )
+        yield example
+
+    def probes(self) -> None:
+        """Probes take something from the examples, and keep their ids."""
+        examples = self.examples
+        for name, probe in self.kind.probes.items():
+            try:
+                found = list(probe(lambda: iter(examples), 0, self.task.name)())
+            except TaskError:  # too few examples to exchange anything
+                continue
+            ids = [one.id for one in examples]
+            assert [one.id for one in found] == ids, f"the probe {name!r} changes the ids: {[one.id for one in found]}"
+
+    # ---- routes ------------------------------------------------------------------------------------------------------
+
+    def route(self, route: Route, replies: Sequence[str]) -> None:
+        """A route names what exists, and leads to predictions that can be scored, stored and read back."""
+        what = f"route {route.name!r}"
+        asserting(route.check, what)
+        for other in route.of:
+            known = [entry.name for entry in self.harness.task_types]
+            assert other in known, f"{what} puts {other!r} together, which is no task type{near(other, known)}"
+        for name in (*route.metrics, *route.metrics_of_orders):
+            asserting(partial(self.harness.metrics.get, name, self.kind.name), what)
+        asserting(partial(json.dumps, dict(route.settings)), f"{what}, settings")
+        ready = self._ready(route)
+        context = self._context(ready)
+        measures = self._measures(ready)
+        backend = self._backend(ready)
+        conversation = Conversation(backend, partial(ready.begin, context=context))
+        pairs = asserting(lambda: list(conversation.predictions(self.examples)), what)
+        self._scored(what, pairs, measures)
+        if route.question:
+            self._few_shot(route, context)
+        if route.reader is not None:
+            self._replies(route, route.reader, replies, measures)
+
+    def _ready(self, route: Route) -> Route:
+        """The route with its parts, for a model that can do everything."""
+        offered = frozenset((*KNOWN, DOT, *route.needs))
+        ready = covered(replace(route, task_type=self.kind.name), offered, self.harness.routes)
+        assert ready is not None, f"route {route.name!r} puts {' and '.join(route.of)} together, which have no routes"
+        return ready
+
+    def _context(self, route: Route, *, rescored: bool = False) -> PromptContext:
+        """What the route may know; of a stored reply it is known without a template."""
+        config = RunConfig(tasks=(self.task.name,), model="")
+        template = None
+        if route.renders and not rescored:
+            template = asserting(partial(default_template, self.task), f"the template {self.kind.template}")
+            for block in sorted(route.renders - template.blocks):
+                raise AssertionError(f"route {route.name!r} renders {block!r}, which {template.name} has not")
+        made = context_of(self.task, None if rescored else route, template, Shots((), 0, 0), config)
+        return replace(made, metrics=frozenset(one.name for one in self.kind.metrics), pool=lambda: self.examples)
+
+    def _measures(self, route: Route) -> Measures:
+        """The default metrics and those of the route."""
+        names = list(dict.fromkeys((*self.kind.default_metrics, *route.metrics)))
+        what = f"the metrics of {self.name}"
+        for limit in {name for one in self.kind.metrics for name in one.routes}:
+            known = [one.name for one in self.harness.routes if one.task_type == self.kind.name]
+            assert limit in known, f"{what} name the route {limit!r}, which it has not{near(limit, known)}"
+        metrics = asserting(partial(self.harness.metrics.applicable, names, self.kind.name, route.name), what)
+        return asserting(partial(Measures, metrics, self.task.labels), what)
+
+    def _backend(self, route: Route) -> object:
+        """Fakes for figeval's capabilities; for others a given model, or a baseline."""
+        backend = _stand_in()
+        for one in route.requests:
+            able = (
+                model for model in (*self.models, *self._opened()) if callable(getattr(model, one.capability, None))
+            )
+            model = next(able, None)
+            assert model is not None, (
+                f"route {route.name!r} asks for {one.capability!r}, which no baseline of {self.name} answers; give a "
+                "model that does in models=[…]"
+            )
+            setattr(backend, one.capability, getattr(model, one.capability))
+        return backend
+
+    def _opened(self) -> Iterator[object]:
+        """The default baselines, with what they learn from the examples."""
+        for name in self.kind.default_baselines:
+            model = asserting(partial(open_model, self.harness.backends, name, {}), f"the baseline {name!r}")
+            asserting(partial(model.fit, self.examples), f"the baseline {name!r}")
+            yield model.backend
+
+    def _scored(self, what: str, pairs: Sequence[tuple[Example, Prediction]], measures: Measures) -> None:
+        """Predictions make rows, and the rows scores."""
+        rows = []
+        for example, prediction in pairs:
+            assert prediction.example_id == example.id, f"{what} predicts {prediction.example_id!r} for {example.id!r}"
+            problem = form_problem(self.kind, example, prediction)
+            assert not problem, f"{what}: {self.name}.{problem}"
+            features = self._features(what, measures, example, prediction)
+            rows.append(prediction_row(self.kind, example, prediction, features, samples=True))
+        for hidden in self._hidden():
+            self._features(what, measures, hidden, replace(pairs[0][1], example_id=hidden.id))
+        card = measures.scorecard(strict=False)
+        for row in measures.related(rows, dict(self._context(Route(name="", start=""), rescored=True).settings)):
+            line = asserting(partial(encoded, row), f"{what}: a row")
+            card.add(asserting(partial(parsed, line.encode("utf-8", "replace"), Path("row"), 1), f"{what}: a row"))
+        asserting(partial(card.scores, 0), f"{what}: the scores")
+
+    def _features(self, what: str, measures: Measures, example: Example, prediction: Prediction) -> Any:
+        """What the metrics make of one prediction."""
+        about = f"{what}: a metric of {self.name}, for {prediction!r:.200}"
+        return asserting(partial(measures.features, example, prediction), about)
+
+    def _few_shot(self, route: Route, context: PromptContext) -> None:
+        """The answers to solved examples are texts, and what reads the replies understands them."""
+        for example in self.examples:
+            if example.hidden:
+                continue
+            what = f"{self.name}.few_shot_answer({route.question!r}, …)"
+            answer = asserting(partial(self.kind.few_shot_answer, route.question, example, context), what)
+            if answer is None:
+                continue
+            assert isinstance(answer, str), f"{what} returned {answer!r:.80}, not a text or None"
+            if route.reader is not None:
+                read = route.reader.read(example, context, Reply(text=answer))
+                assert read.status == "ok", f"{what} writes {answer!r:.80}, which its reader calls {read.status!r}"
+
+    def _replies(self, route: Route, reader: ReplyReader, replies: Sequence[str], measures: Measures) -> None:
+        """Any reply is read, and read again from what is stored of it in the same way."""
+        what = f"the reader of route {route.name!r}"
+        assert isinstance(reader.version, str) and reader.version, f"{what} has no version; give it '1' to begin with"
+        first, again = self._context(route), self._context(route, rescored=True)
+        example = self.examples[0]
+        for text in replies:
+            ended = (Reply(text=text, finish="length"), Reply(text=text, finish="refusal"), text)
+            for reply in (Reply(text=text), *(ended if len(text) < LONG else ())):
+                read = asserting(partial(reader.read, example, first, reply), f"{what}, of the reply {text!r:.80},")
+                self._reread(what, reader, example, again, read, text)
+        failed = asserting(partial(reader.read, example, first, Reply(text="", finish="error", error="gone")), what)
+        assert (failed.status, failed.error) == ("error", "gone"), (
+            f"{what} makes {failed.status!r} of a reply that ended by an error; return figeval.unanswered(…) there"
+        )
+        self._features(what, measures, example, failed)
+
+    def _reread(
+        self, what: str, reader: ReplyReader, example: Example, context: PromptContext, read: Prediction, text: str
+    ) -> None:
+        """What is stored of a prediction gives the same one, without the model."""
+        assert isinstance(read, Prediction), f"{what} returned {type(read).__name__} for {text!r:.80}"
+        assert read.raw == text, f"{what} does not keep the reply {text!r:.80} as `raw`, so it could not be read again"
+        problem = form_problem(self.kind, example, read)
+        assert not problem, f"{what}, of the reply {text!r:.80}: {self.name}.{problem}"
+        stored = Reply(text=read.raw, finish=read.finish or "stop", error=read.error)
+        again = asserting(partial(reader.read, example, context, stored), f"{what}, of a stored reply,")
+        assert (again.status, again.value) == (read.status, read.value), (
+            f"{what} reads {text!r:.80} as {read.status} {read.value!r:.80}, and when it is stored as {again.status} "
+            f"{again.value!r:.80}"
+        )
+
+    # ---- what stands beside a score ----------------------------------------------------------------------------------
+
+    def baselines(self) -> None:
+        """Default baselines exist and answer."""
+        for name in self.kind.default_baselines:
+            what = f"the baseline {name!r} of {self.name}"
+            try:
+                self.harness.backends.registry.entry(name)
+                model = open_model(self.harness.backends, name, {})
+                route = choose(self.kind.name, model.offers, self.harness.routes)
+            except FigevalError as error:
+                raise AssertionError(f"{what}: {error}; list another one in default_baselines") from error
+            asserting(partial(model.fit, self.examples), what)
+            conversation = Conversation(model.backend, partial(route.begin, context=self._context(route)))
+            pairs = asserting(lambda one=conversation: list(one.predictions(self.examples)), what)  # type: ignore[misc]
+            self._scored(what, pairs, self._measures(route))
+
+
+def _stand_in() -> Any:
+    """A model that can do all that figeval asks for, and nothing well."""
+    return SimpleNamespace(
+        embed=Vectors().embed,
+        score_pairs=Closeness().score_pairs,
+        label_pairs=Labels().label_pairs,
+        loglikelihood=Likelihood().loglikelihood,
+        fill=Gaps().fill,
+        generate=Writer().generate,
+        find_spans=lambda requests: [[ScoredSpan(Span(0, len(one.text)), 0.0)] for one in requests],
+        write=lambda requests: ["A crow." for _ in requests],
+    )
