@@ -70,6 +70,7 @@ class TaskType(Generic[E]):
         metrics: what can be computed; `default_metrics` name those that are, where a task lists none.
         default_baselines: trivial models beside which scores stand, where a task lists none.
         query: the field that the probes take away or exchange; without one there are no probes.
+        has_corpus: whether its candidates may be documents that all rows share (`corpus`).
         gold_fields: fields that hold the right answer, the first of which is shown.
         folder: where its template `_default/<name>.jinja` and its scaffold lie, None for figeval's own.
     """
@@ -81,6 +82,7 @@ class TaskType(Generic[E]):
     default_metrics: ClassVar[tuple[str, ...]] = ("acc",)
     default_baselines: ClassVar[tuple[str, ...]] = ("chance",)
     query: ClassVar[str] = ""
+    has_corpus: ClassVar[bool] = False
     gold_fields: ClassVar[tuple[str, ...]] = ("gold",)
     folder: ClassVar[Traversable | None] = None
 
@@ -195,6 +197,8 @@ class TaskType(Generic[E]):
     def field_problem(self, task: Definition) -> str | None:
         """Return what is wrong with the names of fields in a task file, None if nothing is."""
         known, given = fields_of(self.Example), set(task.fields)
+        if task.corpus is not None and not self.has_corpus:
+            return f"a {self.name} task has no corpus; remove the key, or make it a ranking task"
         if len(task.languages) > 1 and "language" not in given:
             return "a task in several languages needs the field language, such as `language: row.lang`"
         if missing := (self.required(task) | {"id"}) - given:

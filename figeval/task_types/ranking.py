@@ -33,7 +33,7 @@ class RelevantField(IndexesField):
 
     def read(self, value: Any, row: RowContext) -> frozenset[int]:  # noqa: D102
         if isinstance(value, Mapping):
-            value = [place for place, grade in value.items() if self.grade(grade, row) > 0]
+            value = [numbered(place) for place, grade in value.items() if self.grade(grade, row) > 0]
         elif isinstance(value, str) or not isinstance(value, Sequence):
             value = [value]
         if not value:
@@ -136,6 +136,7 @@ class Ranking(TaskType[RankingExample]):
     Example: ClassVar[Any] = RankingExample
     query = "query"
     gold_fields = ("relevant",)
+    has_corpus = True
     routes: ClassVar[tuple[Route, ...]] = (
         Route(name="by_dot", start=by_dot, needs=frozenset({"embed", "dot"})),
         Route(name="by_cosine", start=by_cosine, needs=frozenset({"embed"})),
@@ -231,6 +232,11 @@ class Ranking(TaskType[RankingExample]):
             )
             for one in examples
         ]
+
+
+def numbered(place: Any) -> Any:
+    """Return an index as a number: keys of JSON are always strings."""
+    return int(place) if isinstance(place, str) and place.isdecimal() else place
 
 
 def from_corpus(row: RowContext) -> RowContext:
