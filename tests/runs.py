@@ -8,7 +8,7 @@ from typing import Any
 from figeval import plugins
 from figeval.config import RunConfig
 from figeval.evaluation import Harness
-from figeval.evaluation import run as run_pipeline
+from figeval.evaluation.run import run as run_pipeline
 from figeval.records.schema import BaselineRecord, ModelRecord, RunRecord, ScoreRecord, TaskRecord
 
 

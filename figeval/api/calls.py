@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from figeval import evaluation, frontend
+from figeval import frontend
 from figeval.api.options import (
     RunOptions,
     Task,
@@ -25,6 +25,7 @@ from figeval.api.options import (
 )
 from figeval.api.results import Comparison, Run, Training
 from figeval.errors import OptionError
+from figeval.evaluation import run as pipeline
 from figeval.evaluation.compare import compare_runs
 from figeval.evaluation.harness import Guests, Harness
 from figeval.evaluation.training.complete import Unheard, complete, evaluation_folder
@@ -90,7 +91,7 @@ def run(
     with frontend.python_program(watched=progress):
         observer = run_progress.progress_on(_stderr()) if progress else Silent()
         with observer.live():
-            record, folder = evaluation.run(config, Harness(include=config.include_path, guests=guests), observer)
+            record, folder = pipeline.run(config, Harness(include=config.include_path, guests=guests), observer)
         failed = [task.task for task in record.tasks if task.status == "failed"]
         if failed and not frontend.on_terminal():
             frontend.warn(f"{', '.join(failed)} failed; see the warnings of the run")

@@ -54,7 +54,7 @@ def types(manager: PluginManager) -> Iterator[JSON]:
         fields = kind.json_schema()["properties"]
         yield {
             "name": kind.name,
-            "fields": [name for name in fields if name not in ("id", "meta")],
+            "fields": [name for name in fields if name not in ("id", "meta", "language")],
             "owner": entry.owner,
             "description": about,
             "schema": kind.json_schema(),

@@ -10,7 +10,7 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, ModelError, TaskError, near
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.prompting import context_of, pool_of, prompting, shots_of, template_of
+from figeval.evaluation.prompting import check_settings, context_of, pool_of, prompting, shots_of, template_of
 from figeval.evaluation.variants import Variant, check_prompts, chosen, variants
 from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.models.model import Model, open_model
@@ -117,6 +117,8 @@ def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan], lis
     check_prompts(asked, config.prompts)
     check_metrics(asked, config, harness.metrics)
     model = opened(config, harness)
+    for task in asked:
+        check_settings(task, harness)
     tasks, left_out = answerable(asked, model, harness, config)
     planner = Planner(config, harness, model)
     routes = [route_of(task, model, harness, config) for task in tasks]

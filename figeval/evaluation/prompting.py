@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from figeval.config import RunConfig
-from figeval.errors import TaskError
+from figeval.errors import TaskError, near
 from figeval.evaluation.harness import Harness
 from figeval.models.model import Model
 from figeval.prompts import LETTERS, PromptContext, PromptTemplate, Shots, load_template
@@ -97,6 +97,28 @@ def settings_of(task: TaskSpec, route: Route, config: RunConfig) -> dict[str, An
     """Return the settings that a route obeys: of a flag, else of the task file, else the route's own."""
     given = {**task.settings, **config.settings}
     return {name: given.get(name, default) for name, default in route.settings.items()}
+
+
+def check_settings(task: TaskSpec, harness: Harness) -> None:
+    """Raise `TaskError` for a setting that no route of the task's type obeys, or a word where a number is wanted."""
+    declared: dict[str, Any] = {}
+    where = task.origin or task.name
+    for route in harness.routes:
+        if route.task_type == task.type:
+            declared.update(route.settings)
+    for name, value in task.settings.items():
+        if name not in declared:
+            has = f"they have {', '.join(declared)}" if declared else "they have none"
+            raise TaskError(
+                f"{where}: no route of {task.type} tasks has the setting {name!r}{near(name, declared)}; {has}"
+            )
+        if is_number(declared[name]) and not is_number(value):
+            raise TaskError(f"{where}: the setting {name!r} is a number, not {value!r:.80}")
+
+
+def is_number(value: object) -> bool:
+    """Whether a setting is a number; True and False are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def prompting(task: TaskSpec, context: PromptContext, available: Survey) -> dict[str, Any]:

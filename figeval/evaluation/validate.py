@@ -11,7 +11,7 @@ from typing import Any, Literal
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, FigevalError, TaskError
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.prompting import context_of, template_file, template_of
+from figeval.evaluation.prompting import check_settings, context_of, template_file, template_of
 from figeval.models.model import open_model
 from figeval.prompts import PromptContext, Shots
 from figeval.records.rows import form_problem
@@ -76,6 +76,10 @@ def definition_problems(task: TaskSpec, harness: Harness) -> Iterator[FigevalErr
             harness.metrics.applicable([name], task.type, min(limits, default=""))
         except FigevalError as error:
             yield error
+    try:
+        check_settings(task, harness)
+    except FigevalError as error:
+        yield error
     for name in task.baselines:
         try:
             harness.backends.registry.entry(name.partition(":")[0])  # trivial models are no hub's business

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import click
 
 from figeval.errors import CapabilityError, FigevalError
-from figeval.task_types.ranking import RankingExample
 from figeval.types import JSON, Text, TextPair
 
 from .duplicates import listed
 
 if TYPE_CHECKING:
     from figeval.models.model import Model
+    from figeval.task_types.ranking import RankingExample
 
     from .distractors import Scores
 
@@ -58,6 +58,8 @@ class Material:
 
     def examples(self) -> list[RankingExample]:
         """What a scorer may learn its word weights from."""
+        from figeval.task_types.ranking import RankingExample
+
         return [
             RankingExample(id=key, query=text, candidates=self.proverbs, relevant=frozenset({gold}))
             for key, text, gold in zip(self.ids, self.narratives, self.gold, strict=True)

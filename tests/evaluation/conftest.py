@@ -9,7 +9,8 @@ import pytest
 
 from figeval import plugins
 from figeval.config import RunConfig
-from figeval.evaluation import Harness, run
+from figeval.evaluation import Harness
+from figeval.evaluation.run import run
 from figeval.hooks import hookimpl
 from tests.fakes import Closeness
 

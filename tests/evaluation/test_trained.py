@@ -15,8 +15,8 @@ from figeval import plugins
 from figeval.config import RunConfig
 from figeval.errors import RecordError
 from figeval.evaluation import Harness
-from figeval.evaluation import run as run_pipeline
 from figeval.evaluation.compare import compare_runs
+from figeval.evaluation.run import run as run_pipeline
 from figeval.evaluation.scoring import Measures
 from figeval.evaluation.stored import with_breakdown
 from figeval.evaluation.trained import helper_of, line_of, own_up

@@ -18,7 +18,7 @@ from figeval import plugins
 from figeval.builtin.plugins.encoders.joint_encoder import FILE, branch_logits, span_branch
 from figeval.config import RunConfig
 from figeval.evaluation import Harness
-from figeval.evaluation import run as run_pipeline
+from figeval.evaluation.run import run as run_pipeline
 from figeval.task_types.joint import JointExample
 from figeval.task_types.spans import SpanExample
 from tests.plugins.tiny import BERT, make_tokenizer, word_pieces

@@ -13,7 +13,8 @@ import pytest
 from figeval import plugins
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, TaskError
-from figeval.evaluation import Harness, run
+from figeval.evaluation import Harness
+from figeval.evaluation.run import run
 from figeval.hooks import hookimpl
 from figeval.models.converse import Conversation
 from figeval.prompts import PromptContext

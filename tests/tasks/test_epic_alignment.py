@@ -15,7 +15,8 @@ from figeval.builtin.tasks.epic import alignment, rows
 from figeval.config import RunConfig
 from figeval.data import DataContext
 from figeval.errors import DataError
-from figeval.evaluation import Harness, run
+from figeval.evaluation import Harness
+from figeval.evaluation.run import run
 from figeval.metrics import spans as metrics
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.models.model import open_model

@@ -15,7 +15,7 @@ import torch
 from figeval import plugins
 from figeval.config import RunConfig
 from figeval.evaluation import Harness
-from figeval.evaluation import run as run_pipeline
+from figeval.evaluation.run import run as run_pipeline
 from figeval.evaluation.training.train import train_here
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.joint import JointExample

@@ -16,7 +16,7 @@ from figeval.builtin.plugins.heads.biencoder import biencoder
 from figeval.config import RunConfig
 from figeval.errors import FigevalError
 from figeval.evaluation import Harness
-from figeval.evaluation import run as run_pipeline
+from figeval.evaluation.run import run as run_pipeline
 from figeval.evaluation.training.train import train_here
 from figeval.task_types.ranking import RankingExample
 from figeval.training.config import TrainConfig

@@ -17,7 +17,7 @@ from figeval.builtin.plugins.heads.writing import causal, seq2seq
 from figeval.config import RunConfig
 from figeval.errors import FigevalError
 from figeval.evaluation import Harness
-from figeval.evaluation import run as run_pipeline
+from figeval.evaluation.run import run as run_pipeline
 from figeval.evaluation.training.train import train_here
 from figeval.task_types.generation import GenerationExample
 from figeval.training.config import TrainConfig
