@@ -59,7 +59,7 @@ class PredictionRow(Stored):
 
     id: str
     status: Status
-    pred: JsonValue = Field(
+    pred: int | str | list[JsonValue] | dict[str, JsonValue] | None = Field(
         description="index of an option or candidate, a label, [start, end] of a span in characters ([]: there is "
         "none), a written text or the id of the training example that stands in for one, or what a plugin's task type "
         "has for an answer; null without an answer"

@@ -127,6 +127,7 @@ def test_rows_of_nobody_are_dropped_with_a_warning(workshop: Workshop, folder: R
         ({"id": None}, "id"),
         ({"cluster": 7}, "cluster"),
         ({"meta": {"kind": ["k"]}}, "meta.kind"),
+        ({"pred": 1.5}, "pred"),
         ({"unheard_of": 1}, "unheard_of"),
         ({"truncated": "no"}, "truncated"),
     ],
