@@ -117,6 +117,8 @@ def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan], lis
     check_prompts(asked, config.prompts)
     check_metrics(asked, config, harness.metrics)
     model = opened(config, harness)
+    for task_type in config.routes:
+        harness.task_types.entry(task_type)  # which says what there is
     for task in asked:
         check_settings(task, harness)
     tasks, left_out = answerable(asked, model, harness, config)
@@ -275,8 +277,7 @@ def check_metrics(tasks: Sequence[TaskSpec], config: RunConfig, metrics: Metrics
     """Raise `TaskError` for a metric of --metrics that none of the tasks could have."""
     for name in config.metrics:
         if not any(applies(name, task, metrics) for task in tasks):
-            types = sorted(frozenset().union(*(metric.task_types for metric in metrics.named(name))))
-            raise TaskError(f"--metrics {name}: it is for {' and '.join(types)}, not these tasks")
+            raise TaskError(f"--metrics {name}: it is for {' and '.join(metrics.types_of(name))}, not these tasks")
 
 
 def check_temperature(routes: Sequence[Route], config: RunConfig) -> None:

@@ -57,7 +57,7 @@ class Metrics:
     def __iter__(self) -> Iterator[Metric]:
         """Yield one metric for each name, for all the task types that have one so called."""
         for metrics in self._named.values():
-            types = frozenset().union(*(metric.task_types for metric in metrics))
+            types = frozenset(self.types_of(metrics[0].name))
             routes = frozenset().union(*(metric.routes for metric in metrics))
             yield replace(metrics[0], task_types=types, routes=routes)
 
@@ -73,9 +73,12 @@ class Metrics:
         """
         metric = next((one for one in self.named(name) if one.is_for(task_type)), None)
         if metric is None:
-            others = sorted(frozenset().union(*(one.task_types for one in self.named(name))))
-            raise TaskError(f"metric {name!r} is for {', '.join(others)}, not {task_type}")
+            raise TaskError(f"metric {name!r} is for {', '.join(self.types_of(name))}, not {task_type}")
         return metric
+
+    def types_of(self, name: str) -> list[str]:
+        """Return the task types that have a metric of this name. Raises `UnknownName`."""
+        return sorted(frozenset().union(*(metric.task_types for metric in self.named(name))))
 
     def named(self, name: str) -> Sequence[Metric]:
         """Return the metrics of a name, one or several for different task types. Raises `UnknownName`."""

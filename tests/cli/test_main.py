@@ -50,6 +50,10 @@ def test_without_a_command_the_help_goes_to_stderr_as_it_is(cli: Cli) -> None:
         (("run", "--tasks", "mini", "--model", "tfidf", "--model_args", "seed"), "'seed' is not key=value"),
         (("run", "--tasks", "mini", "--model", "tfidf", "--model_args", "{"), "not a JSON object"),
         (("run", "--tasks", "mini", "--model", "tfidf", "--route", "choice"), "not TYPE=ROUTE"),
+        (
+            ("run", "--tasks", "mini", "--model", "tfidf", "--route", "choise=by_letter"),
+            "unknown task type 'choise'; did you mean 'choice'?; see `figeval ls types`",
+        ),
         (("ls", "tasks", "x", "y"), "unexpected extra argument"),
         (("preview",), "TASK"),
         (("run", "--tasks", "", "--model", "tfidf"), "no name is given; see `figeval ls tasks`"),
