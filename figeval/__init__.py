@@ -26,7 +26,7 @@ _PUBLIC = {
         "RowContext SpanField TextField TextsField"
     ),
     "figeval.task_types.routes": "Dialogue ReplyReader Route by_reply decide",
-    "figeval.task_types.scoring": "cosine_scores dot_scores log_likelihoods pair_scores",
+    "figeval.task_types.scoring": "by_likelihood cosine_scores dot_scores pair_scores",
     "figeval.task_types.choice": "ChoiceExample",
     "figeval.task_types.ranking": "RankingExample",
     "figeval.task_types.pairs": "PairExample",

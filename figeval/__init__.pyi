@@ -119,9 +119,9 @@ from figeval.task_types.routes import (
     decide as decide,
 )
 from figeval.task_types.scoring import (
+    by_likelihood as by_likelihood,
     cosine_scores as cosine_scores,
     dot_scores as dot_scores,
-    log_likelihoods as log_likelihoods,
     pair_scores as pair_scores,
 )
 from figeval.task_types.similarity import (

@@ -1,1 +1,1 @@
-"""What a model wrote → an answer."""
+"""Read what a model wrote: the answer that a reply commits itself to, if any."""

@@ -1,4 +1,4 @@
-"""What readers of replies share: a reply, the lack of one, and the extractor's verdict as a prediction."""
+"""Make predictions of replies: of one that failed, and of what the extractor found in one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the functions of the Python API return: a run, a comparison of two, a training.
+"""Results of the Python API: a run, a comparison of two, a training.
 
 Each has its numbers as pandas DataFrames, shows itself in a notebook as the table that the command line prints, and
 reads from its folder what it does not hold.
@@ -67,12 +67,12 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether every task is done and every example has an answer."""
+        """True if every task is done and every example has an answer."""
         return self.record.status == "complete"
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader of the numbers has to know, with the errors of tasks that failed, one sentence each."""
+        """Warnings about the numbers and errors of tasks that failed, one sentence each."""
         found = list(self.record.warnings)
         for task in self.record.tasks:
             found += (f"{task.task}: {warning}" for warning in task.warnings)

@@ -14,7 +14,7 @@ from figeval.evaluation.harness import Harness
 from figeval.plugins import PluginManager
 from figeval.records.reference import Published, published
 from figeval.spec import TaskSpec
-from figeval.task_types.routes import Route
+from figeval.task_types.routes import Route, routes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def task_facts(task: TaskSpec, manager: PluginManager) -> TaskFacts:
         splits=splits,
         sources={benchmark: catalogue().get(benchmark) for benchmark in used},
         readme=readme if readme is not None and readme.is_file() else None,
-        routes=tuple(route for route in harness.routes if route.task_type == task.type),
+        routes=tuple(routes_of(task.type, harness.routes)),
         published=tuple(published(task.name)),
     )
 

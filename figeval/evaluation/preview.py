@@ -15,7 +15,7 @@ from figeval.evaluation.variants import Variant, check_prompts, variants
 from figeval.models.model import Model
 from figeval.prompts import PromptContext
 from figeval.spec import TaskSpec
-from figeval.task_types.routes import Route
+from figeval.task_types.routes import Route, routes_of
 from figeval.types import Example, Request
 
 
@@ -68,7 +68,7 @@ def ways_of(variant: Variant, model: Model | None, config: RunConfig, harness: H
     task = variant.task
     if model is not None:
         return [_way(task, route_of(task, model, harness, config), model, config, harness)]
-    return [_tried(task, route, config, harness) for route in harness.routes if route.task_type == task.type]
+    return [_tried(task, route, config, harness) for route in routes_of(task.type, harness.routes)]
 
 
 def _way(task: TaskSpec, route: Route, model: Model | None, config: RunConfig, harness: Harness) -> Way:

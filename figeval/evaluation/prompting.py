@@ -13,7 +13,7 @@ from figeval.models.model import Model
 from figeval.prompts import LETTERS, PromptContext, PromptTemplate, Shots, load_template
 from figeval.spec import TaskSpec
 from figeval.spec.survey import Survey
-from figeval.task_types.routes import Route
+from figeval.task_types.routes import Route, routes_of
 from figeval.types import Example
 
 PARAGRAPH = ("\n\n",)  # where a model that merely goes on with a text has given its answer
@@ -103,9 +103,8 @@ def check_settings(task: TaskSpec, harness: Harness) -> None:
     """Raise `TaskError` for a setting that no route of the task's type obeys, or a word where a number is wanted."""
     declared: dict[str, Any] = {}
     where = task.origin or task.name
-    for route in harness.routes:
-        if route.task_type == task.type:
-            declared.update(route.settings)
+    for route in routes_of(task.type, harness.routes):
+        declared.update(route.settings)
     for name, value in task.settings.items():
         if name not in declared:
             has = f"they have {', '.join(declared)}" if declared else "they have none"

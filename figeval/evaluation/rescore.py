@@ -25,7 +25,7 @@ from figeval.records.schema import RunRecord, TaskRecord
 from figeval.spec.survey import survey
 from figeval.task_types.base import TaskType
 from figeval.task_types.orders import from_orders, in_orders
-from figeval.task_types.routes import ReplyReader, Route
+from figeval.task_types.routes import ReplyReader, Route, routes_of
 from figeval.text import one_line
 from figeval.types import JSON, Example, Prediction, Reply
 
@@ -72,7 +72,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     variant = _variant(task, seed, harness)
     orders = str(task.settings.get("orders", ""))
     config = RunConfig(tasks=(task.task,), model="", seed=seed, orders=orders)
-    route, reader = route_of(task, harness), reader_of(task, harness)
+    route, reader = recorded_route(task, harness), reader_of(task, harness)
     assert route is not None
     assert reader is not None
     if orders:
@@ -101,15 +101,15 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     )
 
 
-def route_of(task: TaskRecord, harness: Harness) -> Route | None:
+def recorded_route(task: TaskRecord, harness: Harness) -> Route | None:
     """The route that a task went, None if nobody offers it any more."""
-    wanted = (task.task_type, task.route)
-    return next((route for route in harness.routes if (route.task_type, route.name) == wanted), None)
+    mine = routes_of(task.task_type, harness.routes)
+    return next((route for route in mine if route.name == task.route), None)
 
 
 def reader_of(task: TaskRecord, harness: Harness) -> ReplyReader | None:
     """What reads the answers of a task, None where there are none in words."""
-    route = route_of(task, harness)
+    route = recorded_route(task, harness)
     return route.reader if route is not None else None
 
 

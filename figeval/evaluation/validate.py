@@ -18,7 +18,7 @@ from figeval.records.rows import form_problem
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples, check_languages, row_builder
 from figeval.task_types.base import HIDDEN, TaskType
-from figeval.task_types.routes import Route, choose
+from figeval.task_types.routes import Route, choose, routes_of
 from figeval.types import Example, Prediction
 
 MOST_ERRORS = 20  # wrong rows of one split, then it is given up
@@ -114,7 +114,7 @@ def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[Way]:
 
 def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> Iterator[Way]:
     """The routes with the task's template; where it has not the blocks of one, that of the task type stands in."""
-    routes = [route for route in harness.routes if route.task_type == task.type and route.renders]
+    routes = [route for route in routes_of(task.type, harness.routes) if route.renders]
     if not routes:  # of a type that prompts nobody no template is wanted
         return
     try:

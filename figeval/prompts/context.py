@@ -12,7 +12,8 @@ Chat: TypeAlias = Callable[[Sequence[Message]], str]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # the names of options, in the order in which they are shown
 
 
-def _none(_example: Any) -> Sequence[Any]:
+def no_shots(_example: Any) -> Sequence[Any]:
+    """Show no solved examples."""
     return ()
 
 
@@ -50,7 +51,7 @@ class PromptContext:
     settings: Mapping[str, Any] = field(default_factory=dict)
     verbalizer: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     metrics: frozenset[str] = frozenset()
-    shots: Callable[[Any], Sequence[Any]] = _none
+    shots: Callable[[Any], Sequence[Any]] = no_shots
     few_shot_answer: Callable[[str, Any, PromptContext], str | None] = _no_answer
     system: str = ""
     chat: Chat | None = None

@@ -151,7 +151,7 @@ class TaskType(Generic[E]):
         return self.to_json(getattr(example, self.gold_fields[0]))
 
     def to_json(self, value: Value | None) -> Any:
-        """Return an answer as JSON knows it."""
+        """Return an answer as JSON knows it: a whole number, a string, a list or a mapping; None without an answer."""
         return value
 
     def from_json(self, stored: Any) -> Value | None:

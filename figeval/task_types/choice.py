@@ -4,8 +4,8 @@ model names one under letters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from figeval.answers.extract import VERSION, extract_choice
@@ -15,7 +15,7 @@ from figeval.prompts.context import LETTERS, PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric, repeated_texts
 from figeval.task_types.fields import ColumnsField, IndexField, TextField, TextsField
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
-from figeval.task_types.scoring import cosine_scores, dot_scores, log_likelihoods, pair_scores
+from figeval.task_types.scoring import by_likelihood, cosine_scores, dot_scores, pair_scores
 from figeval.types import JSON, LATER, Continuation, Example, Prediction, Reply
 
 CLASSES = "figeval.metrics.classification"
@@ -64,10 +64,7 @@ def by_loglikelihood(example: ChoiceExample, context: PromptContext) -> Dialogue
 
     `priors` are the same without the query, asked for where the metric `acc_pmi` is.
     """
-    questions = ("context", "unconditional") if "acc_pmi" in context.metrics else ("context",)
-    scores = yield from log_likelihoods(example, example.options, context, questions)
-    n = len(example.options)
-    return replace(decide(example.id, scores[:n]), priors=tuple(map(float, scores[n:])))
+    return by_likelihood(example, example.options, context)
 
 
 def by_dot(example: ChoiceExample, _context: PromptContext) -> Dialogue:
@@ -99,24 +96,28 @@ def letters_of(example: ChoiceExample) -> str:
     return LETTERS[:n]
 
 
+def shares(example: ChoiceExample, answers: Sequence[Prediction]) -> list[float]:
+    """Return the probability with which each option was chosen, as the mean over answers that there are; empty where
+    there is none. Options that tie for the best share it, as if a fair draw decided.
+    """
+
+    def share(answer: Prediction, option: int) -> float:
+        if not answer.scores:
+            return float(answer.value == option)
+        best = max(answer.scores)
+        return (answer.scores[option] == best) / answer.scores.count(best)
+
+    valid = [answer for answer in answers if answer.status == "ok"]
+    options = range(len(example.options)) if valid else ()
+    return [sum(share(answer, option) for answer in valid) / len(valid) for option in options]
+
+
 def chosen(example: ChoiceExample, prediction: Prediction) -> list[float]:
     """Return the probability with which each option was chosen; empty without an answer.
 
-    Options that tie for the best share it, as if a fair draw decided. Of options shown in several orders it is the mean
-    over the orders that have an answer. The right option's is what `acc` counts.
+    Of options shown in several orders it is the mean over the orders. The right option's is what `acc` counts.
     """
-    valid = [answer for answer in prediction.answers or (prediction,) if answer.status == "ok"]
-    if prediction.status == "error" or not valid:
-        return []
-    shares = [0.0] * len(example.options)
-    for answer in valid:
-        best = max(answer.scores, default=0.0)
-        tied = [place for place, score in enumerate(answer.scores) if score == best]
-        if answer.tied <= 1 and answer.value is not None:
-            tied = [answer.value]
-        for option in tied:
-            shares[option] += 1 / len(tied) / len(valid)
-    return shares
+    return [] if prediction.status == "error" else shares(example, prediction.answers or (prediction,))
 
 
 def read_letter(example: ChoiceExample, _context: PromptContext, output: Reply | str) -> Prediction:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from figeval.errors import CapabilityError
 from figeval.prompts.context import PromptContext
-from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.choice import ChoiceExample, shares
 from figeval.task_types.routes import Dialogue, Route, decide
 from figeval.types import Prediction, Request
 
@@ -116,20 +116,11 @@ def folded(example: ChoiceExample, answers: Sequence[Prediction]) -> Prediction:
 
     It has an answer if one of them has. An error in one of them is an error of the whole, which is asked again.
     """
-    valid = [answer for answer in answers if answer.status == "ok"]
     broken = next((answer for answer in answers if answer.status == "error"), None)
     if broken is not None:
         return replace(broken, order=(), answers=tuple(answers))
-    if not valid:
+    found = shares(example, answers)
+    if not found:
         status = Counter(answer.status for answer in answers).most_common(1)[0][0]
         return Prediction(example_id=example.id, value=None, status=status, answers=tuple(answers))
-    shares = [sum(share(answer, option) for answer in valid) / len(valid) for option in range(len(example.options))]
-    return replace(decide(example.id, shares), answers=tuple(answers))
-
-
-def share(answer: Prediction, option: int) -> float:
-    """Probability that a fair draw among the answer's best options gives this one."""
-    if not answer.scores:
-        return float(answer.value == option)
-    best = max(answer.scores)
-    return (answer.scores[option] == best) / answer.scores.count(best)
+    return replace(decide(example.id, found), answers=tuple(answers))

@@ -17,7 +17,7 @@ from figeval.prompts.context import PromptContext
 from figeval.task_types.base import Metric, TaskType, blank_texts, metric, repeated_texts
 from figeval.task_types.fields import Definition, IndexesField, RowContext, TextField, TextsField, read_fields
 from figeval.task_types.routes import Dialogue, Route, decide
-from figeval.task_types.scoring import cosine_scores, dot_scores, log_likelihoods, pair_scores
+from figeval.task_types.scoring import by_likelihood, cosine_scores, dot_scores, pair_scores
 from figeval.types import JSON, LATER, Example, Prediction
 
 RANKING = "figeval.metrics.ranking"
@@ -33,19 +33,27 @@ class RelevantField(IndexesField):
 
     def read(self, value: Any, row: RowContext) -> frozenset[int]:  # noqa: D102
         if isinstance(value, Mapping):
-            value = [numbered(place) for place, grade in value.items() if self.grade(grade, row) > 0]
+            value = list(positive_grades(value, row))
         elif isinstance(value, str) or not isinstance(value, Sequence):
             value = [value]
         if not value:
             raise row.error("no candidate is relevant")
         return super(RelevantField, self).read(value, row)
 
-    @staticmethod
-    def grade(value: Any, row: RowContext) -> float:
-        """Return a grade of relevance. Raises `DataError` if it is no number from 0 on."""
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-            raise row.error(f"{value!r:.80} is no grade of relevance; give a number from 0 on")
-        return float(value)
+
+def positive_grades(given: Mapping[Any, Any], row: RowContext) -> dict[Any, float]:
+    """Return index → grade of the candidates that are relevant; keys of JSON, which are always strings, as numbers.
+
+    Raises:
+        DataError: a grade is no number from 0 on.
+    """
+    grades: dict[Any, float] = {}
+    for place, grade in given.items():
+        if isinstance(grade, bool) or not isinstance(grade, int | float) or not 0 <= grade < math.inf:
+            raise row.error(f"{grade!r:.80} is no grade of relevance; give a number from 0 on")
+        if grade > 0:
+            grades[int(place) if isinstance(place, str) and place.isdecimal() else place] = float(grade)
+    return grades
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,12 +126,7 @@ def by_loglikelihood(example: RankingExample, context: PromptContext) -> Dialogu
 
     `priors` are the same without the query, asked for where the metric `acc_pmi` or `mrr_pmi` is.
     """
-    options = example.candidates + example.background
-    priors = bool({"acc_pmi", "mrr_pmi"} & context.metrics)
-    questions = ("context", "unconditional") if priors else ("context",)
-    scores = yield from log_likelihoods(example, options, context, questions)
-    decided = decide(example.id, scores[: len(options)], len(example.candidates))
-    return replace(decided, priors=tuple(map(float, scores[len(options) :])))
+    return by_likelihood(example, example.candidates + example.background, context, len(example.candidates))
 
 
 # ---- the type --------------------------------------------------------------------------------------------------------
@@ -234,11 +237,6 @@ class Ranking(TaskType[RankingExample]):
         ]
 
 
-def numbered(place: Any) -> Any:
-    """Return an index as a number: keys of JSON are always strings."""
-    return int(place) if isinstance(place, str) and place.isdecimal() else place
-
-
 def from_corpus(row: RowContext) -> RowContext:
     """Return a row of a task with a corpus as one with candidates and indexes of them; any other as it is.
 
@@ -269,6 +267,5 @@ def grades_of(row: RowContext) -> dict[int, float]:
     given = row.values["relevant"]
     if not isinstance(given, Mapping):
         return {}
-    grades = {int(place): RelevantField.grade(grade, row.at("relevant")) for place, grade in given.items()}
-    grades = {place: grade for place, grade in grades.items() if grade > 0}
+    grades = positive_grades(given, row.at("relevant"))
     return {} if set(grades.values()) <= {1.0} else grades

@@ -128,13 +128,18 @@ class Route:
         return loaded(self.start)(example, context, *self.parts)
 
 
+def routes_of(task_type: str, routes: Iterable[Route]) -> list[Route]:
+    """Return the routes of a task type, in order of preference."""
+    return [route for route in routes if route.task_type == task_type]
+
+
 def choose(task_type: str, offered: frozenset[str], routes: Sequence[Route], wanted: str | None = None) -> Route:
     """Return the first route of the task type that the capabilities cover, or the `wanted` one.
 
     Raises:
         CapabilityError: the model cannot answer such tasks; the message lists what would be needed.
     """
-    mine = [route for route in routes if route.task_type == task_type]
+    mine = routes_of(task_type, routes)
     names = [route.name for route in mine]
     if wanted is not None and wanted not in names:
         raise CapabilityError(f"{task_type} has no route {wanted!r}{near(wanted, names)}; it has {', '.join(names)}")
@@ -157,7 +162,7 @@ def covered(route: Route, offered: frozenset[str], routes: Sequence[Route]) -> R
         return None
     parts = []
     for task_type in route.of:
-        mine = (covered(one, offered, routes) for one in routes if one.task_type == task_type and not one.on_request)
+        mine = (covered(one, offered, routes) for one in routes_of(task_type, routes) if not one.on_request)
         part = next((one for one in mine if one is not None), None)
         if part is None:
             return None

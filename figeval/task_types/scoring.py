@@ -1,4 +1,4 @@
-"""Four ways to score texts against a query, each a part of a dialogue that routes of several task types share.
+"""Four ways to score texts against a query, which routes of several task types share.
 
     scores = yield from cosine_scores(example.query, options)
 
@@ -8,10 +8,12 @@ Cosines and dot products are in float64, whatever precision the vectors came in.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from figeval.prompts.context import PromptContext
+from figeval.prompts.context import PromptContext, no_shots
+from figeval.task_types.routes import Dialogue, decide
 from figeval.types import Continuation, Example, Request, Text, TextPair
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
+WITH_PRIORS = frozenset({"acc_pmi", "mrr_pmi"})
 Scores: TypeAlias = "Generator[Sequence[Request], Sequence[Any], Sequence[float]]"
 
 
@@ -46,16 +49,21 @@ def dot_scores(query: str, options: tuple[str, ...]) -> Scores:
     return dots(vector, others).tolist()  # type: ignore[no-any-return]
 
 
-def log_likelihoods(
-    example: Example, options: Sequence[str], context: PromptContext, questions: Sequence[str] = ("context",)
-) -> Scores:
-    """Return log P(option | question), natural logarithm, summed over the option's tokens.
+def by_likelihood(
+    example: Example, options: Sequence[str], context: PromptContext, among: int | None = None
+) -> Dialogue:
+    """Return the prediction of log P(option | context), natural logarithm, summed over the option's tokens.
 
-    Every block of `questions` is one premise; the scores of all options under the first premise come first.
+    `among` limits the choice to the first so many options. `priors` are the same without the query, asked for in the
+    same round where a metric needs them (`WITH_PRIORS`).
     """
     continuations = [context.begun(context.block("continuation", example, option=option)) for option in options]
-    premises = [context.question(block, example) for block in questions]
-    return (yield [Continuation(premise, continuation) for premise in premises for continuation in continuations])
+    premises = [context.question("context", example)]
+    if WITH_PRIORS & context.metrics:
+        premises.append(replace(context, shots=no_shots).question("unconditional", example))
+    scores = yield [Continuation(premise, continuation) for premise in premises for continuation in continuations]
+    decided = decide(example.id, scores[: len(options)], among)
+    return replace(decided, priors=tuple(map(float, scores[len(options) :])))
 
 
 def cosines(query: Any, others: Sequence[Any]) -> Floats:

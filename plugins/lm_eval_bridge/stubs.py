@@ -92,7 +92,7 @@ def task_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
     harness = _harness(include)
     for entry in harness.catalogue.tasks:
         task = entry.load()
-        for number, route in enumerate(routes_of(harness, task.type)):
+        for number, route in enumerate(reachable_routes(harness, task.type)):
             about: JSON = {"task": task.name, "route": route.name}
             yield {
                 "task": f"{PREFIX}{task.name}" if number == 0 else f"{PREFIX}{task.name}_{route.name}",
@@ -114,7 +114,7 @@ def suite_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
     for entry in harness.catalogue.suites:
         suite = entry.load()
         tasks = harness.catalogue.expand([suite.name])
-        preferred = [f"{PREFIX}{task.name}" for task in tasks if routes_of(harness, task.type)]
+        preferred = [f"{PREFIX}{task.name}" for task in tasks if reachable_routes(harness, task.type)]
         written = [f"{PREFIX}{task.name}{ending}" for task in tasks for ending in _written(harness, task.type)]
         if preferred:
             yield {"group": f"{PREFIX}{suite.name}", "task": preferred}
@@ -124,13 +124,15 @@ def suite_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
 
 def _written(harness: Any, task_type: str) -> list[str]:
     """How the name of a task ends on the first route by which a model only writes; nothing where there is none."""
-    routes = routes_of(harness, task_type)
+    routes = reachable_routes(harness, task_type)
     return [f"_{route.name}" if route is not routes[0] else "" for route in routes if route.needs <= WRITTEN][:1]
 
 
-def routes_of(harness: Any, task_type: str) -> list[Any]:
+def reachable_routes(harness: Any, task_type: str) -> list[Any]:
     """The routes of a task type that models of lm-eval can take, best first; none where lm-eval has no room for it."""
-    mine = [route for route in harness.routes if route.task_type == task_type and task_type not in BEYOND]
+    from figeval.task_types.routes import routes_of
+
+    mine = [] if task_type in BEYOND else routes_of(task_type, harness.routes)
     return [route for route in mine if route.needs and route.needs <= ANSWERED]
 
 

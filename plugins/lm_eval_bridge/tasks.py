@@ -31,7 +31,7 @@ from figeval.metrics.aggregation import GroupAggregator
 from figeval.models.model import Model
 from figeval.prompts import PromptContext
 from figeval.spec.survey import survey
-from figeval.task_types.routes import Route
+from figeval.task_types.routes import Route, routes_of
 from figeval.types import Continuation, Example, Message, Prediction, Prompt, Reply, Request, plain_text
 
 from ..causal.lm_eval_requests import decoding, reply, split
@@ -262,7 +262,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
 
 
 def _route(harness: Harness, task_type: str, name: str) -> Route:
-    mine = {route.name: route for route in harness.routes if route.task_type == task_type}
+    mine = {route.name: route for route in routes_of(task_type, harness.routes)}
     if name not in mine:
         raise UnknownName("route", name, mine, see="figeval ls routes")
     return mine[name]
