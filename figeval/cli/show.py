@@ -12,7 +12,7 @@ from figeval.cli.output import echo, echo_json
 
 if TYPE_CHECKING:
     from figeval.data.sources import Sources
-    from figeval.evaluation.facts import TaskFacts
+    from figeval.evaluation.task_info import TaskInfo
     from figeval.registry import Registry
     from figeval.spec import SuiteSpec, TaskSpec
     from figeval.training.presets import Preset
@@ -82,8 +82,8 @@ def show_named(name: str, as_json: bool) -> None:
     """What is known of a task or suite. Raises `UnknownName` with near names."""
     from figeval import plugins
     from figeval.errors import UnknownName
-    from figeval.evaluation.facts import task_facts
     from figeval.evaluation.harness import Harness
+    from figeval.evaluation.task_info import task_info
     from figeval.records.folder import find_record, read_record
     from figeval.training.presets import load_presets
 
@@ -94,7 +94,7 @@ def show_named(name: str, as_json: bool) -> None:
     elif name in catalogue.suites:
         show_suite(catalogue.suites.get(name), [task.name for task in catalogue.expand([name])], as_json)
     elif name in catalogue.tasks:
-        show_task(task_facts(catalogue.tasks.get(name), manager), as_json)
+        show_task(task_info(catalogue.tasks.get(name), manager), as_json)
     else:
         if Path(name).exists():
             read_record(find_record(Path(name)))  # which says that it is no run
@@ -124,7 +124,7 @@ def show_suite(suite: SuiteSpec, tasks: list[str], as_json: bool) -> None:
     echo("\n".join([f"{suite.name}: {suite.description}", *(f"  {task}" for task in tasks)]))
 
 
-def show_task(facts: TaskFacts, as_json: bool) -> None:
+def show_task(facts: TaskInfo, as_json: bool) -> None:
     """Everything about one task."""
     if as_json:
         print_json(described(facts))
@@ -148,7 +148,7 @@ def show_task(facts: TaskFacts, as_json: bool) -> None:
         Grid(("model", "metric", "value", "source", "note"), numbers, right=("value",)).print(console)
 
 
-def about(facts: TaskFacts) -> Iterator[tuple[str, str]]:
+def about(facts: TaskInfo) -> Iterator[tuple[str, str]]:
     """Key and text of what is said in one line."""
     task = facts.task
     for key in ABOUT:
@@ -188,7 +188,7 @@ def origin(benchmark: str, sources: Sources) -> Iterator[tuple[str, str]]:
         yield "note", sources.note
 
 
-def described(facts: TaskFacts) -> JSON:
+def described(facts: TaskInfo) -> JSON:
     """Everything for `--json`."""
     from dataclasses import asdict
 

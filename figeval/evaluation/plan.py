@@ -1,43 +1,53 @@
-"""Settles everything that can be wrong before a model's weights are touched: names, capabilities, data, templates."""
+"""Decides how each task is put to the model, and finds what is wrong before the model's weights are loaded.
+
+`prepare` turns the flags of a run into plans: tasks and their variants, the model, a route for each task, metrics, the
+template and the context that prompts are rendered from. Names, capabilities, data, templates and settings are checked
+on the way.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache
 from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, ModelError, TaskError, near
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.prompting import check_settings, context_of, pool_of, prompting, shots_of, template_of
 from figeval.evaluation.variants import Variant, check_prompts, chosen, variants
 from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.models.model import Model, open_model
-from figeval.prompts import PromptContext, PromptTemplate, Shots
+from figeval.prompts import LETTERS, PromptContext, PromptTemplate, Shots, load_template
 from figeval.spec import TaskSpec
 from figeval.spec.examples import check_languages
 from figeval.spec.survey import Survey, first, survey
 from figeval.task_types.base import Metric
 from figeval.task_types.orders import in_orders
-from figeval.task_types.routes import Route, choose
+from figeval.task_types.routes import Route, choose, routes_of
 from figeval.types import Example
+
+PARAGRAPH = ("\n\n",)  # where a model that merely goes on with a text has given its answer
+SHORT, LONG = 16, 512  # new tokens: a letter or a word, and what a chat model says before it
+
+
+# ---- plans -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A task, put in one way, with all that was settled about it beforehand."""
+    """A variant of a task with everything that is needed to put it to the model."""
 
     variant: Variant
     route: Route
     metrics: tuple[Metric, ...]
     baselines: tuple[str, ...]
     context: PromptContext
-    template: PromptTemplate | None  # None on routes that show the model no prompt
+    template: PromptTemplate | None  # None where the route renders no prompt
     fit_examples: Callable[[tuple[str, ...]], Iterator[Example]]
-    available: Survey
-    notes: Mapping[str, Any]  # what the reader of the data says of it
-    signatures: Mapping[str, str]  # what the libraries behind metrics say of how they compute them
+    available: Survey  # of all examples, before --limit
+    notes: Mapping[str, Any]  # remarks of the function that reads the data
+    signatures: Mapping[str, str]  # metric → how its library computed it, e.g. sacrebleu's signature
     config: RunConfig
 
     @property
@@ -47,29 +57,29 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """Of the task and the variant."""
+        """The name in records and file names: `task` or `task@variant`."""
         return self.variant.full_name
 
     @property
     def n(self) -> int:
-        """Examples after --limit."""
+        """The number of examples after --limit."""
         return self.available.n if self.config.limit is None else min(self.config.limit, self.available.n)
 
     @property
     def extractor(self) -> str | None:
-        """The version of what reads the answers, on routes where there is something to read."""
+        """The version of the reader of replies, None on routes without replies."""
         return self.route.reader.version if self.route.reader is not None else None
 
     def examples(self) -> Iterator[Example]:
-        """The examples to be scored."""
+        """The examples to score."""
         return first(self.variant.examples(), self.config.limit)
 
     def originals(self) -> Iterator[Example]:
-        """Of a probe, the examples as they stand in the task, with the same ids; else none."""
+        """The unchanged examples behind a probe, with the same ids; none for other variants."""
         return first(self.variant.originals(), self.config.limit)
 
     def source(self, splits: tuple[str, ...]) -> tuple[str, ...]:
-        """What tells the examples of a split from those of another task: where they come from and how they are made."""
+        """A key that is equal for splits whose examples are equal: where they come from and how they are made."""
         if self.task.examples is not None:
             return (self.task.name,)
         split = self.task.split(*splits) or "test"
@@ -77,7 +87,7 @@ class Plan:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the record says of how the task was put. What was not asked for is left out."""
+        """The settings of the task's record; those that were not asked for are left out."""
         context, config = self.context, self.config
         found: dict[str, Any] = {"num_fewshot": config.num_fewshot, "split": "test", **self.notes}
         if len(self.task.languages) > 1:
@@ -86,7 +96,10 @@ class Plan:
             found["labels"] = list(context.labels)
         found |= context.settings
         if self.route.renders:
-            found |= prompting(self.task, context, self.available)
+            found["verbalizer"] = {label: list(context.words(label)) for label in self.task.labels}
+        if self.route.renders and self.task.prompt_fields:
+            names, digest = sorted(self.task.prompt_fields), self.available.prompted_sha256
+            found["prompt_fields"] = {"names": names, "sha256": digest}
         if self.route.parts:
             found["routes"] = {part.task_type: part.name for part in self.route.parts}
         if "generate" in self.route.needs:
@@ -106,19 +119,19 @@ class Plan:
 
 
 def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan], list[TaskSpec]]:
-    """Model, plans, and the tasks of suites that such a model cannot answer.
+    """Return the model, the plans, and the tasks of suites that such a model cannot answer.
 
-    Routes are chosen for all tasks before any data is read, and all data before any weights.
+    Routes are chosen for all tasks before data is read, and all data is read before weights are loaded.
 
     Raises:
-        FigevalError: an unknown name, a task that the model cannot answer, a wrong template, broken data.
+        FigevalError: a name is unknown, the model cannot answer a task, a template or the data are broken.
     """
     asked = chosen(config, harness)
     check_prompts(asked, config.prompts)
     check_metrics(asked, config, harness.metrics)
     model = opened(config, harness)
     for task_type in config.routes:
-        harness.task_types.entry(task_type)  # which says what there is
+        harness.task_types.entry(task_type)  # raises UnknownName
     for task in asked:
         check_settings(task, harness)
     tasks, left_out = answerable(asked, model, harness, config)
@@ -130,33 +143,78 @@ def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan], lis
     return model, plans, left_out
 
 
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Makes the plans of one model."""
+
+    config: RunConfig
+    harness: Harness
+    model: Model
+
+    def plans(self, task: TaskSpec, route: Route) -> Iterator[Plan]:
+        """Yield a plan for each variant of the task, the task itself first."""
+        available: Survey | None = None
+        for variant in variants(task, self.config, self.harness):
+            if available is None or variant.kind == "probe":  # prompts share the examples of the task
+                available = survey(variant.full_name, variant.examples, self.config.limit)
+                check_languages(task, available.languages)
+            yield self._plan(variant, route, shots_of(variant.task, self.harness, self.config), available)
+
+    def _plan(self, variant: Variant, route: Route, shots: Shots, available: Survey) -> Plan:
+        task = variant.task
+        metrics = metrics_of(task, route, self.config, self.harness.metrics)
+        template = template_of(task, route)
+        context = replace(
+            context_of(task, route, template, shots, self.config, self.model),
+            metrics=frozenset(metric.name for metric in metrics),
+            pool=pool_of(task, self.harness),
+        )
+        next(route.begin(next(variant.examples()), context))  # a broken template fails here, before weights are loaded
+        probed = ("overlap",) if self.config.probes else ()
+        return Plan(
+            variant=variant,
+            route=route,
+            metrics=metrics,
+            baselines=tuple(dict.fromkeys((*task.baselines, *probed))) if variant.kind == "task" else (),
+            context=context,
+            template=template,
+            fit_examples=lambda splits: self.harness.examples(task, task.split(*splits) or "test"),
+            available=available,
+            notes=self.harness.notes(task),
+            signatures=signatures(metrics, task),
+            config=self.config,
+        )
+
+
+# ---- which tasks, which model, which route ---------------------------------------------------------------------------
+
+
 def answerable(
     tasks: Sequence[TaskSpec], model: Model, harness: Harness, config: RunConfig
 ) -> tuple[list[TaskSpec], list[TaskSpec]]:
-    """The tasks for which the model has some route or that were asked for by name, and the others, out of suites.
+    """Split tasks into those that the model has a route to, or that were named in --tasks, and the rest of the suites.
 
-    A suite of which nothing would be left is kept whole: why it cannot be answered is said of its first task.
+    If nothing would be left, all tasks are kept, so that `route_of` can say what is missing.
     """
-    kept = [task for task in tasks if task.name in config.tasks or has_way(task, model, harness, config)]
+
+    def has_route(task: TaskSpec) -> bool:
+        known = [route for route in harness.routes if route.tells(task.labels)]
+        try:  # a route of --route is looked up later, with an error of its own
+            choose(task.type, model.offers, known, None if task.type in config.routes else task.route)
+        except CapabilityError:
+            return False
+        return True
+
+    kept = [task for task in tasks if task.name in config.tasks or has_route(task)]
     return (kept, [task for task in tasks if task not in kept]) if kept else (list(tasks), [])
 
 
-def has_way(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) -> bool:
-    """Whether there is a route to the task, or the one that it insists on; what --route asks for is looked at later."""
-    known = [one for one in harness.routes if one.tells(task.labels)]
-    try:
-        choose(task.type, model.offers, known, None if task.type in config.routes else task.route)
-    except CapabilityError:
-        return False
-    return True
-
-
 def opened(config: RunConfig, harness: Harness) -> Model:
-    """The model of --model.
+    """Open the model of --model.
 
     Raises:
-        UnknownName, ModelError: there is no such model, or several processes would not be faster with it.
-        CapabilityError: it has no chat template to apply, or nothing else.
+        UnknownName, ModelError: there is no such model, or --processes makes no sense for it.
+        CapabilityError: --apply_chat_template or --no_chat_template asks for what it cannot do.
     """
     flags = ("device", "batch_size", "seed", "apply_chat_template", "max_cost", "max_tokens")
     common = {flag: getattr(config, flag) for flag in flags} | {"account": config.identity()}
@@ -171,7 +229,11 @@ def opened(config: RunConfig, harness: Harness) -> Model:
 
 
 def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) -> Route:
-    """The route that a model takes on a task. Raises `CapabilityError` where there is none, or a flag is lost on it."""
+    """Return the route that the model takes on a task.
+
+    Raises:
+        CapabilityError: there is none, or a flag would have no effect on it.
+    """
     try:
         wanted = config.routes.get(task.type, task.route)
         known = [one for one in harness.routes if allowed(one, task, config, wanted)]
@@ -184,15 +246,17 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
 
 
 def allowed(route: Route, task: TaskSpec, config: RunConfig, wanted: str | None) -> bool:
-    """Whether a route may be taken, or stand in one that puts routes together: --route names others for its task type,
-    and some tell only so many labels apart (one that was asked for says so itself).
+    """Whether a route may be chosen, alone or as a part of another route.
+
+    --route may name another one for its task type, and some routes work for a certain number of labels only (a route
+    that is asked for by name reports that itself).
     """
     if route.task_type == task.type:
         return route.name == wanted or route.tells(task.labels)
     return config.routes.get(route.task_type, route.name) == route.name
 
 
-LOST = {
+WITHOUT_EFFECT = {  # flag → why, on routes that render no prompt
     "num_fewshot": "shows no examples",
     "system_instruction": "has no place for a system message",
     "prompts": "shows no prompt",
@@ -200,8 +264,12 @@ LOST = {
 
 
 def flagged(task: TaskSpec, route: Route, config: RunConfig) -> Route:
-    """The route as --orders changes it. Raises `CapabilityError` for a flag that would change nothing on it."""
-    for flag, why in LOST.items():
+    """Return the route, with --orders applied.
+
+    Raises:
+        CapabilityError: a flag would have no effect on it.
+    """
+    for flag, why in WITHOUT_EFFECT.items():
         if getattr(config, flag) and not route.is_prompted:
             raise CapabilityError(f"{task.name} goes {route.name}, which {why}; leave out --{flag}")
     if not config.orders:
@@ -212,64 +280,28 @@ def flagged(task: TaskSpec, route: Route, config: RunConfig) -> Route:
         raise CapabilityError(f"{task.name}: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Planner:
-    """Makes plans for one model."""
-
-    config: RunConfig
-    harness: Harness
-    model: Model
-
-    def plans(self, task: TaskSpec, route: Route) -> Iterator[Plan]:
-        """One for each variant of the task; the task itself first."""
-        available: Survey | None = None
-        for variant in variants(task, self.config, self.harness):
-            if available is None or variant.kind == "probe":  # another prompt asks about the same examples
-                available = survey(variant.full_name, variant.examples, self.config.limit)
-                check_languages(task, available.languages)
-            yield self._plan(variant, route, shots_of(variant.task, self.harness, self.config), available)
-
-    def _plan(self, variant: Variant, route: Route, shots: Shots, available: Survey) -> Plan:
-        task = variant.task
-        metrics = metrics_of(task, route, self.config, self.harness.metrics)
-        template = template_of(task, route)
-        context = replace(
-            context_of(task, route, template, shots, self.config, self.model),
-            metrics=frozenset(metric.name for metric in metrics),
-            pool=pool_of(task, self.harness),
-        )
-        next(route.begin(next(variant.examples()), context))  # a wrong template fails here, not after loading
-        probed = ("overlap",) if self.config.probes else ()
-        return Plan(
-            variant=variant,
-            route=route,
-            metrics=metrics,
-            baselines=tuple(dict.fromkeys((*task.baselines, *probed))) if variant.kind == "task" else (),
-            context=context,
-            template=template,
-            fit_examples=partial(_fit_examples, self.harness, task),
-            available=available,
-            notes=self.harness.notes(task),
-            signatures=signatures(metrics, task),
-            config=self.config,
-        )
+# ---- metrics ---------------------------------------------------------------------------------------------------------
 
 
 def metrics_of(task: TaskSpec, route: Route, config: RunConfig, metrics: Metrics) -> tuple[Metric, ...]:
-    """The task's metrics, those of --metrics, and what the route computes beside them."""
-    asked_for = [name for name in config.metrics if applies(name, task, metrics)]
-    names = list(dict.fromkeys((*task.metrics, *asked_for, *route.metrics)))
+    """Return the task's metrics, those of --metrics that apply to it, and those of the route."""
+    requested = [name for name in config.metrics if applies(name, task, metrics)]
+    names = list(dict.fromkeys((*task.metrics, *requested, *route.metrics)))
     return tuple(metrics.applicable(names, task.type, route.name))
 
 
 def signatures(metrics: Sequence[Metric], task: TaskSpec) -> dict[str, str]:
-    """By metric, where a library computes it. Raises `FigevalError` where it could not."""
+    """Return the signature of each metric that a library computes.
+
+    Raises:
+        FigevalError: the library is not installed.
+    """
     found = {metric.name: statistic_of(metric, task.labels).signature for metric in metrics}
     return {name: signature() for name, signature in found.items() if signature is not None}
 
 
 def applies(name: str, task: TaskSpec, metrics: Metrics) -> bool:
-    """Whether a metric is for the task's type. Raises `UnknownName` if there is none of that name."""
+    """Whether a metric applies to the task's type. Raises `UnknownName` if there is none of that name."""
     return any(metric.is_for(task.type) for metric in metrics.named(name))
 
 
@@ -280,15 +312,129 @@ def check_metrics(tasks: Sequence[TaskSpec], config: RunConfig, metrics: Metrics
             raise TaskError(f"--metrics {name}: it is for {' and '.join(metrics.types_of(name))}, not these tasks")
 
 
+# ---- prompts and settings --------------------------------------------------------------------------------------------
+
+
+def template_file(task: TaskSpec) -> PromptTemplate:
+    """Load the template of a task, or that of its task type. Raises `TaskError` if it is missing or broken."""
+    return load_template(task.template, task.folder) if task.template else default_template(task)
+
+
+def default_template(task: TaskSpec) -> PromptTemplate:
+    """Load the template of a task's type. Raises `TaskError` if it is missing or broken."""
+    return load_template(task.task_type.template, task.task_type.folder or task.folder)
+
+
+def template_of(task: TaskSpec, route: Route) -> PromptTemplate | None:
+    """Return the template that a route renders: the task's own if it has all blocks, else that of its task type.
+
+    None for routes that render nothing.
+
+    Raises:
+        TaskError: neither template has the blocks, or one is missing or broken.
+    """
+    if not route.renders:
+        return None
+    own = template_file(task)
+    if route.renders <= own.blocks:
+        return own
+    general = default_template(task)
+    for block in sorted(route.renders - general.blocks):
+        raise TaskError(f"{task.name} goes {route.name}, but neither {own.name} nor {general.name} has {block!r}")
+    return general
+
+
+def shots_of(task: TaskSpec, harness: Harness, config: RunConfig) -> Shots:
+    """Return the few-shot examples of a task, drawn from its training split.
+
+    Raises:
+        TaskError: --num_fewshot is given and the task has no training split.
+    """
+    if not config.num_fewshot:
+        return Shots((), 0, config.seed)
+    if "train" not in task.data:
+        raise TaskError(f"{task.name} has no train split to take examples from; leave out --num_fewshot")
+    pool = [example.for_prompt() for example in harness.examples(task, "train")]
+    return Shots(pool, config.num_fewshot, config.seed, shared=config.shots == "shared")
+
+
+def pool_of(task: TaskSpec, harness: Harness) -> Callable[[], Sequence[Example]]:
+    """Return a function that reads the training split once, when it is first called; empty without such a split."""
+    return cache(lambda: list(harness.examples(task, "train")) if "train" in task.data else [])
+
+
+def variables(example: Example) -> dict[str, Any]:
+    """Return the variables of an example in templates: its fields, `meta` included."""
+    names = example.__dataclass_fields__  # fields() is slow
+    return {name: getattr(example, name) for name in names if name != "prompted"}
+
+
+def context_of(
+    task: TaskSpec,
+    route: Route | None,
+    template: PromptTemplate | None,
+    shots: Shots,
+    config: RunConfig,
+    model: Model | None = None,
+) -> PromptContext:
+    """Return what a route knows of the task; without a model as for one that has no chat template."""
+    converses = model is not None and model.converses
+    return PromptContext(
+        block=_renderer(task, template),
+        labels=task.labels,
+        settings=settings_of(task, route, config) if route is not None else {},
+        verbalizer=dict(task.verbalizer),
+        shots=shots.before,
+        few_shot_answer=task.task_type.few_shot_answer,
+        system=config.system_instruction,
+        chat=model.chat if model is not None else None,
+        stop=() if converses else PARAGRAPH,
+        max_new_tokens=config.max_new_tokens or max(task.max_new_tokens or SHORT, LONG if converses else 0),
+    )
+
+
+def settings_of(task: TaskSpec, route: Route, config: RunConfig) -> dict[str, Any]:
+    """Return the settings that a route obeys: of a flag, else of the task file, else the route's own."""
+    given = {**task.settings, **config.settings}
+    return {name: given.get(name, default) for name, default in route.settings.items()}
+
+
+def check_settings(task: TaskSpec, harness: Harness) -> None:
+    """Raise `TaskError` for a setting that no route of the task's type obeys, or a word where a number is wanted."""
+    declared: dict[str, Any] = {}
+    where = task.origin or task.name
+    for route in routes_of(task.type, harness.routes):
+        declared.update(route.settings)
+    for name, value in task.settings.items():
+        if name not in declared:
+            has = f"they have {', '.join(declared)}" if declared else "they have none"
+            raise TaskError(
+                f"{where}: no route of {task.type} tasks has the setting {name!r}{near(name, declared)}; {has}"
+            )
+        wants_number = isinstance(declared[name], int | float) and not isinstance(declared[name], bool)
+        if wants_number and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise TaskError(f"{where}: the setting {name!r} is a number, not {value!r:.80}")
+
+
+def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., str]:
+    """Return the function that renders a block for an example, with `letters` and the label `words` as variables."""
+    words = [word for label in task.labels for word in task.verbalizer.get(label, (label,))]
+
+    def block(name: str, example: Example, **extra: Any) -> str:
+        if template is None:
+            raise TaskError(
+                f"{task.name}: the route renders the prompt block {name!r} and does not say so; declare it as "
+                "`question` or among its `blocks`"
+            )
+        return template.render(name, {"letters": LETTERS, "words": words, **variables(example), **extra})
+
+    return block
+
+
 def check_temperature(routes: Sequence[Route], config: RunConfig) -> None:
     """Raise `TaskError` for a --temperature that would change nothing."""
     if "temperature" in config.settings and not any("temperature" in route.settings for route in routes):
         raise TaskError("--temperature is of distributions that are compared, and these tasks have none; leave it out")
-
-
-def _fit_examples(harness: Harness, task: TaskSpec, splits: tuple[str, ...]) -> Iterator[Example]:
-    """The examples that a model may learn word weights or label frequencies from."""
-    return harness.examples(task, task.split(*splits) or "test")
 
 
 def _check_breakdowns(config: RunConfig, plans: list[Plan]) -> None:

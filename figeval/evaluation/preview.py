@@ -9,8 +9,7 @@ from itertools import islice
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, TaskError
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.plan import flagged, opened, route_of
-from figeval.evaluation.prompting import context_of, pool_of, shots_of, template_of
+from figeval.evaluation.plan import context_of, flagged, opened, pool_of, route_of, shots_of, template_of
 from figeval.evaluation.variants import Variant, check_prompts, variants
 from figeval.models.model import Model
 from figeval.prompts import PromptContext

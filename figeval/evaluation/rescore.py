@@ -12,11 +12,9 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import RecordError
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.plan import metrics_of
-from figeval.evaluation.prompting import context_of
-from figeval.evaluation.scoring import Measures, sum_up
-from figeval.evaluation.summary import summed_up
-from figeval.evaluation.trained import own_up
+from figeval.evaluation.plan import context_of, metrics_of
+from figeval.evaluation.score import MetricSet, TaskScorer, summarize
+from figeval.evaluation.selection_bias import withhold_intervals
 from figeval.evaluation.variants import ALL, Variant, variants
 from figeval.prompts import PromptContext, Shots
 from figeval.records.folder import RunFolder, read_run
@@ -61,8 +59,8 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
     with folder.locked():
         record, _ = read_run(path)  # as it is now that nobody else writes
         found = [_reread(task, record, folder, harness) for task in record.tasks if reader_of(task, harness)]
-        own_up(record, harness)
-        summed_up(record, record.config.get("tasks", ()), harness)
+        withhold_intervals(record, harness)
+        summarize(record, record.config.get("tasks", ()), harness)
         folder.write(record)
     return found
 
@@ -77,17 +75,18 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     assert reader is not None
     if orders:
         route = in_orders(route, orders, seed)
-    measures = Measures(metrics_of(variant.task, route, config, harness.metrics), variant.task.labels)
-    reading = _Reader(variant.task.task_type, reader.read, _context(task, variant, config), measures)
+    metrics = MetricSet(metrics_of(variant.task, route, config, harness.metrics), variant.task.labels)
+    reading = _Reader(variant.task.task_type, reader.read, _context(task, variant, config), metrics)
     stored = list(folder.rows(task.task))
-    read = measures.related(list(reading.rows(stored, variant.examples())), task.settings)
+    read = metrics.related(list(reading.rows(stored, variant.examples())), task.settings)
     before, acc_before = _statuses(stored), _accuracy(task)
     sealed, task.predictions_sha256 = task.predictions_sha256, None
     if sealed is not None:
         folder.write(record)  # a kill between the two must not leave a digest of other rows
     folder.replace(task.task, read)
     by = [one.by for one in task.breakdowns]
-    sum_up(task, lambda: folder.rows(task.task), measures, strict=variant.task.group is not None, by=by, seed=seed)
+    scorer = TaskScorer(metrics=metrics, strict=variant.task.group is not None, seed=seed, settings=task.settings)
+    scorer.sum_up(task, partial(folder.rows, task.task), by)
     task.extractor = reader.version
     if task.status == "done":
         folder.seal(task)
@@ -139,7 +138,7 @@ class _Reader:
     form: TaskType[Any]
     read: Callable[[Any, PromptContext, Reply], Prediction]
     context: PromptContext
-    measures: Measures
+    metrics: MetricSet
 
     def rows(self, stored: Iterable[JSON], examples: Iterable[Example]) -> Iterator[JSON]:
         """The rows in their own order."""
@@ -150,7 +149,7 @@ class _Reader:
                 raise RecordError(f"there is no example {one_line(row['id'], 80)!r}; run the task again")
             example = known[row["id"]]
             prediction = replace(self._prediction(row, example.for_prompt()), truncated=row["truncated"])
-            features = self.measures.features(example, prediction)
+            features = self.metrics.features(example, prediction)
             made = prediction_row(self.form, example, prediction, features, samples="texts" in row)
             yield made | {key: row[key] for key in ("seen",) if row.get(key)}
 

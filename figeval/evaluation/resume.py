@@ -1,41 +1,192 @@
-"""Goes on with a run that was cut short or that somebody wants more of: what is kept of its predictions, checked.
+"""Begins a run, or goes on with one that was cut short: its record, and what is kept of its predictions.
 
-The predictions of a finished task are compared with the digest in its record. Those of an unfinished one are checked
-row by row: of two rows for one example the first is kept, rows for examples that the task does not have are dropped
-with a warning, and so are rows that say that there was no reply, whose examples are asked again.
+A run goes on only where it asks the same questions of the same model (`begin`). The predictions of a finished task are
+compared with the digest in its record. Those of an unfinished one are checked row by row (`resume`): of two rows for
+one example the first is kept; rows for examples that the task does not have are dropped with a warning, and so are rows
+without a reply, whose examples are asked again. Rows that worker processes left in folders of their own are merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from figeval.evaluation.answering import failed
+from figeval import frontend
+from figeval.config import RunConfig
+from figeval.errors import RecordError
+from figeval.evaluation.evaluate import has_no_reply
 from figeval.evaluation.plan import Plan
-from figeval.evaluation.processes import take_in
-from figeval.records.folder import RunFolder
+from figeval.evaluation.score import MetricSet
+from figeval.models.model import Model
+from figeval.records import provenance
+from figeval.records.folder import RunFolder, own_folder
 from figeval.records.predictions import is_own
-from figeval.records.schema import RunRecord, TaskRecord
+from figeval.records.schema import LineageRecord, ModelRecord, RunRecord, TaskRecord
+from figeval.spec import TaskSpec
 from figeval.text import one_line
 from figeval.types import JSON
+
+ELSEWHERE = "choose another --output_path, or start over with --fresh"
+# of a task that goes on
+SAME = ("version", "route", "n", "examples_sha256", "template_sha256")  # of a task that goes on
+SHARDS, LOGS = "shards", "logs"  # folders of worker processes in the folder of a run
+
+
+# ---- the record of a run ---------------------------------------------------------------------------------------------
+
+
+def begin(
+    folder: RunFolder, config: RunConfig, model: Model, plans: list[Plan], lineage: LineageRecord | None = None
+) -> RunRecord:
+    """Return the record of the run: a new one, or the stored one of the same run.
+
+    With `config.fresh` an earlier run in the folder is moved into its subfolder `earlier`.
+
+    Raises:
+        RecordError: the folder holds another run, or data, prompts, route or weights have changed.
+    """
+    fresh = RunRecord(
+        identity=config.identity(),
+        status="running",
+        started=provenance.now(),
+        command=frontend.command(),
+        config=config.record(),
+        model=ModelRecord(
+            name=model.name,
+            backend=model.backend_name,
+            options=dict(model.options),
+            capabilities=sorted(model.offers),
+            fingerprint=model.fingerprint(),
+            lineage=lineage,
+        ),
+        provenance=provenance.collect(),
+    )
+    if config.fresh:
+        folder.put_aside()
+    stored = folder.read()
+    if stored is None and folder.has_rows:
+        raise RecordError(f"{folder.path} has predictions of a run whose run.json is gone; restore it, or {ELSEWHERE}")
+    if stored is None:
+        fresh.tasks = [_task_record(plan) for plan in plans]
+        folder.write(fresh)
+        return fresh
+    _check_same(folder.path, stored, fresh, config)
+    fresh.started = stored.started
+    known = {task.task: task for task in stored.tasks}
+    fresh.tasks = [_resumed(folder.path, known.get(plan.name), _task_record(plan)) for plan in plans]
+    return fresh
+
+
+def _check_same(path: Path, stored: RunRecord, fresh: RunRecord, config: RunConfig) -> None:
+    if stored.identity != fresh.identity:
+        what = _changes(config.changed(stored.config)) or f"its identity is {stored.identity}, not {fresh.identity}"
+        raise RecordError(f"{path} holds another run ({what}); {ELSEWHERE}")
+    if stored.model.fingerprint != fresh.model.fingerprint:
+        what = f"{_shown(stored.model.fingerprint)} before, {_shown(fresh.model.fingerprint)} now"
+        raise RecordError(f"{path}: the weights of {fresh.model.name} changed since ({what}); {ELSEWHERE}")
+
+
+def _changes(changed: Mapping[str, tuple[Any, Any]]) -> str:
+    """Return `limit was 20, is 50; seed was 0, is 1`."""
+    return "; ".join(f"{name} was {_shown(old)}, is {_shown(new)}" for name, (old, new) in changed.items())
+
+
+def _shown(value: Any) -> str:
+    """Return a short form of a setting's value."""
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 32) or "empty"
+
+
+def _task_record(plan: Plan) -> TaskRecord:
+    return TaskRecord(
+        task=plan.name,
+        kind=plan.variant.kind,
+        of=plan.task.name if plan.variant.name else None,
+        variant=plan.variant.name or None,
+        version=plan.task.version,
+        task_type=plan.task.type,
+        route=plan.route.name,
+        status="running",
+        n=plan.n,
+        available=plan.available.n,
+        only_label=plan.task.only_label,
+        hidden=plan.available.hidden,
+        examples_sha256=plan.available.sha256,
+        template=plan.template.name if plan.template else None,
+        template_sha256=plan.template.sha256 if plan.template else None,
+        extractor=plan.extractor,
+        settings=plan.settings,
+        predictions=f"predictions/{plan.name}.jsonl",
+        warnings=_warnings(plan),
+    )
+
+
+def _warnings(plan: Plan) -> list[str]:
+    """Return the warnings under the scores of a task that are known beforehand."""
+    found = []
+    own = plan.task.template
+    if own is not None and plan.template is not None and plan.template.name != own:
+        blocks = " and ".join(repr(block) for block in sorted(plan.route.renders))
+        found.append(f"{own} has not the block {blocks} of {plan.route.name}; asked with {plan.template.name}")
+    if plan.n < plan.available.n and MetricSet(plan.metrics, plan.task.labels).collective:
+        found.append(f"some metrics depend on all {plan.available.n} examples, and --limit leaves {plan.n}: no results")
+    return found
+
+
+def warnings_of_run(plans: list[Plan], left_out: list[TaskSpec], config: RunConfig) -> Iterator[str]:
+    """Yield the warnings about all tasks of a run."""
+    cut = {plan.task.name for plan in plans if plan.n < plan.available.n}
+    if cut:
+        tasks = {plan.task.name for plan in plans}
+        yield f"--limit {config.limit}: the first examples of {len(cut)} of {len(tasks)} tasks, not a random sample"
+    if left_out:
+        names = ", ".join(task.name for task in left_out)
+        yield f"left out, since such a model cannot answer them: {names}; name one in --tasks to hear why"
+
+
+def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRecord:
+    """Return the stored record of a task. Raises `RecordError` if the task has changed since."""
+    if stored is None:
+        return fresh
+    if stored.extractor != fresh.extractor:
+        raise RecordError(f"{path}: the answers to {fresh.task} were read by an older extractor; `figeval rescore` it")
+    changed = {key.removesuffix("_sha256"): (getattr(stored, key), getattr(fresh, key)) for key in SAME}
+    changed |= {
+        f"settings.{key}": (stored.settings.get(key), fresh.settings.get(key))
+        for key in dict.fromkeys((*stored.settings, *fresh.settings))
+    }
+    changed = {key: (old, new) for key, (old, new) in changed.items() if json.dumps(old) != json.dumps(new)}
+    if changed:
+        what = " and ".join(changed)
+        raise RecordError(
+            f"{path}: {what} of {fresh.task} changed since this run began ({_changes(changed)}); {ELSEWHERE}"
+        )
+    return stored.model_copy(update={"warnings": fresh.warnings, "error": None})
+
+
+# ---- rows of earlier sessions ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How many of the examples of a run have an answer from earlier sessions."""
+    """The number of examples of a run, and of those that have an answer from earlier sessions."""
 
     rows: int
     examples: int
 
 
 def resume(folder: RunFolder, record: RunRecord, plans: Sequence[Plan]) -> Kept:
-    """Take in what earlier sessions have left behind.
+    """Check and merge the rows of earlier sessions; return how many are kept.
 
-    Tasks whose predictions are about to change are unfinished from here on, also on disk.
+    Tasks whose predictions are about to change are marked as unfinished first, also on disk.
 
     Raises:
-        RecordError: the predictions of a finished task have been changed, a row is damaged, or a process of an earlier
-            session still writes.
+        RecordError: the predictions of a finished task were changed, a row is damaged, or a worker process of an
+            earlier session is still writing.
     """
     tasks = {task.task: task for task in record.tasks}
     again = [plan for plan in plans if not finished(folder, tasks[plan.name])]
@@ -43,21 +194,22 @@ def resume(folder: RunFolder, record: RunRecord, plans: Sequence[Plan]) -> Kept:
         for plan in again:
             tasks[plan.name].status, tasks[plan.name].predictions_sha256 = "running", None
         folder.write(record)
-    take_in(folder, plans)
+    merge_shards(folder, plans)
+    shutil.rmtree(folder.path / LOGS, ignore_errors=True)
     rows = sum(plan.n for plan in plans if plan not in again)
     rows += sum(kept(folder, plan, tasks[plan.name]) for plan in again)
     return Kept(rows, sum(plan.n for plan in plans))
 
 
 def finished(folder: RunFolder, task: TaskRecord) -> bool:
-    """Whether nothing is to be asked again. Raises `RecordError` if its predictions have been changed."""
+    """Whether no example is to be asked again. Raises `RecordError` if the predictions were changed."""
     folder.check(task)
     known = task.status == "done" and task.predictions_sha256 is not None
     return known and not task.counts.get("error") and is_own(folder.predictions_file(task.task))
 
 
 def kept(folder: RunFolder, plan: Plan, task: TaskRecord) -> int:
-    """How many rows of an unfinished task are kept; the others are dropped."""
+    """Drop rows of an unfinished task that cannot be used; return how many are kept."""
     if not is_own(folder.predictions_file(plan.name)):
         return 0
     sieve = Sieve(frozenset(example.id for example in plan.examples()))
@@ -71,7 +223,7 @@ def kept(folder: RunFolder, plan: Plan, task: TaskRecord) -> int:
 
 @dataclass(slots=True)
 class Sieve:
-    """Tells which rows of an unfinished task to drop; a row that is kept is about one of `wanted` and the first."""
+    """Selects the rows of an unfinished task to drop: the first row for each id in `wanted` is kept."""
 
     wanted: frozenset[str]
     seen: set[str] = field(default_factory=set)
@@ -82,7 +234,39 @@ class Sieve:
         name = row["id"]
         if name not in self.wanted:
             self.strange.append(name)
-        elif not failed(row) and name not in self.seen:
+        elif not has_no_reply(row) and name not in self.seen:
             self.seen.add(name)
             return False
         return True
+
+
+# ---- rows of worker processes ----------------------------------------------------------------------------------------
+
+
+def merge_shards(folder: RunFolder, plans: Sequence[Plan]) -> None:
+    """Merge the rows of all worker processes, however they ended, and remove their folders.
+
+    Raises:
+        RecordError: one of them is still writing.
+    """
+    found = [RunFolder(own_folder(path)) for path in sorted(own_folder(folder.path / SHARDS).glob("*-of-*"))]
+    with ExitStack() as locks:
+        for shard in found:
+            locks.enter_context(shard.locked())
+        for plan in plans:
+            if any(shard.predictions_file(plan.name).exists() for shard in found):
+                merge(folder, plan, found)
+    for shard in found:
+        if not any(shard.predictions_file("x").parent.iterdir()):
+            shutil.rmtree(shard.path)
+    with suppress(OSError):  # not there, or not empty
+        (folder.path / SHARDS).rmdir()
+
+
+def merge(folder: RunFolder, plan: Plan, shards: Sequence[RunFolder]) -> int:
+    """Move the rows of a task from the shards into the run's own folder; return how many it has then."""
+    folder.drop(plan.name, has_no_reply)
+    rows = folder.arrange(plan.name, (example.id for example in plan.examples()), shards)
+    for shard in shards:
+        shard.predictions_file(plan.name).unlink(missing_ok=True)
+    return rows

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from figeval.errors import RecordError, near
-from figeval.evaluation.breakdown import breakdown
-from figeval.evaluation.scoring import Measures
-from figeval.evaluation.trained import without_intervals
+from figeval.evaluation.score import MetricSet, TaskScorer
+from figeval.evaluation.selection_bias import without_intervals
 from figeval.metrics.catalogue import Metrics
 from figeval.records.folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
@@ -67,8 +66,9 @@ def with_breakdown(path: Path, key: str, metrics: Metrics) -> RunRecord:
     record, folder = read_run(path)
     seed = int(record.config.get("seed", 0))
     for task in record.tasks:
-        rows = partial(folder.rows, task.task)
-        found = breakdown(key, rows, _measures(folder, task, metrics), seed, task.settings)
+        own = _metrics(folder, task, metrics)
+        scorer = TaskScorer(metrics=own, strict=False, seed=seed, settings=task.settings)
+        found = scorer.breakdown(key, partial(folder.rows, task.task))
         task.breakdowns = [found] if found.groups else []
         if any(score.interval == CHOSEN_ON_TEST for score in task.scores):
             without_intervals(task)
@@ -79,7 +79,7 @@ def with_breakdown(path: Path, key: str, metrics: Metrics) -> RunRecord:
     return record
 
 
-def _measures(folder: RunFolder, task: TaskRecord, metrics: Metrics) -> Measures:
+def _metrics(folder: RunFolder, task: TaskRecord, metrics: Metrics) -> MetricSet:
     scored = [score.metric for score in task.scores if score.metric in metrics]
     names = dict.fromkeys((*scored, *stored_metrics(folder, task.task)))
-    return Measures([metrics.get(name, task.task_type) for name in names], tuple(task.settings.get("labels", ())))
+    return MetricSet([metrics.get(name, task.task_type) for name in names], tuple(task.settings.get("labels", ())))

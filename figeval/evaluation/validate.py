@@ -11,7 +11,7 @@ from typing import Any, Literal
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, FigevalError, TaskError
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.prompting import check_settings, context_of, template_file, template_of
+from figeval.evaluation.plan import check_settings, context_of, template_file, template_of
 from figeval.models.model import open_model
 from figeval.prompts import PromptContext, Shots
 from figeval.records.rows import form_problem

@@ -15,10 +15,10 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import DataError, FigevalError, TaskError, near
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.prompting import context_of, default_template
-from figeval.evaluation.scoring import Measures
+from figeval.evaluation.plan import context_of, default_template
+from figeval.evaluation.score import Aggregator, MetricSet
+from figeval.models.batching import BatchScheduler
 from figeval.models.capabilities import KNOWN
-from figeval.models.converse import Conversation
 from figeval.models.model import open_model
 from figeval.plugins import PluginManager, describe, plugin_manager
 from figeval.prompts import PromptContext, Shots
@@ -283,15 +283,15 @@ class _Checked:
         asserting(partial(json.dumps, dict(route.settings)), f"{what}, settings")
         ready = self._ready(route)
         context = self._context(ready)
-        measures = self._measures(ready)
+        metrics = self._metrics(ready)
         backend = self._backend(ready)
-        conversation = Conversation(backend, partial(ready.begin, context=context))
+        conversation = BatchScheduler(backend, partial(ready.begin, context=context))
         pairs = asserting(lambda: list(conversation.predictions(self.examples)), what)
-        self._scored(what, pairs, measures)
+        self._scored(what, pairs, metrics)
         if route.question:
             self._few_shot(route, context)
         if route.reader is not None:
-            self._replies(route, route.reader, replies, measures)
+            self._replies(route, route.reader, replies, metrics)
 
     def _ready(self, route: Route) -> Route:
         """The route with its parts, for a model that can do everything."""
@@ -311,7 +311,7 @@ class _Checked:
         made = context_of(self.task, None if rescored else route, template, Shots((), 0, 0), config)
         return replace(made, metrics=frozenset(one.name for one in self.kind.metrics), pool=lambda: self.examples)
 
-    def _measures(self, route: Route) -> Measures:
+    def _metrics(self, route: Route) -> MetricSet:
         """The default metrics and those of the route."""
         names = list(dict.fromkeys((*self.kind.default_metrics, *route.metrics)))
         what = f"the metrics of {self.name}"
@@ -319,7 +319,7 @@ class _Checked:
             known = [one.name for one in self.harness.routes if one.task_type == self.kind.name]
             assert limit in known, f"{what} name the route {limit!r}, which it has not{near(limit, known)}"
         metrics = asserting(partial(self.harness.metrics.applicable, names, self.kind.name, route.name), what)
-        return asserting(partial(Measures, metrics, self.task.labels), what)
+        return asserting(partial(MetricSet, metrics, self.task.labels), what)
 
     def _backend(self, route: Route) -> object:
         """Fakes for figeval's capabilities; for others a given model, or a baseline."""
@@ -343,27 +343,27 @@ class _Checked:
             asserting(partial(model.fit, self.examples), f"the baseline {name!r}")
             yield model.backend
 
-    def _scored(self, what: str, pairs: Sequence[tuple[Example, Prediction]], measures: Measures) -> None:
+    def _scored(self, what: str, pairs: Sequence[tuple[Example, Prediction]], metrics: MetricSet) -> None:
         """Predictions make rows, and the rows scores."""
         rows = []
         for example, prediction in pairs:
             assert prediction.example_id == example.id, f"{what} predicts {prediction.example_id!r} for {example.id!r}"
             problem = form_problem(self.kind, example, prediction)
             assert not problem, f"{what}: {self.name}.{problem}"
-            features = self._features(what, measures, example, prediction)
+            features = self._features(what, metrics, example, prediction)
             rows.append(prediction_row(self.kind, example, prediction, features, samples=True))
         for hidden in self._hidden():
-            self._features(what, measures, hidden, replace(pairs[0][1], example_id=hidden.id))
-        card = measures.scorecard(strict=False)
-        for row in measures.related(rows, dict(self._context(Route(name="", start=""), rescored=True).settings)):
+            self._features(what, metrics, hidden, replace(pairs[0][1], example_id=hidden.id))
+        total = Aggregator(metrics, strict=False)
+        for row in metrics.related(rows, dict(self._context(Route(name="", start=""), rescored=True).settings)):
             line = asserting(partial(encoded, row), f"{what}: a row")
-            card.add(asserting(partial(parsed, line.encode("utf-8", "replace"), Path("row"), 1), f"{what}: a row"))
-        asserting(partial(card.scores, 0), f"{what}: the scores")
+            total.add(asserting(partial(parsed, line.encode("utf-8", "replace"), Path("row"), 1), f"{what}: a row"))
+        asserting(partial(total.scores, 0), f"{what}: the scores")
 
-    def _features(self, what: str, measures: Measures, example: Example, prediction: Prediction) -> Any:
+    def _features(self, what: str, metrics: MetricSet, example: Example, prediction: Prediction) -> Any:
         """What the metrics make of one prediction."""
         about = f"{what}: a metric of {self.name}, for {prediction!r:.200}"
-        return asserting(partial(measures.features, example, prediction), about)
+        return asserting(partial(metrics.features, example, prediction), about)
 
     def _few_shot(self, route: Route, context: PromptContext) -> None:
         """The answers to solved examples are texts, and what reads the replies understands them."""
@@ -379,7 +379,7 @@ class _Checked:
                 read = route.reader.read(example, context, Reply(text=answer))
                 assert read.status == "ok", f"{what} writes {answer!r:.80}, which its reader calls {read.status!r}"
 
-    def _replies(self, route: Route, reader: ReplyReader, replies: Sequence[str], measures: Measures) -> None:
+    def _replies(self, route: Route, reader: ReplyReader, replies: Sequence[str], metrics: MetricSet) -> None:
         """Any reply is read, and read again from what is stored of it in the same way."""
         what = f"the reader of route {route.name!r}"
         assert isinstance(reader.version, str) and reader.version, f"{what} has no version; give it '1' to begin with"
@@ -394,7 +394,7 @@ class _Checked:
         assert (failed.status, failed.error) == ("error", "gone"), (
             f"{what} makes {failed.status!r} of a reply that ended by an error; return figeval.unanswered(…) there"
         )
-        self._features(what, measures, example, failed)
+        self._features(what, metrics, example, failed)
 
     def _reread(
         self, what: str, reader: ReplyReader, example: Example, context: PromptContext, read: Prediction, text: str
@@ -424,9 +424,9 @@ class _Checked:
             except FigevalError as error:
                 raise AssertionError(f"{what}: {error}; list another one in default_baselines") from error
             asserting(partial(model.fit, self.examples), what)
-            conversation = Conversation(model.backend, partial(route.begin, context=self._context(route)))
+            conversation = BatchScheduler(model.backend, partial(route.begin, context=self._context(route)))
             pairs = asserting(lambda one=conversation: list(one.predictions(self.examples)), what)  # type: ignore[misc]
-            self._scored(what, pairs, self._measures(route))
+            self._scored(what, pairs, self._metrics(route))
 
 
 def _stand_in() -> Any:

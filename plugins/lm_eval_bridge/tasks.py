@@ -23,9 +23,8 @@ from lm_eval.api.task import Task, TaskConfig
 from figeval.config import RunConfig
 from figeval.errors import TaskError, UnknownName
 from figeval.evaluation import Harness
-from figeval.evaluation.plan import metrics_of
-from figeval.evaluation.prompting import context_of, shots_of, template_of, variables
-from figeval.evaluation.scoring import Measures
+from figeval.evaluation.plan import context_of, metrics_of, shots_of, template_of, variables
+from figeval.evaluation.score import MetricSet
 from figeval.metrics import Statistic
 from figeval.metrics.aggregation import GroupAggregator
 from figeval.models.model import Model
@@ -207,10 +206,10 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
     # ---- answers -----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def measures(self) -> Measures:
+    def measures(self) -> MetricSet:
         """The task's metrics that mean something on this route."""
         config = RunConfig(tasks=(self.spec.name,), model="lm-eval")
-        return Measures(metrics_of(self.spec, self.route, config, self.harness.metrics), self.spec.labels)
+        return MetricSet(metrics_of(self.spec, self.route, config, self.harness.metrics), self.spec.labels)
 
     def process_results(self, doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         """The metrics of one example; one that does not apply to it (no answer) is left out, not zero.

@@ -197,3 +197,44 @@ def test_a_metric_that_was_asked_for_must_be_for_some_task(workshop):
         workshop.run(metrics=("for_pairs",), harness=harness_with_echoes(workshop))
     with pytest.raises(UnknownName, match="echos"):
         workshop.run(metrics=("echos",), harness=harness_with_echoes(workshop))
+
+
+class Picky:
+    """A metric that cannot read what `chance` answers: every option is equally good."""
+
+    def __init__(self, works: bool = False) -> None:
+        self.works = works
+
+    @hookimpl
+    def register_metrics(self, register):
+        def margin(example, prediction):
+            first, second = sorted(prediction.scores, reverse=True)[:2]
+            if first == second and not self.works:
+                raise ZeroDivisionError("no margin")
+            return first - second
+
+        register("margin", margin, True, ("choice",))
+
+
+def test_a_metric_that_fails_on_a_baseline_names_it_and_keeps_the_scores_of_the_task(workshop):
+    write_task(workshop.folder, "t")
+    file = workshop.folder / "t.task.yaml"
+    text = file.read_text(encoding="utf-8").replace("[acc, acc_norm]", "[acc, margin]")
+    file.write_text(text.replace("[chance]", "[chance, random]"), encoding="utf-8")
+
+    def run(**picky):
+        manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
+        manager.load("models", "test", lambda: Models(model=workshop.backend))
+        manager.load("picky", "test", lambda: Picky(**picky))
+        return workshop.run(harness=Harness(manager, include=(workshop.folder,)))
+
+    record = run()
+    (task,) = record.tasks
+    assert (record.status, task.status, task.error) == ("complete", "done", None)
+    assert [(score.metric, score.n) for score in task.scores] == [("acc", 20), ("margin", 20)]
+    assert [one.baseline for one in task.baselines] == ["random"]
+    (warning,) = task.warnings
+    assert warning == "the baseline chance has no scores: ZeroDivisionError: no margin (metric 'margin', example 't0')"
+    assert run().tasks[0].warnings == [warning]  # tried again, and said again
+    mended = run(works=True).tasks[0]
+    assert ([one.baseline for one in mended.baselines], mended.warnings) == (["chance", "random"], [])

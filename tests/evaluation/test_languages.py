@@ -15,7 +15,7 @@ from figeval.errors import DataError, FigevalError
 from figeval.evaluation import Harness
 from figeval.evaluation.compare import compare_runs
 from figeval.evaluation.rescore import rescore
-from figeval.evaluation.scoring import Measures, sum_up
+from figeval.evaluation.score import MetricSet, TaskScorer
 from figeval.evaluation.stored import with_breakdown
 from figeval.evaluation.validate import validate
 from figeval.records.folder import read_run
@@ -308,7 +308,8 @@ def test_seen_examples_cost_their_language_and_the_mean_their_intervals(workshop
     known = [row["id"] for row in workshop.rows() if row["language"] == "en"][:6]
     stored = [{**row, "seen": "trained"} if row["id"] in known else row for row in workshop.rows()]
     metric = workshop.harness().metrics.get("acc", "choice")
-    sum_up(one, lambda: stored, Measures([metric], ()), strict=False, by=[], seed=0)
+    scorer = TaskScorer(metrics=MetricSet([metric], ()), strict=False, seed=0, settings=one.settings)
+    scorer.sum_up(one, lambda: stored)
     en, zh = (each.scores[0] for each in one.languages)
     assert (en.low, en.seen, zh.seen) == (None, "trained", None)
     assert zh.low is not None

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from figeval.evaluation.choices import choices
+from figeval.evaluation.option_kinds import choices
 from figeval.evaluation.rescore import rescore
 from figeval.metrics.classification import choice_accuracy
 from figeval.records.folder import read_run

@@ -18,7 +18,7 @@ import pytest
 
 from figeval.config import RunConfig
 from figeval.errors import ModelError
-from figeval.evaluation import processes
+from figeval.evaluation import parallel
 from figeval.evaluation.plan import opened, prepare
 from figeval.records.folder import RunFolder
 from tests.evaluation.conftest import Workshop, write_task
@@ -304,7 +304,7 @@ def test_no_process_is_started_for_nothing(workshop: Workshop) -> None:
     folder = RunFolder(workshop.path / "run")
     config = RunConfig(tasks=("t",), model="model", limit=5, processes=8, fresh=True)
     _, plans, _ = prepare(config, workshop.harness())
-    found = [order for order, _ in processes.orders(config, folder, plans)]
+    found = [assignment for assignment, _ in parallel.assignments(config, folder, plans)]
     assert [(order.part, order.of, order.shard.name) for order in found] == [
         (0, 3, "1-of-3"),
         (1, 3, "2-of-3"),
@@ -323,10 +323,10 @@ def test_each_process_has_its_share_of_the_machine(workshop: Workshop, monkeypat
     def shared(name: str) -> list[str | None]:
         config = RunConfig(tasks=("t",), model="model", processes=3)
         _, plans, _ = prepare(config, workshop.harness())
-        return [environment.get(name) for _, environment in processes.orders(config, folder, plans)]
+        return [environment.get(name) for _, environment in parallel.assignments(config, folder, plans)]
 
     def chosen(**settings: Any) -> list[str]:
-        return processes.devices(RunConfig(tasks=("t",), model="model", **settings))
+        return parallel.devices(RunConfig(tasks=("t",), model="model", **settings))
 
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert chosen() == chosen(device="cuda") == ["0", "1"]

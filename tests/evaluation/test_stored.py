@@ -10,15 +10,14 @@ import pytest
 from figeval import plugins
 from figeval.errors import RecordError, UnknownName
 from figeval.evaluation import Harness
-from figeval.evaluation.breakdown import breakdown
-from figeval.evaluation.scoring import Measures
+from figeval.evaluation.score import MetricSet, TaskScorer
 from figeval.evaluation.stored import stored_metrics, stored_values, with_breakdown
 from figeval.records.folder import RunFolder, read_record
 from figeval.types import JSON
 from tests.runs import finished, row
 
 METRICS = Harness(plugins.plugin_manager()).metrics
-MEASURES = Measures([METRICS.get("acc", "pairs"), METRICS.get("macro_f1", "pairs")], ("entailment", "non-entailment"))
+SET = MetricSet([METRICS.get("acc", "pairs"), METRICS.get("macro_f1", "pairs")], ("entailment", "non-entailment"))
 EMPTY = {"status": "ok", "cluster": None, "group": None, "tied": 1, "truncated": False}
 TASKS = ("mini_pairs", "mini_retrieval")
 
@@ -62,11 +61,15 @@ def test_a_breakdown_has_every_metric_of_the_run(folder: Path) -> None:
         assert found["acc"].low is not None
         assert found["acc_strict"].n == found["acc"].n / 2
     rows = [json.loads(line) for line in (folder / "predictions/mini_pairs.jsonl").read_text().splitlines()]
-    by_side = breakdown("side", lambda: sided(rows), MEASURES, 0, {})
+    by_side = scorer(SET).breakdown("side", lambda: sided(rows))
     assert [{score.metric: score.n for score in group.scores} for group in by_side.groups] == [
         {"acc": 30, "macro_f1": 30, "acc_strict": 0},
         {"acc": 30, "macro_f1": 30, "acc_strict": 0},
     ]
+
+
+def scorer(metrics: MetricSet) -> TaskScorer:
+    return TaskScorer(metrics=metrics, strict=False, seed=0, settings={})
 
 
 def sided(rows: list[JSON]) -> list[JSON]:
@@ -76,12 +79,12 @@ def sided(rows: list[JSON]) -> list[JSON]:
 
 def test_a_breakdown_counts_different_words_within_its_part() -> None:
     """distinct_1 of "a b" is 1 and of "a b", "a b" is 1/2: what another part says takes nothing away."""
-    measures = Measures([METRICS.get("distinct_1", "generation")], ())
+    metrics = MetricSet([METRICS.get("distinct_1", "generation")], ())
     rows = [
         {**EMPTY, "id": str(place), "pred": text, "meta": {"side": side}, "metrics": {"distinct_1": [0.0, 2.0]}}
         for place, (text, side) in enumerate([("a b", "x"), ("a b", "x"), ("a b", "y")])
     ]
-    found = breakdown("side", lambda: rows, measures, 0, {})
+    found = scorer(metrics).breakdown("side", lambda: rows)
     values = {group.value: group.scores[0] for group in found.groups}
     assert (values["x"].value, values["y"].value) == (0.5, 1.0)
     assert values["x"].interval == "none: depends on how many texts there are"

@@ -10,7 +10,7 @@ import pytest
 from figeval import plugins
 from figeval.errors import TaskError
 from figeval.evaluation import Harness
-from figeval.models.converse import Conversation
+from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.task_types import generation
 from figeval.task_types.generation import Generation, GenerationExample
@@ -40,7 +40,7 @@ def context(**settings: Any) -> PromptContext:
 
 def answer(route: Any, backend: Any, given: PromptContext | None = None) -> Prediction:
     told = given or context()
-    ((_, prediction),) = Conversation(backend, lambda example: route(example, told)).predictions([EXAMPLE])
+    ((_, prediction),) = BatchScheduler(backend, lambda example: route(example, told)).predictions([EXAMPLE])
     return prediction
 
 

@@ -12,7 +12,7 @@ from figeval import plugins
 from figeval.errors import CapabilityError
 from figeval.evaluation import Harness
 from figeval.hooks import hookimpl
-from figeval.models.converse import Conversation
+from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.task_types.joint import Joint, JointExample
 from figeval.task_types.routes import Route, choose, covered
@@ -63,7 +63,7 @@ def way(name: str, *needs: str) -> Route:
 
 
 def answer(route: Route, backend: Any, example: JointExample = EXAMPLE) -> Prediction:
-    ((_, prediction),) = Conversation(backend, lambda one: route.begin(one, CONTEXT)).predictions([example])
+    ((_, prediction),) = BatchScheduler(backend, lambda one: route.begin(one, CONTEXT)).predictions([example])
     return prediction
 
 
@@ -127,7 +127,7 @@ def test_solved_examples_of_a_part_are_parts() -> None:
     told = PromptContext(CONTEXT.block, shots=lambda _: [solved], few_shot_answer=Joint().few_shot_answer)
     backend = Writing(function=lambda _: "none")
     route = way("at_once", "loglikelihood", "generate")
-    list(Conversation(backend, lambda one: route.begin(one, told)).predictions([EXAMPLE]))
+    list(BatchScheduler(backend, lambda one: route.begin(one, told)).predictions([EXAMPLE]))
     turns = [[message.content for message in prompt.messages] for prompt in backend.asked]
     assert [one[-1] for one in turns] == ["json cats", "json sit"]
     assert [one[0] for one in turns] == ["json cats", "json cats"], "the first part of the solved example"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.errors import CapabilityError
-from figeval.models.converse import Conversation
+from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.task_types.choice import Choice, ChoiceExample
 from figeval.task_types.orders import as_they_are, cyclic, folded, in_orders, orders_of, seen, together
@@ -29,7 +29,7 @@ def block(name, example, **extra):
 
 def asked(route, backend, wanted, example=EXAMPLE, seed=0):
     start = in_orders(route, wanted, seed).start
-    ((_, prediction),) = Conversation(backend, lambda e: start(e, PromptContext(block))).predictions([example])
+    ((_, prediction),) = BatchScheduler(backend, lambda e: start(e, PromptContext(block))).predictions([example])
     return prediction
 
 

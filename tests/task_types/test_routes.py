@@ -12,7 +12,7 @@ from figeval.errors import CapabilityError, TaskError
 from figeval.evaluation import Harness
 from figeval.hooks import hookimpl
 from figeval.metrics.classification import confusion, pair_accuracy
-from figeval.models.converse import Conversation
+from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.task_types import choice, pairs, ranking
 from figeval.task_types.choice import ChoiceExample
@@ -38,7 +38,7 @@ def context(**settings):
 
 def answer(route, example, backend, told=None):
     told = told or context()
-    ((_, prediction),) = Conversation(backend, lambda e: route(e, told)).predictions([example])
+    ((_, prediction),) = BatchScheduler(backend, lambda e: route(e, told)).predictions([example])
     return prediction
 
 

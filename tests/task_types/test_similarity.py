@@ -16,7 +16,7 @@ from figeval.errors import CapabilityError, TaskError
 from figeval.evaluation import Harness
 from figeval.evaluation.run import run
 from figeval.hooks import hookimpl
-from figeval.models.converse import Conversation
+from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.records.schema import RunRecord
 from figeval.task_types import similarity
@@ -35,7 +35,7 @@ def render(block: str, _example: Any, **extra: Any) -> str:
 
 
 def answer(route: Callable[..., Any], backend: Any, example: SimilarityExample = EXAMPLE) -> Prediction:
-    ((_, prediction),) = Conversation(backend, lambda e: route(e, PromptContext(render))).predictions([example])
+    ((_, prediction),) = BatchScheduler(backend, lambda e: route(e, PromptContext(render))).predictions([example])
     return prediction
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from figeval.models.converse import Conversation
+from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.task_types import spans
 from figeval.task_types.spans import SpanExample, Spans
@@ -32,7 +32,7 @@ class Pointing(Counting):
 
 def answer(route, backend, example=EXAMPLE):
     brief = PromptContext(lambda *_, **__: "Where?\nJSON:", stop=("\n\n",), max_new_tokens=9)
-    ((_, prediction),) = Conversation(backend, lambda one: route(one, brief)).predictions([example])
+    ((_, prediction),) = BatchScheduler(backend, lambda one: route(one, brief)).predictions([example])
     return prediction
 
 
@@ -148,6 +148,6 @@ def test_a_solved_example_shows_its_span_as_json():
     brief = PromptContext(
         lambda _, example, **__: example.id, shots=lambda _: [shot], few_shot_answer=Spans().few_shot_answer
     )
-    list(Conversation(backend, lambda one: BY_JSON(one, brief)).predictions([EXAMPLE]))
+    list(BatchScheduler(backend, lambda one: BY_JSON(one, brief)).predictions([EXAMPLE]))
     (prompt,) = backend.asked
     assert [turn.content for turn in prompt.messages] == ["2", ' {"quote": "\\"no\\""}', "1"]

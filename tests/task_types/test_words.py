@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from figeval.errors import CapabilityError
-from figeval.models.converse import Conversation
+from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.task_types import choice
 from figeval.task_types.choice import Choice, ChoiceExample
@@ -27,7 +27,7 @@ def block(name, example, **extra):
 
 def answer(route, example, backend, **settings):
     told = PromptContext(block, labels=LABELS, verbalizer=WORDS, **settings)
-    ((_, prediction),) = Conversation(backend, lambda e: route(e, told)).predictions([example])
+    ((_, prediction),) = BatchScheduler(backend, lambda e: route(e, told)).predictions([example])
     return prediction
 
 

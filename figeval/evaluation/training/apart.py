@@ -20,8 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from figeval.errors import TrainError
-from figeval.evaluation.processes import GRACE
-from figeval.evaluation.processes import surroundings as shared
+from figeval.evaluation.parallel import GRACE, environment_of_worker
 from figeval.evaluation.training.train import finished
 from figeval.jsonfile import parse_json
 from figeval.training.config import TrainConfig
@@ -50,7 +49,7 @@ def train_apart(config: TrainConfig, observer: Observer) -> None:
         if finished(config, folder) is not None:
             return
     folder.traces.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, **shared(config.processes), **surroundings(config, device)}
+    environment = {**os.environ, **environment_of_worker(config.processes), **surroundings(config, device)}
     with TemporaryDirectory(prefix="figeval-") as room:
         order = Path(room) / "config.json"
         order.write_text(config.model_dump_json(), encoding="utf-8")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from figeval.config import RunConfig
+from figeval.evaluation.evaluate import CachedModel, TaskEvaluator
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import Planner, route_of
-from figeval.evaluation.scoring import Interview, Measures, Respondent
+from figeval.evaluation.score import Aggregator, MetricSet
 from figeval.models.model import Model
 from figeval.spec import TaskSpec
 from figeval.training.crew import Crew
@@ -33,14 +34,14 @@ class DevScores:
         model = Model(NAME, NAME, backend)
         route = route_of(task, model, self.harness, config)
         plan = next(iter(Planner(config, self.harness, model).plans(task, route)))
-        measures = Measures(plan.metrics, task.labels)
-        interview = Interview(plan, Respondent(model), route, plan.context, measures)
+        metrics = MetricSet(plan.metrics, task.labels)
+        evaluator = TaskEvaluator(plan, CachedModel(model), route, plan.context, metrics)
         places = {example.id: place for place, example in enumerate(self.examples)}
-        rows = crew.pooled(list(interview.rows(self.examples[crew.process :: crew.processes])))
+        rows = crew.pooled(list(evaluator.rows(self.examples[crew.process :: crew.processes])))
         rows.sort(key=lambda row: places[row["id"]])  # as one process has them
-        if measures.collective:
-            rows = measures.related(rows, plan.settings)
-        card = measures.scorecard(strict=task.group is not None)
+        if metrics.collective:
+            rows = metrics.related(rows, plan.settings)
+        total = Aggregator(metrics, strict=task.group is not None)
         for row in rows:
-            card.add(row)
-        return {score.metric: score.value for score in card.scores(seed=0)}
+            total.add(row)
+        return {score.metric: score.value for score in total.scores(seed=0)}

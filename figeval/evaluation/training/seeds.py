@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from figeval.evaluation.overlap import strongest
+from figeval.evaluation.selection_bias import strongest
 from figeval.evaluation.stored import Values, stored_values
 from figeval.metrics.intervals import Interval
 from figeval.metrics.seeds import interval_over_seeds, over_seeds

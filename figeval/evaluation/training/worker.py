@@ -19,8 +19,8 @@ from typing import Any
 from figeval.ending import end_quickly
 from figeval.errors import FigevalError, TrainError
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.parallel import end_with_stdin
 from figeval.evaluation.training.train import train_here
-from figeval.evaluation.worker import end_with_stdin
 from figeval.jsonfile import read_model
 from figeval.training.config import TrainConfig
 

@@ -28,7 +28,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskFacts:
+class TaskInfo:
     """All that `figeval show TASK` prints; `sources` are the upstream benchmarks whose files the task reads."""
 
     task: TaskSpec
@@ -39,13 +39,13 @@ class TaskFacts:
     published: tuple[Published, ...]
 
 
-def task_facts(task: TaskSpec, manager: PluginManager) -> TaskFacts:
+def task_info(task: TaskSpec, manager: PluginManager) -> TaskInfo:
     """Gather them. Only files that are on this machine are read, nothing is downloaded."""
     used: dict[str, None] = {}
     harness = Harness(manager, fetch=partial(_local, used))
     splits = tuple(_split(task, name, harness) for name in (task.data or ("test",)))
     readme = task.folder / "README.md" if task.folder is not None else None
-    return TaskFacts(
+    return TaskInfo(
         task=task,
         splits=splits,
         sources={benchmark: catalogue().get(benchmark) for benchmark in used},

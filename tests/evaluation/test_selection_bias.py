@@ -17,9 +17,9 @@ from figeval.errors import RecordError
 from figeval.evaluation import Harness
 from figeval.evaluation.compare import compare_runs
 from figeval.evaluation.run import run as run_pipeline
-from figeval.evaluation.scoring import Measures
+from figeval.evaluation.score import Aggregator, MetricSet
+from figeval.evaluation.selection_bias import helper_of, line_of, withhold_intervals
 from figeval.evaluation.stored import with_breakdown
-from figeval.evaluation.trained import helper_of, line_of, own_up
 from figeval.evaluation.training.complete import complete
 from figeval.evaluation.training.sweep import Sweep
 from figeval.models.model import open_model
@@ -51,7 +51,7 @@ def of_model(*names: str, **about: Any) -> RunRecord:
 
 def test_the_task_and_the_run_say_it_and_the_interval_is_gone(harness: Harness) -> None:
     record = of_model("mini_retrieval", "mini_pairs")
-    own_up(record, harness)
+    withhold_intervals(record, harness)
     chosen, other = record.tasks
     (score,) = chosen.scores
     assert (score.value, score.low, score.high, score.stderr) == (0.25, None, None, None)
@@ -64,9 +64,9 @@ def test_the_task_and_the_run_say_it_and_the_interval_is_gone(harness: Harness) 
 
 def test_twice_is_once(harness: Harness) -> None:
     record = of_model("mini_retrieval")
-    own_up(record, harness)
+    withhold_intervals(record, harness)
     once = record.model_copy(deep=True)
-    own_up(record, harness)
+    withhold_intervals(record, harness)
     assert record == once
 
 
@@ -74,27 +74,27 @@ def test_twice_is_once(harness: Harness) -> None:
 def test_a_model_that_was_not_is_left_alone(harness: Harness, about: dict[str, Any]) -> None:
     record = of_model("mini_retrieval", **about)
     before = record.model_copy(deep=True)
-    own_up(record, harness)
+    withhold_intervals(record, harness)
     assert record == before
     nothing = runs.run(runs.task("mini_retrieval"))
-    own_up(nothing, harness)
+    withhold_intervals(nothing, harness)
     assert not nothing.warnings
 
 
 def test_prompts_and_tasks_about_the_same_examples_are_concerned_too(harness: Harness) -> None:
     record = of_model("mini_retrieval@short", "epic_motif", "epic_retrieval_seen", task="epic_retrieval_seen")
     record.tasks[0].of = "mini_retrieval"
-    own_up(record, harness)
+    withhold_intervals(record, harness)
     assert [task.scores[0].interval == CHOSEN_ON_TEST for task in record.tasks] == [False, True, True]
     prompt = of_model("mini_retrieval@short", "a_task_that_is_not_installed")
     prompt.tasks[0].of = "mini_retrieval"
-    own_up(prompt, harness)
+    withhold_intervals(prompt, harness)
     assert [task.scores[0].interval == CHOSEN_ON_TEST for task in prompt.tasks] == [True, False]
 
 
 def test_every_report_marks_the_score(harness: Harness) -> None:
     record = of_model("mini_retrieval", "mini_pairs")
-    own_up(record, harness)
+    withhold_intervals(record, harness)
     formats = load_exporters(harness.manager)
     markdown, latex, csv = (formats.get(name)([record]) for name in ("markdown", "latex", "csv"))
     assert "| 0.250† |" in markdown and "| 0.250 [0.100, 0.500] |" in markdown
@@ -195,9 +195,9 @@ def test_the_score_on_the_rest_is_that_of_a_run_on_the_rest(models: Path) -> Non
     (task,) = record.tasks
     rows = [row for row in RunFolder(models / "motif").rows("mini_motif") if not row.get("seen")]
     harness = Harness()
-    measures = Measures([harness.metrics.get(score.metric, task.task_type) for score in task.scores], ())
-    card = measures.scorecard(strict=False)
-    for row in measures.related(rows, task.settings):
+    metrics = MetricSet([harness.metrics.get(score.metric, task.task_type) for score in task.scores], ())
+    card = Aggregator(metrics, strict=False)
+    for row in metrics.related(rows, task.settings):
         card.add(row)
     assert task.overlap.scores == card.scores(0)
     assert 0 < task.overlap.rest == len(rows) < 60

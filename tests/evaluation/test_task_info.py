@@ -6,12 +6,12 @@ import pytest
 
 from figeval import ChoiceExample, plugins, task
 from figeval.evaluation import Harness
-from figeval.evaluation.facts import TaskFacts, task_facts
+from figeval.evaluation.task_info import TaskInfo, task_info
 
 
-def facts(name: str) -> TaskFacts:
+def facts(name: str) -> TaskInfo:
     manager = plugins.plugin_manager()
-    return task_facts(Harness(manager).catalogue.tasks.get(name), manager)
+    return task_info(Harness(manager).catalogue.tasks.get(name), manager)
 
 
 def test_a_task_that_travels_with_figeval() -> None:
@@ -43,7 +43,7 @@ def test_a_task_in_python() -> None:
     def made():  # type: ignore[no-untyped-def]
         yield ChoiceExample(id="1", query="q", options=("a", "b"), gold=0)
 
-    found = task_facts(made, plugins.plugin_manager())
+    found = task_info(made, plugins.plugin_manager())
     assert [(split.name, split.source, split.n) for split in found.splits] == [("test", "Python", 1)]
     assert found.readme is None
 

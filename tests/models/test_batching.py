@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.errors import PluginError
-from figeval.models.converse import Conversation, Pace
-from figeval.models.memo import Memo
+from figeval.models.batching import BatchScheduler, Memo, Pace
 from figeval.task_types.choice import ChoiceExample
 from figeval.types import Message, Prediction, Prompt, Reply, Text, TextPair
 from tests.fakes import Closeness, Counting, Vectors, in_rounds
@@ -29,27 +28,27 @@ def ask_pairs(example: ChoiceExample):
 
 def test_predictions_come_in_the_order_of_the_examples():
     examples = [example(number) for number in range(200)]
-    talked = Conversation(Closeness(), ask_pairs, pace=Pace(size=7)).predictions(examples)
+    talked = BatchScheduler(Closeness(), ask_pairs, pace=Pace(size=7)).predictions(examples)
     assert [(e.id, p.example_id) for e, p in talked] == [(str(n), str(n)) for n in range(200)]
 
 
 @given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=40), st.integers(1, 50))
 def test_the_size_of_the_window_changes_nothing(texts, size):
     examples = [example(number, text) for number, text in enumerate(texts)]
-    small = list(Conversation(Closeness(), ask_pairs, pace=Pace(size=1, largest=1)).predictions(examples))
-    large = list(Conversation(Closeness(), ask_pairs, pace=Pace(size=size)).predictions(examples))
+    small = list(BatchScheduler(Closeness(), ask_pairs, pace=Pace(size=1, largest=1)).predictions(examples))
+    large = list(BatchScheduler(Closeness(), ask_pairs, pace=Pace(size=size)).predictions(examples))
     assert small == large
 
 
 def test_duplicates_are_asked_once_within_and_across_windows():
     backend = Closeness()
-    list(Conversation(backend, ask_pairs, pace=Pace(size=3)).predictions([example(n) for n in range(50)]))
+    list(BatchScheduler(backend, ask_pairs, pace=Pace(size=3)).predictions([example(n) for n in range(50)]))
     assert len(backend.asked) == len(set(backend.asked)) == 2
 
 
 def test_a_window_closes_when_it_holds_enough_requests():
     backend = Closeness()
-    conversation = Conversation(backend, ask_pairs, Memo(limit=0), Pace(size=1000, requests=10))
+    conversation = BatchScheduler(backend, ask_pairs, Memo(limit=0), Pace(size=1000, requests=10))
     list(conversation.predictions([example(n, f"text {n}") for n in range(20)]))
     assert max(map(len, backend.batches)) <= 10
 
@@ -66,7 +65,7 @@ def test_rounds_of_different_capabilities():
         [TextPair("x y", "y z")],
         then=lambda outputs: Prediction(example_id="1", value=0, raw=str(outputs[1])),
     )
-    ((_, prediction),) = Conversation(backend, start).predictions([example(1)])
+    ((_, prediction),) = BatchScheduler(backend, start).predictions([example(1)])
     assert prediction.raw == "[1.0]"
     assert [type(batch[0]) for batch in backend.batches] == [Text, TextPair]
 
@@ -77,7 +76,7 @@ def test_truncation_marks_the_example_that_it_concerns_also_from_the_memo():
         return Prediction(example_id=example.id, value=0)
 
     examples = [example(1, "short"), example(2, "x" * 50), example(3, "x" * 50)]
-    talked = Conversation(Vectors(longest=10), embed, pace=Pace(size=1)).predictions(examples)
+    talked = BatchScheduler(Vectors(longest=10), embed, pace=Pace(size=1)).predictions(examples)
     assert [prediction.truncated for _, prediction in talked] == [False, True, True]
 
 
@@ -87,7 +86,7 @@ def test_a_backend_that_answers_with_another_number_is_a_bug_not_a_shift():
             return super().score_pairs(pairs)[:-1]
 
     with pytest.raises(PluginError, match=r"returned 1 outputs for 2 requests"):
-        list(Conversation(Short(), ask_pairs).predictions([example(1)]))
+        list(BatchScheduler(Short(), ask_pairs).predictions([example(1)]))
 
 
 def test_the_window_follows_the_clock():
@@ -130,7 +129,7 @@ def test_a_reply_that_failed_is_not_remembered_but_serves_its_window():
         return Prediction(example_id=example.id, value=None, status="error" if reply.finish == "error" else "ok")
 
     backend = Moody()
-    talked = Conversation(backend, ask, pace=Pace(size=2)).predictions([example(number) for number in range(12)])
+    talked = BatchScheduler(backend, ask, pace=Pace(size=2)).predictions([example(number) for number in range(12)])
     assert [prediction.status for _, prediction in talked] == ["error"] * 2 + ["ok"] * 10
     assert len(backend.asked) == 2, "once failed, once answered, then remembered"
 
@@ -139,7 +138,7 @@ def test_a_model_that_wants_many_at_once_gets_them_however_slow_it_is():
     class Far(Closeness):
         at_once = 100
 
-    conversation = Conversation(Far(), ask_pairs)
+    conversation = BatchScheduler(Far(), ask_pairs)
     for _ in range(9):
         conversation.pace.adapt(1000)
     assert conversation.pace.size == 100
@@ -160,5 +159,5 @@ def test_requests_of_a_plugin_go_to_the_method_that_they_name():
         return Prediction(example_id=example.id, value=counts.index(min(counts)))
 
     asked = ChoiceExample(id="1", query="", options=("lantern", "crow", "umbrella"), gold=1)
-    ((_, prediction),) = Conversation(Counter(), shortest).predictions([asked])
+    ((_, prediction),) = BatchScheduler(Counter(), shortest).predictions([asked])
     assert prediction.value == 1

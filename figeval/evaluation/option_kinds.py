@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from figeval.evaluation.overlap import withheld
+from figeval.evaluation.selection_bias import withheld
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import Features, Statistic, ratio
 from figeval.records.schema import ChoicesRecord, KindRecord, Role, ScoreRecord

@@ -1,0 +1,227 @@
+"""Examples → rows on disk: a task is put to a model along one route, and to the trivial models beside it."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol
+
+from figeval.errors import FigevalError, ModelError, RecordError
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.plan import Plan, settings_of
+from figeval.evaluation.score import Aggregator, MetricSet, Scored, TaskScorer
+from figeval.evaluation.selection_bias import UnseenExamples
+from figeval.models.batching import BatchScheduler, Memo
+from figeval.models.model import Model, open_model
+from figeval.plugins import describe
+from figeval.prompts import PromptContext
+from figeval.records.folder import RunFolder
+from figeval.records.rows import prediction_row
+from figeval.records.schema import BaselineRecord, TaskRecord
+from figeval.task_types.routes import Route, choose
+from figeval.types import JSON, Example
+
+# ---- one model, one task ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class CachedModel:
+    """A model with the outputs that it has given, and the data that it was last fitted on."""
+
+    model: Model
+    memo: Memo = field(default_factory=Memo)
+    fitted_on: tuple[str, ...] | None = None
+
+    def fit(self, plan: Plan) -> None:
+        """Fit a model that learns word weights or label frequencies from the task.
+
+        It learns from the whole task, even under --limit: an answer must not depend on how many others are asked for.
+        """
+        splits = getattr(self.model.backend, "fit_splits", ("prior", "train", "test"))
+        source = plan.source(splits)
+        if source != self.fitted_on and self.model.fit(plan.fit_examples(splits)):
+            self.memo.clear()
+        self.fitted_on = source
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvaluator:
+    """Puts one task to one model along one route.
+
+    Attributes:
+        plan: of the task.
+        model: fitted on the task if it learns from it.
+        route: that of the plan, or the one that a trivial model takes.
+        context: what the route knows of the task.
+        metrics: computed for each prediction.
+        samples: keep texts and all scores in the rows.
+    """
+
+    plan: Plan
+    model: CachedModel
+    route: Route
+    context: PromptContext
+    metrics: MetricSet
+    samples: bool = False
+
+    def rows(self, examples: Iterable[Example]) -> Iterator[JSON]:
+        """Yield a row for each example, in order."""
+        start = partial(self.route.begin, context=self.context)
+        scheduler = BatchScheduler(self.model.model.backend, start, self.model.memo)
+        for example, prediction in scheduler.predictions(examples):
+            features = self.metrics.features(example, prediction)
+            yield prediction_row(self.plan.task.task_type, example, prediction, features, samples=self.samples)
+
+
+# ---- storing the rows of a task --------------------------------------------------------------------------------------
+
+
+class Executor(Protocol):
+    """Computes the rows that are missing of a task: `InProcess`, or the `WorkerPool` of --processes."""
+
+    def answer(self, plan: Plan, task: TaskRecord) -> Iterator[int]:
+        """Store a row for every example that has none, in the order of the examples; yield how many came each time.
+
+        Time and memory are added to the task's record.
+        """
+
+    def description(self) -> dict[str, Any]:
+        """Return the model's description of itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class InProcess:
+    """Computes rows with the model in this process and appends them to a run's folder."""
+
+    model: CachedModel
+    folder: RunFolder
+    samples: bool
+
+    def answer(self, plan: Plan, task: TaskRecord) -> Iterator[int]:
+        """Store a row for every example that has none; yield 1 for each."""
+        began = time.monotonic()
+        yield from self.store(plan, missing_examples(plan, self.folder))
+        self.folder.arrange(plan.name, (example.id for example in plan.examples()))
+        task.seconds += round(time.monotonic() - began, 3)
+
+    def store(self, plan: Plan, examples: Iterable[Example]) -> Iterator[int]:
+        """Append a row for each of these examples."""
+        self.model.fit(plan)
+        metrics = MetricSet(plan.metrics, plan.task.labels)
+        evaluator = TaskEvaluator(plan, self.model, plan.route, plan.context, metrics, self.samples)
+        with self.folder.appending(plan.name) as writer:
+            for row in evaluator.rows(examples):
+                writer.write(row)
+                yield 1
+
+    def description(self) -> dict[str, Any]:
+        """Return the model's description of itself."""
+        return self.model.model.description()
+
+
+def has_no_reply(row: JSON) -> bool:
+    """Whether a stored row says that the model gave no reply; its example is asked again."""
+    return bool(row["status"] == "error")
+
+
+def missing_examples(plan: Plan, folder: RunFolder) -> Iterator[Example]:
+    """Return the examples that have no row in the folder, or one without a reply."""
+    answered = {row["id"] for row in folder.rows(plan.name) if not has_no_reply(row)}
+    return (example for example in plan.examples() if example.id not in answered)
+
+
+@contextmanager
+def recorded_failure(task: TaskRecord) -> Iterator[None]:
+    """Write a failure into the record of the task, so that it does not stop the other tasks.
+
+    Everything but an interrupt is a failure of the task, `SystemExit` from a model or a library included.
+
+    Raises:
+        RecordError, ModelError: no room is left, a budget is exhausted, weights cannot be used: every task would fail.
+        KeyboardInterrupt: the run is to end.
+    """
+    try:
+        yield
+    except (RecordError, ModelError, KeyboardInterrupt):
+        raise
+    except FigevalError as error:
+        task.status, task.error = "failed", str(error)
+    except BaseException:  # a bug must not cost the other tasks, nor a library's sys.exit() pass for success
+        task.status, task.error = "failed", traceback.format_exc()
+
+
+# ---- trivial models --------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class BaselineScores:
+    """The scores of a task's trivial models.
+
+    Attributes:
+        whole: on all examples.
+        unseen: on those that the model has not seen.
+        languages: by language, for a task with several.
+        failures: a sentence for each baseline that could not be computed.
+    """
+
+    whole: list[BaselineRecord] = field(default_factory=list)
+    unseen: list[BaselineRecord] = field(default_factory=list)
+    languages: dict[str, list[BaselineRecord]] = field(default_factory=lambda: defaultdict(list))
+    failures: list[str] = field(default_factory=list)
+
+
+class Baselines:
+    """The trivial models of a run; each is opened once and serves every task that declares it."""
+
+    def __init__(self, harness: Harness, seed: int) -> None:
+        self.harness = harness
+        self.seed = seed
+        self._opened: dict[str, CachedModel] = {}
+
+    def scores(self, plan: Plan, unseen: UnseenExamples | None = None) -> BaselineScores:
+        """Return the scores of the task's baselines; one that fails costs neither the others nor the task's scores."""
+        found = BaselineScores()
+        for name in plan.baselines:
+            try:
+                whole, rest = self._scored(name, plan, unseen)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+                found.failures.append(f"the baseline {name} has no scores: {describe(error)}{where}")
+                continue
+            found.whole.append(BaselineRecord(baseline=name, scores=whole.scores))
+            for one in whole.languages:
+                found.languages[one.language].append(BaselineRecord(baseline=name, scores=one.scores))
+            if unseen is not None:
+                found.unseen.append(BaselineRecord(baseline=name, scores=rest.scores))
+        return found
+
+    def _scored(self, name: str, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
+        """Return the scores of a baseline on all examples, and on the unseen ones."""
+        if name not in self._opened:
+            self._opened[name] = CachedModel(open_model(self.harness.backends, name, {}, {"seed": self.seed}))
+        model = self._opened[name]
+        route = choose(plan.task.type, model.model.offers, self.harness.routes)
+        context = replace(plan.context, settings=settings_of(plan.task, route, plan.config))
+        metrics = MetricSet(
+            self.harness.metrics.applicable(plan.task.metrics, plan.task.type, route.name), plan.task.labels
+        )
+        model.fit(plan)
+        strict = plan.task.group is not None
+        rows: Iterable[JSON] = TaskEvaluator(plan, model, route, context, metrics).rows(plan.examples())
+        if metrics.collective or len(plan.task.languages) > 1:
+            settings, rows = replace(plan, route=route, context=context).settings, list(rows)
+            scorer = TaskScorer(metrics=metrics, strict=strict, seed=self.seed, settings=settings)
+            return scorer.scores(rows), scorer.scores(unseen.of(rows) if unseen is not None else ())
+        whole, rest = Aggregator(metrics, strict=strict), Aggregator(metrics, strict=strict)
+        for row in rows:  # summed up as they come: a baseline's rows are not kept
+            whole.add(row)
+            for one in unseen.of([row]) if unseen is not None else ():
+                rest.add(one)
+        return Scored(whole.scores(self.seed)), Scored(rest.scores(self.seed))

@@ -1,0 +1,368 @@
+"""Stored rows → scores: of a task, of its parts (languages, values of a column), and over several tasks.
+
+Scores are always summed up from the rows on disk, so those of a resumed run and of a whole one cannot differ. A
+`MetricSet` computes what a row stores for each metric, an `Aggregator` sums rows up, and a `TaskScorer` writes the
+scores of a task into its record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
+from typing import Any
+
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.option_kinds import choices
+from figeval.evaluation.selection_bias import overlap, strongest, withheld
+from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
+from figeval.metrics.catalogue import statistic_of
+from figeval.metrics.languages import Part, mean_over_languages
+from figeval.metrics.statistic import Collective, Family, Statistic
+from figeval.records.schema import (
+    BreakdownRecord,
+    GroupRecord,
+    LanguageRecord,
+    MacroRecord,
+    Role,
+    RunRecord,
+    ScoreRecord,
+    SpreadRecord,
+    TaskRecord,
+)
+from figeval.task_types.base import Metric
+from figeval.types import JSON, Example, Prediction, Score
+
+
+class MetricSet:
+    """The metrics of one task on one route.
+
+    Args:
+        metrics: in the order in which scores are reported.
+        labels: of the task, for metrics with a score per label.
+    """
+
+    def __init__(self, metrics: Sequence[Metric], labels: tuple[str, ...]) -> None:
+        self.metrics = metrics
+        self.statistics: dict[str, Statistic] = {metric.name: statistic_of(metric, labels) for metric in metrics}
+
+    def features(self, example: Example, prediction: Prediction) -> dict[str, float | list[float]]:
+        """Return what a row stores per metric: the value of a mean, the features of another statistic.
+
+        Metrics that give None for the example are left out.
+        """
+        found: dict[str, float | list[float]] = {}
+        for name, statistic in self.statistics.items():
+            try:
+                features = statistic.features(example, prediction)
+            except Exception as error:
+                error.add_note(f"metric {name!r}, example {example.id!r}")
+                raise
+            if features is not None:
+                found[name] = _stored(name, statistic, features, example.id)
+        return found
+
+    @property
+    def collective(self) -> bool:
+        """True if there are metrics that depend on all rows of the task."""
+        return any(isinstance(statistic, Collective) for statistic in self.statistics.values())
+
+    @property
+    def pooled(self) -> bool:
+        """True if there are metrics that are computed anew for a part of the rows."""
+        return any(isinstance(statistic, Collective) and statistic.pooled for statistic in self.statistics.values())
+
+    def related(self, rows: Sequence[JSON], settings: Mapping[str, Any], *, pooled: bool = False) -> list[JSON]:
+        """Return the rows with the features of metrics that depend on the other rows.
+
+        Args:
+            rows: all rows of the task, or a part of them with `pooled`.
+            settings: of the task's record.
+            pooled: compute only the metrics that describe the given rows as a whole.
+        """
+        families: dict[Family, list[str]] = defaultdict(list)
+        for name, statistic in self.statistics.items():
+            if isinstance(statistic, Collective) and statistic.family is not None and (statistic.pooled or not pooled):
+                families[statistic.family].append(name)
+        metrics: list[dict[str, Any]] = [dict(row["metrics"]) for row in rows]
+        for family, names in families.items():
+            for name, features in family(rows, names, settings).items():
+                for row, own, found in zip(rows, metrics, features, strict=True):
+                    own.pop(name, None)
+                    if found is not None:
+                        own[name] = _stored(name, self.statistics[name], found, row["id"])
+        return [{**row, "metrics": own} for row, own in zip(rows, metrics, strict=True)]
+
+
+def _stored(name: str, statistic: Statistic, features: Sequence[float], example: str) -> float | list[float]:
+    """Return features as a row keeps them: the value of a mean, otherwise a list. `_features` is the inverse."""
+    if not all(map(math.isfinite, features)):  # before it is stored, where a mended metric could not undo it
+        raise ValueError(f"metric {name!r} gave {features} for example {example!r}; return None instead")
+    return features[0] if statistic.is_mean else list(features)
+
+
+def _features(stored: float | list[float]) -> Sequence[float]:
+    """Return the features of a stored value: a mean adds (value, 1)."""
+    return stored if isinstance(stored, list) else (stored, 1.0)
+
+
+class Aggregator:
+    """Sums rows up, one at a time; memory grows with the clusters, not with the rows.
+
+    Args:
+        metrics: the task's metrics.
+        strict: add the accuracy of whole minimal pairs.
+    """
+
+    def __init__(self, metrics: MetricSet, *, strict: bool) -> None:
+        self.sums = {
+            metric.name: MetricAggregator(metric.name, metrics.statistics[metric.name], metric.higher_is_better)
+            for metric in metrics.metrics
+        }
+        has_groups = strict and "acc" in self.sums
+        self.groups = GroupAggregator("acc", metrics.statistics["acc"]) if has_groups else None
+        self.counts: Counter[str] = Counter()
+        self.answers = 0
+        self.seen: dict[str, Counter[Role]] = defaultdict(Counter)  # metric → its examples that the model has seen
+        self.seen_groups: dict[str, Role] = {}
+
+    def add(self, row: JSON) -> None:
+        """Add one row."""
+        answers = row.get("answers") or [row]  # one for each order of the options
+        self.answers += len(answers)
+        self.counts.update(answer["status"] for answer in answers)
+        self.counts["ties"] += sum(answer.get("tied", 1) > 1 for answer in answers)
+        self.counts["truncated_inputs"] += row["truncated"]
+        self.counts["spans_unanswered"] += sum(part["status"] != "ok" for part in row.get("parts", ()))
+        role: Role | None = row.get("seen")
+        for name, stored in row["metrics"].items():
+            if name in self.sums:
+                self.sums[name].add(row["cluster"], _features(stored))
+                if role is not None:
+                    self.seen[name][role] += 1
+        if self.groups is not None and row["group"] is not None:
+            accuracy = row["metrics"].get("acc")
+            self.groups.add(row["group"], row["cluster"], None if accuracy is None else _features(accuracy))
+            if role is not None:
+                self.seen_groups[row["group"]] = strongest((role, self.seen_groups.get(row["group"]))) or role
+
+    def scores(self, seed: int) -> list[ScoreRecord]:
+        """Return the scores so far; without an interval where the model has seen examples behind one."""
+        seen = self.seen_by_metric()
+        return [withheld(ScoreRecord(**asdict(score)), seen.get(score.metric, {})) for score, _ in self.summed(seed)]
+
+    def summed(self, seed: int) -> list[tuple[Score, MetricAggregator]]:
+        """Return the scores so far with the sums behind them, whatever the model has seen."""
+        sums = [*self.sums.values(), *([] if self.groups is None else [self.groups.groups()])]
+        return [(self._exact(one.score(seed)), one) for one in sums]
+
+    def seen_by_metric(self) -> dict[str, Counter[Role]]:
+        """Return per metric how many of its examples the model has seen, by role."""
+        groups = {} if self.groups is None else {self.groups.name: Counter(self.seen_groups.values())}
+        return {**self.seen, **groups}
+
+    def _exact(self, score: Score) -> Score:
+        """Remove the interval of a model that ties on every example and gets the same value everywhere.
+
+        That is chance in closed form: the value is an expectation, and other examples would not change it.
+        """
+        all_tied = self.counts["ties"] == self.answers
+        if not (all_tied and score.stderr is None and score.low is not None):
+            return score
+        return replace(score, low=None, high=None, interval="none: an exact expectation")
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The scores of a task; with rows in several languages they are means over these."""
+
+    scores: list[ScoreRecord]
+    languages: list[LanguageRecord] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskScorer:
+    """Computes the scores of one task from rows.
+
+    Attributes:
+        metrics: the task's metrics.
+        strict: the task has minimal pairs.
+        seed: of the bootstrap.
+        settings: of the task's record; `languages` are those of a task with several.
+    """
+
+    metrics: MetricSet
+    strict: bool
+    seed: int
+    settings: Mapping[str, Any]
+
+    def sum_up(self, task: TaskRecord, rows: Callable[[], Iterable[JSON]], by: Iterable[str] = ()) -> None:
+        """Write scores, counts, breakdowns, option kinds and the overlap with seen examples into a task's record.
+
+        Baselines of languages stay as they are.
+
+        Args:
+            task: the record.
+            rows: opens the stored rows; they are read several times.
+            by: columns to break the scores down by.
+        """
+        total = Aggregator(self.metrics, strict=self.strict)
+        seen: Counter[Role] = Counter()
+        for row in rows():
+            total.add(row)
+            seen.update([row["seen"]] if row.get("seen") else ())
+        found = self._by_language(rows) if self._languages else Scored(total.scores(self.seed))
+        baselines = {one.language: one.baselines for one in task.languages}
+        task.scores, task.languages = found.scores, found.languages
+        for one in task.languages:
+            one.baselines = baselines.get(one.language, [])
+        task.choices = choices(rows, self.seed)
+        task.counts = {key: count for key, count in sorted(total.counts.items()) if count}
+        task.breakdowns = [self.breakdown(key, rows) for key in by]
+        task.overlap = overlap(task, rows, seen, lambda rest: self.scores(rest).scores)
+
+    def scores(self, rows: Iterable[JSON]) -> Scored:
+        """Return the scores of these rows alone; metrics that depend on all rows are computed anew."""
+        if self.metrics.collective:
+            rows = self.metrics.related(list(rows), self.settings)
+        if self._languages:
+            kept = list(rows)
+            return self._by_language(lambda: kept)
+        total = Aggregator(self.metrics, strict=self.strict)
+        for row in rows:
+            total.add(row)
+        return Scored(total.scores(self.seed))
+
+    def breakdown(self, key: str, rows: Callable[[], Iterable[JSON]]) -> BreakdownRecord:
+        """Return every score per value of a meta column, the most frequent value first.
+
+        Within one value of the cluster column (one idiom) rows are independent: their cluster is what is held fixed. A
+        minimal pair counts where all of its members have the value.
+        """
+        parts = self._parts(lambda row: row["meta"].get(key), rows)
+        groups = [GroupRecord(value=value, scores=part.scores(self.seed)) for value, part in parts.items()]
+        groups.sort(key=lambda group: (-max(score.n for score in group.scores), group.value))
+        return BreakdownRecord(by=key, groups=groups)
+
+    @property
+    def _languages(self) -> Sequence[str]:
+        languages: Sequence[str] = self.settings.get("languages", ())
+        return languages
+
+    def _by_language(self, rows: Callable[[], Iterable[JSON]]) -> Scored:
+        """Return the scores per language and their unweighted means.
+
+        A minimal pair counts where all of its members are in the language. Metrics that describe a set of rows as a
+        whole are computed anew for each language; those that relate a row to the other ones take them in all
+        languages. A mean has no interval where the model has seen examples behind it.
+        """
+        found = self._parts(lambda row: row.get("language"), rows, strict=self.strict)
+        parts = {one: found.get(one) or Aggregator(self.metrics, strict=self.strict) for one in self._languages}
+        seen: dict[str, Counter[Role]] = defaultdict(Counter)
+        for part in parts.values():
+            for metric, counts in part.seen_by_metric().items():
+                seen[metric].update(counts)
+        summed = [[Part(one, *pair) for pair in part.summed(self.seed)] for one, part in parts.items()]
+        means = [mean_over_languages(scores, self.seed) for scores in zip(*summed, strict=True)]
+        return Scored(
+            [withheld(ScoreRecord(**asdict(mean)), seen.get(mean.metric, {})) for mean in means],
+            [LanguageRecord(language=one, scores=part.scores(self.seed)) for one, part in parts.items()],
+        )
+
+    def _parts(
+        self,
+        value_of: Callable[[JSON], str | None],
+        rows: Callable[[], Iterable[JSON]],
+        strict: bool | None = None,
+    ) -> dict[str, Aggregator]:
+        """Return value → sums over the rows that have it; rows whose value is None are left out.
+
+        By default, whole minimal pairs count where any row is in one.
+        """
+        values: dict[str, set[str | None]] = defaultdict(set)  # minimal pair → values of its members
+        for row in rows():
+            if row["group"] is not None:
+                values[row["group"]].add(value_of(row))
+        found: dict[str, Aggregator] = {}
+        pooled: dict[str, list[JSON]] = defaultdict(list)
+        for row in rows():
+            value = value_of(row)
+            if value is None:
+                continue
+            own = {
+                **row,
+                "cluster": None if row["cluster"] == value else row["cluster"],
+                "group": None if len(values.get(row["group"], ())) > 1 else row["group"],
+            }
+            if value not in found:
+                found[value] = Aggregator(self.metrics, strict=bool(values) if strict is None else strict)
+            if self.metrics.pooled:
+                pooled[value].append(own)
+            else:
+                found[value].add(own)
+        for value, part in pooled.items():
+            for row in self.metrics.related(part, self.settings, pooled=True):
+                found[value].add(row)
+        return found
+
+
+# ---- several tasks ---------------------------------------------------------------------------------------------------
+
+
+def summarize(record: RunRecord, suites: Iterable[str], harness: Harness) -> None:
+    """Write macro means of suites and the spread over prompts into the record of a run."""
+    record.macro = [macro for name in suites for macro in macro_means(name, record, harness)]
+    record.spreads = list(spreads(record.tasks))
+
+
+def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRecord]:
+    """Return the macro means of a suite, for the metrics that all of its tasks have; prompts and probes are left out.
+
+    None for a suite that declares no macro mean, or of several task types: accuracy among 250 candidates and among 5
+    options have no mean.
+    """
+    if suite not in harness.catalogue.suites or not harness.catalogue.suites.get(suite).macro_mean:
+        return []
+    names = {task.name for task in harness.catalogue.expand([suite])}
+    tasks = [task for task in record.tasks if task.task in names]
+    if len({task.task_type for task in tasks}) != 1:
+        return []
+    columns = [{score.metric: score.value for score in task.scores} for task in tasks]
+    shared = [metric for metric in (columns[0] if columns else ()) if all(metric in column for column in columns)]
+    means = []
+    for metric in shared:
+        values = [column[metric] for column in columns]
+        known = [value for value in values if value is not None]
+        mean = fmean(known) if len(known) == len(values) else None
+        seen = strongest(score.seen for task in tasks for score in task.scores if score.metric == metric)
+        means.append(MacroRecord(suite=suite, metric=metric, value=mean, tasks=len(values), seen=seen))
+    return means
+
+
+def spreads(tasks: Iterable[TaskRecord]) -> Iterator[SpreadRecord]:
+    """Yield per task and metric the lowest, highest and mean value over its prompts, where there are several."""
+    prompts: dict[tuple[str, str], dict[str, float]] = {}
+    seen: dict[tuple[str, str], Role | None] = {}
+    for task in tasks:
+        for score in task.scores if task.kind != "probe" else ():
+            if score.value is not None:
+                key = (task.of or task.task, score.metric)
+                prompts.setdefault(key, {})[task.variant or "default"] = score.value
+                seen[key] = strongest((score.seen, seen.get(key)))
+    for (name, metric), values in prompts.items():
+        if len(values) > 1:
+            low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
+            yield SpreadRecord(
+                task=name,
+                metric=metric,
+                prompts=len(values),
+                mean=fmean(values.values()),
+                lowest=values[low],
+                lowest_prompt=low,
+                highest=values[high],
+                highest_prompt=high,
+                range=values[high] - values[low],
+                seen=seen[name, metric],
+            )

@@ -1,0 +1,285 @@
+"""Scores of a model on examples that it was trained or chosen on: found, marked on rows, reported, without intervals.
+
+A model that was trained on examples knows their answers. A checkpoint that was chosen on examples has the highest of
+many scores there, and no interval around a maximum is honest (docs/statistics.md). Both hold for every model that was
+trained from such a one, and for a pipeline with such a part. Beside such a score stands the score on the remaining
+examples, computed by the same code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from operator import or_
+from typing import Any, TypeAlias
+
+from figeval.errors import FigevalError
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.plan import Plan
+from figeval.models.model import Model, open_model
+from figeval.records.schema import (
+    CHOSEN_ON_TEST,
+    AncestorRecord,
+    LineageRecord,
+    OverlapRecord,
+    Role,
+    RunRecord,
+    ScoreRecord,
+    TaskRecord,
+)
+from figeval.resources import expand_user
+from figeval.textfile import is_folder
+from figeval.training.seen import Ancestor, Lineage, lineage_of
+from figeval.types import JSON
+
+TEST = "test"
+ROLES: tuple[Role, ...] = ("trained", "chosen")  # the more serious one first
+Scores: TypeAlias = Callable[[Iterable[JSON]], list[ScoreRecord]]
+
+
+# ---- where a model comes from ---------------------------------------------------------------------------------------
+
+
+def line_of(model: Model) -> Lineage:
+    """Return the lineage of a model: itself and all that it was trained from; of a pipeline that of all its parts.
+
+    Raises:
+        TrainError: the digests in its folder are damaged.
+    """
+    if model.parts:
+        return reduce(or_, map(line_of, model.parts))
+    folder = expand_user(model.source) if model.source else None
+    return lineage_of(model.wanted or model.backend_name, folder if folder is not None and is_folder(folder) else None)
+
+
+def lineage_record(line: Lineage) -> LineageRecord | None:
+    """Return the lineage for the record; None if figeval trained none of these models."""
+    if not any(one.about for one in line.ancestors):
+        return None
+    return LineageRecord(
+        ancestors=[AncestorRecord(model=one.model, about=one.about) for one in line.ancestors],
+        trained=len(line.trained),
+        chosen=len(line.chosen),
+        unknown=list(line.unknown),
+    )
+
+
+def warn_of_helpers(record: RunRecord, plans: Iterable[Plan], line: Lineage, harness: Harness) -> None:
+    """Warn on every task whose wrong options were picked with the help of this model, or of one it descends from."""
+    tasks = {task.task: task for task in record.tasks}
+    for plan in plans:
+        helper = helper_of(plan.task.built_with, line, harness)
+        if helper is not None:
+            descent = ", an ancestor of this model" if line.ancestors[0].about else ""
+            picked = f"the wrong options were picked with the help of {helper}{descent}"
+            text = f"{picked}, so the score is biased downwards by construction"
+            tasks[plan.name].warnings.insert(0, text)
+
+
+def helper_of(built_with: Iterable[str], line: Lineage, harness: Harness) -> str | None:
+    """Return the model among those that a task was built with that this one is, or descends from; None without one."""
+    origins = [one for one in line.ancestors if not one.about]
+    names = list(built_with) if origins else []
+    for name in names:
+        if any(_has_name(one, name) for one in origins):
+            return name
+    return next((name for name in names if _has_weights(name, origins, harness)), None)
+
+
+def _has_name(origin: Ancestor, name: str) -> bool:
+    """Whether this is the model of that name, as registered or on the hub. A folder may have any name, and is not."""
+    place = expand_user(origin.model)
+    is_local = bool(origin.weights) or place.is_absolute() or place == origin.folder
+    return not is_local and origin.model.rpartition("/")[2] == name
+
+
+def _has_weights(name: str, origins: Iterable[Ancestor], harness: Harness) -> bool:
+    """Whether one of these has the weights of the registered model of that name."""
+    weighed = [one for one in origins if one.folder is not None or one.weights]
+    if not weighed or name not in harness.backends.registry:
+        return False
+    try:
+        own = line_of(open_model(harness.backends, name, {})).ancestors[0].identified().weights
+    except FigevalError:  # it is not installed here
+        return False
+    return bool(own) and any(one.identified().weights == own for one in weighed)
+
+
+# ---- the examples that it has seen -----------------------------------------------------------------------------------
+
+
+def roles_of(plan: Plan, lineage: Lineage) -> dict[str, Role]:
+    """Return how the model has seen the examples of a task, by id; those that it has not seen are left out.
+
+    A probe takes something from an example, which leaves its answer as well known as it was: it counts as seen if the
+    model has seen the example of the task, or what the probe made of it.
+    """
+    found: dict[str, Role] = {}
+    for example in chain(plan.examples(), plan.originals()):
+        role = strongest((lineage.role(example), found.get(example.id)))
+        if role is not None:
+            found[example.id] = role
+    return found
+
+
+def marked(row: JSON, role: Role | None) -> JSON:
+    """Return the row with the mark `seen`, or without it."""
+    found = {key: value for key, value in row.items() if key != "seen"}
+    return found if role is None else {**found, "seen": role}
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenExamples:
+    """The examples of a task that the model has not seen.
+
+    Of a minimal pair of which it has seen a member, the other member counts as a single example.
+    """
+
+    seen: Collection[str]
+    groups: Collection[str]
+
+    def of(self, rows: Iterable[JSON]) -> Iterator[JSON]:
+        """Yield the rows of these examples."""
+        for row in rows:
+            if row["id"] not in self.seen:
+                yield {**row, "group": None} if row["group"] in self.groups else row
+
+
+def unseen_examples(rows: Iterable[JSON]) -> UnseenExamples:
+    """Return the unseen examples of a task, by the marks on its rows."""
+    seen = [(row["id"], row["group"]) for row in rows if row.get("seen")]
+    return UnseenExamples(
+        frozenset(name for name, _ in seen), frozenset(group for _, group in seen if group is not None)
+    )
+
+
+def overlap(
+    task: TaskRecord, rows: Callable[[], Iterable[JSON]], seen: Mapping[Role, int], scores: Scores
+) -> OverlapRecord | None:
+    """Return the record of a task's overlap with what the model has seen; without any, what stood there before.
+
+    Args:
+        task: the record so far; its baselines are kept if the unseen examples are the same.
+        rows: of the task; they are read three times.
+        seen: number of examples by role.
+        scores: computes the scores of rows.
+    """
+    before = task.overlap
+    if not any(seen.values()):
+        return before if before is None or not before.trained + before.chosen else None
+    rest = unseen_examples(rows())
+    ids = [row["id"] for row in rest.of(rows())]
+    digest = hashlib.sha256(json.dumps(ids).encode()).hexdigest()
+    return OverlapRecord(
+        trained=seen.get("trained", 0),
+        chosen=seen.get("chosen", 0),
+        rest=len(ids),
+        rest_sha256=digest,
+        scores=scores(rest.of(rows())) if ids else [],
+        baselines=before.baselines if before is not None and before.rest_sha256 == digest else [],
+    )
+
+
+def strongest(roles: Iterable[Role | None]) -> Role | None:
+    """Return the most serious of several roles: being trained on an example weighs more than being chosen on it."""
+    found = set(roles)
+    return next((role for role in ROLES if role in found), None)
+
+
+def withheld(score: ScoreRecord, seen: Mapping[Role, int]) -> ScoreRecord:
+    """Return the score without its interval if it rests on seen examples; `seen` is their number by role."""
+    roles = [role for role in ROLES if seen.get(role)]
+    if not roles:
+        return score
+    why = f"none: {' and '.join(f'{role} on {seen[role]}' for role in roles)} of {score.n} examples"
+    own = {"low": None, "high": None, "stderr": None, "interval": why, "seen": roles[0]}
+    return score.model_copy(update=own)
+
+
+# ---- what records say of it ------------------------------------------------------------------------------------------
+
+
+def withhold_intervals(record: RunRecord, harness: Harness) -> None:
+    """Warn of scores on examples that the model has seen, and withhold the intervals of those on the split that it was
+    chosen on, where only the name of that split is known. Idempotent.
+    """
+    line = record.model.lineage
+    for one in maxima(record):
+        note(record.warnings, f"{one.model} was {sentence(one.about)}")
+    if line is not None and line.unknown:
+        models = " and ".join(line.unknown)
+        note(
+            record.warnings,
+            f"the training examples of {models} are not known, so these tasks may contain some of them; if an older "
+            "figeval trained it, running its `figeval train` command again adds them to its folder",
+        )
+    for task in record.tasks:
+        if not task.scores:
+            continue
+        for one in maxima(record):
+            if concerned(task, str(one.about.get("task")), harness):
+                note(task.warnings, sentence(one.about))
+                if line is None or one.model in line.unknown:
+                    without_intervals(task)
+        count(task, line)
+
+
+def maxima(record: RunRecord) -> Iterator[AncestorRecord]:
+    """Yield the models of the lineage that were chosen on test; records before 1.4 know the model itself alone."""
+    line = record.model.lineage
+    own = [AncestorRecord(model=record.model.name, about=record.model.description.get("about") or {})]
+    yield from (one for one in (own if line is None else line.ancestors) if one.about.get("selected_on") == TEST)
+
+
+def sentence(about: dict[str, Any]) -> str:
+    """Return `chosen on the test split of TASK: its score there is a maximum over 25 evaluations`."""
+    evaluations = about.get("evaluations")
+    most = f"a maximum over {evaluations} evaluations" if evaluations else "a maximum over evaluations"
+    return f"chosen on the test split of {about.get('task')}: its score there is {most}"
+
+
+def count(task: TaskRecord, line: LineageRecord | None) -> None:
+    """Record and report how many examples of a task were seen."""
+    if line is not None and not line.unknown and task.overlap is None:
+        task.overlap = OverlapRecord(trained=0, chosen=0, rest=task.n)
+    found = task.overlap
+    if found is None:
+        return
+    least = "at least " if line is not None and line.unknown else ""
+    share = f"{least}{found.trained + found.chosen} of {task.n} examples"
+    if found.trained and found.chosen:
+        note(task.warnings, f"{share} were seen: trained on {found.trained}, chosen on {found.chosen}")
+    elif found.trained:
+        note(task.warnings, f"{share} were trained on")
+    elif found.chosen:
+        note(task.warnings, f"the model was chosen on {share}")
+
+
+def concerned(task: TaskRecord, chosen_on: str, harness: Harness) -> bool:
+    """Whether the model was chosen on these examples: those of the task, or of another task on the same data."""
+    name = task.of or task.task
+    if name == chosen_on:
+        return True
+    tasks = harness.catalogue.tasks
+    if name not in tasks or chosen_on not in tasks:
+        return False
+    one, other = tasks.get(name), tasks.get(chosen_on)
+    return one.owner == other.owner and one.data.get(TEST) is not None and one.data.get(TEST) == other.data.get(TEST)
+
+
+def without_intervals(task: TaskRecord) -> None:
+    """Remove the intervals of a task's scores, breakdowns, languages and option kinds; baselines keep theirs."""
+    groups = (group.scores for one in task.breakdowns for group in one.groups)
+    for score in chain(task.shown_scores(), chain.from_iterable(groups)):
+        score.low = score.high = score.stderr = None
+        score.interval, score.seen = CHOSEN_ON_TEST, "chosen"
+
+
+def note(warnings: list[str], text: str) -> None:
+    """Add a warning, once."""
+    if text not in warnings:
+        warnings.append(text)

@@ -1,0 +1,170 @@
+"""Puts the requests of many examples to a model in batches: each different request once, one call per capability.
+
+Routes are generators that yield requests about one example. `BatchScheduler` runs the generators of a window of
+examples side by side, round by round, and sends what they ask in one round to the model together. `Memo` remembers
+outputs, so that what recurs is computed once.
+
+The size of the window follows the clock. It starts small, so that a slow model shows progress and loses little when it
+is killed, and grows for a fast one, so that batches are large. It is bounded in examples and in requests, so that
+memory does not grow with the data.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, TypeVar
+
+from figeval.models.capabilities import ask, capability_of
+from figeval.types import Example, Prediction, Request
+
+E = TypeVar("E", bound=Example)
+Dialogue = Generator[Sequence[Request], Sequence[Any], Prediction]
+Start = Callable[[E], Dialogue]
+
+
+@dataclass(slots=True)
+class Pace:
+    """The size of the window."""
+
+    size: int = 64
+    smallest: int = 1
+    largest: int = 4096  # examples
+    requests: int = 131_072  # a window takes no further example beyond this many requests
+    seconds: float = 4.0  # that a window should take, roughly
+
+    def adapt(self, elapsed: float) -> None:
+        """Double after a quick window, halve after a slow one."""
+        if elapsed < self.seconds / 2:
+            self.size = min(self.largest, self.size * 2)
+        elif elapsed > self.seconds * 2:
+            self.size = max(self.smallest, self.size // 2)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """An example under way: its generator, the requests of the current round, and in the end its prediction."""
+
+    dialogue: Dialogue
+    requests: Sequence[Request] = ()
+    prediction: Prediction | None = None
+    truncated: bool = False
+
+    def advance(self, outputs: Sequence[Any] | None) -> None:
+        """Send the outputs of the last round to the generator; None starts it."""
+        try:
+            self.requests = next(self.dialogue) if outputs is None else self.dialogue.send(outputs)
+        except StopIteration as stop:
+            self.prediction = replace(stop.value, truncated=self.truncated)
+
+
+class Memo:
+    """The outputs of the last `limit` different requests: the 250 proverbs that every narrative is held against, a
+    premise with several hypotheses, the narratives that four tasks share.
+    """
+
+    def __init__(self, limit: int = 16_384) -> None:
+        self.limit = limit
+        self._outputs: OrderedDict[Request, tuple[Any, bool]] = OrderedDict()
+
+    def get(self, request: Request) -> tuple[Any, bool] | None:
+        """(output, truncated), or None if the request is not remembered."""
+        found = self._outputs.get(request)
+        if found is not None:
+            self._outputs.move_to_end(request)
+        return found
+
+    def update(self, answers: Mapping[Request, tuple[Any, bool]]) -> None:
+        """Remember the answers of a batch, forgetting those longest unused.
+
+        A batch that would push out everything else is not kept: of 600,000 pairs none recurs soon enough.
+        """
+        if len(answers) > self.limit:
+            return
+        self._outputs.update(answers)
+        while len(self._outputs) > self.limit:
+            self._outputs.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget everything: a backend that was fitted anew answers differently."""
+        self._outputs.clear()
+
+
+@dataclass(slots=True)
+class BatchScheduler:
+    """Puts examples to a model along a route and yields their predictions in order.
+
+    Args:
+        backend: the model object.
+        start: begins the generator of one example.
+        memo: outputs to reuse, also by later schedulers of the same model.
+        pace: the size of the first window and its bounds.
+    """
+
+    backend: Any
+    start: Start[Any]
+    memo: Memo = field(default_factory=Memo)
+    pace: Pace = field(default_factory=Pace)
+
+    def __post_init__(self) -> None:
+        self.pace.smallest = max(self.pace.smallest, getattr(self.backend, "at_once", 1))
+        self.pace.size = max(self.pace.smallest, self.pace.size)
+
+    def predictions(self, examples: Iterable[E]) -> Iterator[tuple[E, Prediction]]:
+        """Yield (example, prediction) in the order of the examples, a window at a time."""
+        stream = iter(examples)
+        while window := self._open(stream):
+            began = time.monotonic()
+            self._finish([pending for _, pending in window])
+            self.pace.adapt(time.monotonic() - began)
+            for example, pending in window:
+                assert pending.prediction is not None
+                yield example, pending.prediction
+
+    def _open(self, stream: Iterator[E]) -> list[tuple[E, _Pending]]:
+        """Start the generators of the next window."""
+        window: list[tuple[E, _Pending]] = []
+        requests = 0
+        for example in islice(stream, self.pace.size):
+            pending = _Pending(self.start(example))
+            pending.advance(None)
+            window.append((example, pending))
+            requests += len(pending.requests)
+            if requests >= self.pace.requests:
+                break
+        return window
+
+    def _finish(self, window: Sequence[_Pending]) -> None:
+        """Advance all generators of a window together until each has its prediction."""
+        while unfinished := [one for one in window if one.prediction is None]:
+            answers = self._answer(request for one in unfinished for request in one.requests)
+            for one in unfinished:
+                outputs = [answers[request] for request in one.requests]
+                one.truncated |= any(truncated for _, truncated in outputs)
+                one.advance([output for output, _ in outputs])
+
+    def _answer(self, requests: Iterable[Request]) -> dict[Request, tuple[Any, bool]]:
+        """Request → (output, truncated); each different request is put to the backend once."""
+        answers: dict[Request, tuple[Any, bool]] = {}
+        fresh: dict[str, list[Request]] = defaultdict(list)  # capability → requests
+        for request in dict.fromkeys(requests):
+            known = self.memo.get(request)
+            if known is None:
+                fresh[capability_of(request)].append(request)
+            else:
+                answers[request] = known
+        for batch in fresh.values():
+            outputs = ask(self.backend, batch)
+            found = {
+                request: (value, index in outputs.truncated)
+                for index, (request, value) in enumerate(zip(batch, outputs.values, strict=True))
+            }
+            # A reply that ended by an error is not remembered: asked again, there may be one.
+            self.memo.update(
+                {one: answer for one, answer in found.items() if getattr(answer[0], "finish", "") != "error"}
+            )
+            answers |= found
+        return answers
