@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -27,7 +27,6 @@ from figeval.evaluation.evaluate import (
     recorded_failure,
 )
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.parallel import worker_pool
 from figeval.evaluation.plan import Plan, prepare
 from figeval.evaluation.resume import begin, resume, warnings_of_run
 from figeval.evaluation.score import MetricSet, TaskScorer, summarize
@@ -80,7 +79,7 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
             observer.resumed(folder.path, kept.rows, kept.examples)
         announce(model, plans, folder)
         here = InProcess(CachedModel(model), folder, config.log_samples)
-        with nullcontext(here) if config.processes == 1 else worker_pool(config, folder, plans, here) as executor:
+        with nullcontext(here) if config.processes == 1 else several(config, folder, plans, here) as executor:
             session = _Session(config, harness, observer, folder, executor, record, line)
             for plan in plans:
                 session.do(plan)
@@ -103,6 +102,15 @@ def _default_folder(config: RunConfig) -> Path:
     if earlier and not config.fresh:
         return earlier[-1].parent
     return RUNS / f"{provenance.now().replace('-', '').replace(':', '')}-{ending}"
+
+
+def several(
+    config: RunConfig, folder: RunFolder, plans: Sequence[Plan], here: Executor
+) -> AbstractContextManager[Executor]:
+    """Return the worker processes of --processes."""
+    from figeval.evaluation.parallel import worker_pool
+
+    return worker_pool(config, folder, plans, here)
 
 
 def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:

@@ -15,14 +15,13 @@ from statistics import fmean
 from typing import Any
 
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.option_kinds import choices
 from figeval.evaluation.selection_bias import overlap, strongest, withheld
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.catalogue import statistic_of
-from figeval.metrics.languages import Part, mean_over_languages
 from figeval.metrics.statistic import Collective, Family, Statistic
 from figeval.records.schema import (
     BreakdownRecord,
+    ChoicesRecord,
     GroupRecord,
     LanguageRecord,
     MacroRecord,
@@ -127,6 +126,7 @@ class Aggregator:
         self.answers = 0
         self.seen: dict[str, Counter[Role]] = defaultdict(Counter)  # metric → its examples that the model has seen
         self.seen_groups: dict[str, Role] = {}
+        self.has_option_kinds = False
 
     def add(self, row: JSON) -> None:
         """Add one row."""
@@ -136,6 +136,7 @@ class Aggregator:
         self.counts["ties"] += sum(answer.get("tied", 1) > 1 for answer in answers)
         self.counts["truncated_inputs"] += row["truncated"]
         self.counts["spans_unanswered"] += sum(part["status"] != "ok" for part in row.get("parts", ()))
+        self.has_option_kinds |= bool((row.get("choice") or {}).get("kinds"))
         role: Role | None = row.get("seen")
         for name, stored in row["metrics"].items():
             if name in self.sums:
@@ -218,7 +219,7 @@ class TaskScorer:
         task.scores, task.languages = found.scores, found.languages
         for one in task.languages:
             one.baselines = baselines.get(one.language, [])
-        task.choices = choices(rows, self.seed)
+        task.choices = self._option_kinds(rows) if total.has_option_kinds else []
         task.counts = {key: count for key, count in sorted(total.counts.items()) if count}
         task.breakdowns = [self.breakdown(key, rows) for key in by]
         task.overlap = overlap(task, rows, seen, lambda rest: self.scores(rest).scores)
@@ -246,6 +247,12 @@ class TaskScorer:
         groups.sort(key=lambda group: (-max(score.n for score in group.scores), group.value))
         return BreakdownRecord(by=key, groups=groups)
 
+    def _option_kinds(self, rows: Callable[[], Iterable[JSON]]) -> list[ChoicesRecord]:
+        """Return which kinds of options were chosen, by each key of `option_meta`."""
+        from figeval.evaluation.option_kinds import choices
+
+        return choices(rows, self.seed)
+
     @property
     def _languages(self) -> Sequence[str]:
         languages: Sequence[str] = self.settings.get("languages", ())
@@ -258,6 +265,8 @@ class TaskScorer:
         whole are computed anew for each language; those that relate a row to the other ones take them in all
         languages. A mean has no interval where the model has seen examples behind it.
         """
+        from figeval.metrics.languages import Part, mean_over_languages
+
         found = self._parts(lambda row: row.get("language"), rows, strict=self.strict)
         parts = {one: found.get(one) or Aggregator(self.metrics, strict=self.strict) for one in self._languages}
         seen: dict[str, Counter[Role]] = defaultdict(Counter)
