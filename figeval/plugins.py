@@ -102,7 +102,12 @@ class PluginManager:
         if hook.startswith("register_"):
             place = {name: number for number, name in enumerate(self.plugins)}
             found.sort(key=lambda one: place[one.plugin_name])
-        return [(implementation.plugin_name, _accepting(implementation)) for implementation in found]
+
+        def accepting(one: pluggy.HookImpl) -> Callable[..., Any]:
+            """Return the hook function, called with only those arguments that it names."""
+            return lambda **given: one.function(*(given[name] for name in one.argnames))
+
+        return [(implementation.plugin_name, accepting(implementation)) for implementation in found]
 
     def preference(self, hook: str) -> list[str]:
         """Return the plugins that implement a registration hook, those whose things are preferred first.
@@ -150,11 +155,6 @@ class PluginManager:
             raise
         except BaseException as error:  # a script may even try to leave: SystemExit
             self.problem(name, f"{doing}: {describe(error)}")
-
-
-def _accepting(implementation: pluggy.HookImpl) -> Callable[..., Any]:
-    """The hook function, called with only those arguments that it names."""
-    return lambda **given: implementation.function(*(given[name] for name in implementation.argnames))
 
 
 class _StdoutOnStderr:

@@ -10,7 +10,7 @@ import click
 from figeval.cli.options import include_path
 
 if TYPE_CHECKING:
-    from figeval.evaluation.audit import Audit, Finding
+    from figeval.evaluation.audit import Audit, RuleScore
 
 
 @click.command()
@@ -50,7 +50,7 @@ def report(found: Audit) -> None:
         say(console, "  * the interval does not contain chance")
 
 
-def row(one: Finding) -> tuple[str, ...]:
+def row(one: RuleScore) -> tuple[str, ...]:
     """The cells of one rule."""
     low, high = one.score.low, one.score.high
     interval = "–" if low is None or high is None else f"{decimals(low)} to {decimals(high)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -17,7 +16,7 @@ from figeval.types import Score
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RuleScore:
     """One blind rule with its accuracy and clustered 95 % interval."""
 
     rule: Rule
@@ -41,7 +40,7 @@ class Audit:
     n: int
     clusters: int
     chance: float
-    findings: tuple[Finding, ...]
+    findings: tuple[RuleScore, ...]
 
 
 def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
@@ -53,7 +52,9 @@ def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
     """
     if task.task_type.Example is not ChoiceExample:
         raise TaskError(f"{task.name} is a {task.type} task; an audit is for tasks of the type choice")
-    examples = list(_labelled(task, harness))
+    examples = [
+        example for example in harness.examples(task) if isinstance(example, ChoiceExample) and example.gold is not None
+    ]
     if not examples:
         raise TaskError(f"{task.name}: all gold options are hidden, so nothing can be audited")
     chance = fmean(1 / len(example.options) for example in examples)
@@ -61,14 +62,8 @@ def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
     return Audit(task, len(examples), findings[0].score.clusters, chance, findings)
 
 
-def _labelled(task: TaskSpec, harness: Harness) -> Iterator[ChoiceExample]:
-    for example in harness.examples(task):
-        if isinstance(example, ChoiceExample) and example.gold is not None:
-            yield example
-
-
-def _finding(rule: Rule, examples: list[ChoiceExample], chance: float) -> Finding:
+def _finding(rule: Rule, examples: list[ChoiceExample], chance: float) -> RuleScore:
     aggregator = MetricAggregator(rule.name, mean_of(lambda _example, _prediction: None))
     for example, hit in zip(examples, rule.hits.tolist(), strict=True):
         aggregator.add(example.cluster, (hit, 1.0))
-    return Finding(rule, aggregator.score(), chance)
+    return RuleScore(rule, aggregator.score(), chance)

@@ -84,7 +84,9 @@ def compare_runs(
             continue
         seen = seen_ids(folder_a, task.task) | seen_ids(folder_b, other.task)
         unseen_a, unseen_b = (_without(values, seen) for values in (values_a, values_b))
-        if all_seen(task, other) or (seen and not unseen_a.keys() & unseen_b.keys()):
+        # Chosen on the test split, and which examples that were is not known.
+        chosen_on_test = any(score.interval == CHOSEN_ON_TEST for one in (task, other) for score in one.scores)
+        if chosen_on_test or (seen and not unseen_a.keys() & unseen_b.keys()):
             left_out[name] = ALL_SEEN
             continue
         del left_out[name]
@@ -95,8 +97,8 @@ def compare_runs(
             compared.append(replace(found, seen=sum(example in members for example in left_seen)))
         compared.append(replace(compare_values(name, unseen_a, unseen_b, seed, languages), seen=len(left_seen)))
     if not compared and ALL_SEEN in left_out.values():
-        tasks = ", ".join(name for name, why in left_out.items() if why == ALL_SEEN)
-        raise RecordError(f"{tasks}: {ALL_SEEN}")
+        names = ", ".join(name for name, why in left_out.items() if why == ALL_SEEN)
+        raise RecordError(f"{names}: {ALL_SEEN}")
     if not compared:
         known = {
             name
@@ -105,8 +107,10 @@ def compare_runs(
             if is_mean
         }
         raise RecordError(_nothing_in_common(tasks_a, tasks_b, metric, sorted(known)))
-    corrected, family = correct(compared)
-    return RunComparison(metric=metric, a=a, b=b, tasks=corrected, family=family, left_out=left_out, prompts=prompts)
+    pvalues = [one.comparison.p for one in compared if one.comparison.p is not None]
+    adjusted = iter(holm(pvalues))
+    tasks = tuple(one if one.comparison.p is None else replace(one, p_holm=next(adjusted)) for one in compared)
+    return RunComparison(metric=metric, a=a, b=b, tasks=tasks, family=len(pvalues), left_out=left_out, prompts=prompts)
 
 
 def _only(values: Values, members: Collection[str]) -> Values:
@@ -115,11 +119,6 @@ def _only(values: Values, members: Collection[str]) -> Values:
 
 def _without(values: Values, seen: Collection[str]) -> Values:
     return {name: value for name, value in values.items() if name not in seen}
-
-
-def all_seen(*tasks: TaskRecord) -> bool:
-    """Whether one of these models was chosen on the task's test split and which examples that were is not known."""
-    return any(score.interval == CHOSEN_ON_TEST for task in tasks for score in task.scores)
 
 
 def tasks_of(run: RunRecord, prompt: str | None) -> dict[str, TaskRecord]:
@@ -189,14 +188,6 @@ def compare_values(
         unmatched_b=len(b) - len(common),
         unanswered=len(common) - comparison.n,
     )
-
-
-def correct(compared: list[TaskComparison]) -> tuple[tuple[TaskComparison, ...], int]:
-    """The comparisons with Holm's correction, and the number of tests that it was made over."""
-    pvalues = [one.comparison.p for one in compared if one.comparison.p is not None]
-    adjusted = iter(holm(pvalues))
-    corrected = (one if one.comparison.p is None else replace(one, p_holm=next(adjusted)) for one in compared)
-    return tuple(corrected), len(pvalues)
 
 
 def _nothing_in_common(a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], metric: str, known: list[str]) -> str:

@@ -19,7 +19,7 @@ EXACT = 1e-9  # a probability so near to 0 or 1 is that, but for rounding
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenKinds:
     """What one row says by one key of `option_meta`.
 
     `wrong` is the probability that the answer is wrong, None where that is not known; `chosen` and `chosen_wrong` are,
@@ -46,7 +46,7 @@ def choices(rows: Callable[[], Iterable[JSON]], seed: int) -> list[ChoicesRecord
     return [table for key in keys if (table := by_kind(key, list(choices_by(key, rows())), seed)) is not None]
 
 
-def choices_by(key: str, rows: Iterable[JSON]) -> Iterator[Choice]:
+def choices_by(key: str, rows: Iterable[JSON]) -> Iterator[ChosenKinds]:
     """Yield what the answered rows say by a key."""
     for row in rows:
         made = row.get("choice") or {}
@@ -64,7 +64,7 @@ def choices_by(key: str, rows: Iterable[JSON]) -> Iterator[Choice]:
                 offered_wrong[kind] += 1
                 shares_wrong[kind] += chosen[place]
         wrong = None if right is None else rounded(math.fsum(chosen[place] for place in wrong_options))
-        yield Choice(row, offered, dict(shares), offered_wrong, dict(shares_wrong), wrong, len(wrong_options))
+        yield ChosenKinds(row, offered, dict(shares), offered_wrong, dict(shares_wrong), wrong, len(wrong_options))
 
 
 def rounded(share: float) -> float:
@@ -88,7 +88,7 @@ class Kind:
         self.chosen = MetricAggregator("chosen", share_of(is_mean=True))
         self.chosen_wrong = MetricAggregator("chosen_wrong", self.wrong_statistic)
 
-    def add(self, value: str, choice: Choice) -> None:
+    def add(self, value: str, choice: ChosenKinds) -> None:
         """Count one answered row in."""
         cluster = choice.row["cluster"]
         self.offered += choice.offered[value]
@@ -110,7 +110,7 @@ def _none(_example: Any, _prediction: Any) -> Features:
     return None
 
 
-def by_kind(key: str, rows: list[Choice], seed: int) -> ChoicesRecord | None:
+def by_kind(key: str, rows: list[ChosenKinds], seed: int) -> ChoicesRecord | None:
     """Return the table of one key, the most frequent kind first; None where nothing was answered."""
     if not rows:
         return None

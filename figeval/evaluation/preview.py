@@ -1,4 +1,4 @@
-"""What a model would see: the first requests of every route, made by the routes themselves."""
+"""figeval preview: the requests that a model would get, made by the routes themselves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from figeval.types import Example, Request
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The first round of one route about one example, or why the task cannot be put that way."""
+    """The first round of requests of one route about one example, or the reason why there is none."""
 
     route: Route
     requests: Sequence[Request] = ()
@@ -28,15 +28,15 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A route with all that it needs to begin."""
+class PreviewedRoute:
+    """A route with its context, or the reason why a task cannot be put along it."""
 
     route: Route
     context: PromptContext | None = None
     refusal: str = ""
 
     def ask(self, example: Example) -> Asked:
-        """What the route's first yield asks about an example."""
+        """Return the requests of the first round about an example."""
         if self.context is None:
             return Asked(self.route, refusal=self.refusal)
         try:
@@ -46,8 +46,9 @@ class Way:
 
 
 def preview(config: RunConfig, harness: Harness, n: int) -> Iterator[tuple[Variant, Example, list[Asked]]]:
-    """(variant, example, what would be asked) for the first n examples of each task, of its further prompts and probes:
-    along the route that the model takes, along every route of the task type where `config.model` is empty.
+    """Yield (variant, example, requests) for the first n examples of each task, its prompts and its probes.
+
+    Requests are those of the route that the model takes, or of every route of the task type without `config.model`.
 
     Raises:
         FigevalError: an unknown name, broken data, a task that the model cannot answer.
@@ -57,28 +58,26 @@ def preview(config: RunConfig, harness: Harness, n: int) -> Iterator[tuple[Varia
     model = opened(config, harness) if config.model else None
     for task in tasks:
         for variant in variants(task, config, harness):
-            ways = ways_of(variant, model, config, harness)
+            if model is not None:
+                chosen = route_of(variant.task, model, harness, config)
+                routes = [_previewed(variant.task, chosen, model, config, harness)]
+            else:
+                known = routes_of(task.type, harness.routes)
+                routes = [_previewed_or_refused(variant.task, route, config, harness) for route in known]
             for example in islice(variant.examples(), n):
-                yield variant, example, [way.ask(example) for way in ways]
+                yield variant, example, [route.ask(example) for route in routes]
 
 
-def ways_of(variant: Variant, model: Model | None, config: RunConfig, harness: Harness) -> list[Way]:
-    """The model's way of answering a task, or every way there is."""
-    task = variant.task
-    if model is not None:
-        return [_way(task, route_of(task, model, harness, config), model, config, harness)]
-    return [_tried(task, route, config, harness) for route in routes_of(task.type, harness.routes)]
-
-
-def _way(task: TaskSpec, route: Route, model: Model | None, config: RunConfig, harness: Harness) -> Way:
+def _previewed(
+    task: TaskSpec, route: Route, model: Model | None, config: RunConfig, harness: Harness
+) -> PreviewedRoute:
     template, shots = template_of(task, route), shots_of(task, harness, config)
     context = context_of(task, route, template, shots, config, model)
-    return Way(route, replace(context, metrics=frozenset(task.metrics), pool=pool_of(task, harness)))
+    return PreviewedRoute(route, replace(context, metrics=frozenset(task.metrics), pool=pool_of(task, harness)))
 
 
-def _tried(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> Way:
-    """A way, or why there is none: one route without a template block must not hide the others."""
-    try:
-        return _way(task, flagged(task, route, config), None, config, harness)
+def _previewed_or_refused(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> PreviewedRoute:
+    try:  # one route without a template block must not hide the others
+        return _previewed(task, flagged(task, route, config), None, config, harness)
     except (TaskError, CapabilityError) as error:
-        return Way(route, refusal=str(error))
+        return PreviewedRoute(route, refusal=str(error))

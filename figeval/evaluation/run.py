@@ -7,7 +7,7 @@ up from the rows, and trivial models are scored beside them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -199,7 +199,9 @@ class _Session:
             metrics=metrics, strict=plan.task.group is not None, seed=self.config.seed, settings=task.settings
         )
         scorer.sum_up(task, rows, by=[key for key in self.config.by if key in plan.available.meta_keys])
-        task.warnings.extend(no_replies(rows()))
+        if errors := [str(row.get("error", "")) for row in rows() if has_no_reply(row)]:
+            what, them = ("1 example", "it") if len(errors) == 1 else (f"{len(errors)} examples", "them")
+            task.warnings.append(f"{what} failed (first: {errors[0]}); the same command asks {them} again")
         if self.config.baselines:
             self._score_baselines(plan, task)
 
@@ -235,11 +237,3 @@ class _Session:
             task.predictions_sha256 = None
             self.folder.write(self.record)
         self.folder.replace(task.task, rows)
-
-
-def no_replies(rows: Iterable[JSON]) -> Iterator[str]:
-    """Yield a sentence about the examples that got no reply, if there are any."""
-    why = [str(row.get("error", "")) for row in rows if has_no_reply(row)]
-    if why:
-        what = "1 example" if len(why) == 1 else f"{len(why)} examples"
-        yield f"{what} failed (first: {why[0]}); the same command asks {'it' if len(why) == 1 else 'them'} again"

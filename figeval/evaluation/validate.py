@@ -93,8 +93,8 @@ def definition_problems(task: TaskSpec, harness: Harness) -> Iterator[FigevalErr
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A route that shows a prompt, ready to begin with one of the task's templates."""
+class PromptedRoute:
+    """A route that renders a prompt, with the context of one of the task's prompts."""
 
     route: Route
     context: PromptContext
@@ -104,7 +104,7 @@ class Way:
         return f"route {self.route.name}" + (f", prompt {self.prompt}" if self.prompt else "")
 
 
-def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[Way]:
+def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[PromptedRoute]:
     """Every route that shows a prompt, with every prompt of the task."""
     ways = list(worded(task, "", harness, verdict))
     for name in task.prompts:
@@ -112,7 +112,7 @@ def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[Way]:
     return ways
 
 
-def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> Iterator[Way]:
+def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> Iterator[PromptedRoute]:
     """The routes with the task's template; where it has not the blocks of one, that of the task type stands in."""
     routes = [route for route in routes_of(task.type, harness.routes) if route.renders]
     if not routes:  # of a type that prompts nobody no template is wanted
@@ -133,7 +133,7 @@ def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> I
             standing_in = template.name if template is not None else ""
             verdict.facts.append(f"template {own.name} has no block {block!r}: {route.name} asks with {standing_in}")
         context = context_of(task, route, template, Shots((), 0, 0), config)
-        yield Way(route, replace(context, metrics=frozenset(task.metrics)), prompt)
+        yield PromptedRoute(route, replace(context, metrics=frozenset(task.metrics)), prompt)
 
 
 @dataclass(slots=True)
@@ -176,7 +176,7 @@ class Census:
         return f"{split}: {self.n} examples{clusters}{groups}{languages}" + (f"; gold {shares}" if shares else "")
 
 
-def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Way], verdict: Verdict) -> None:
+def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[PromptedRoute], verdict: Verdict) -> None:
     """Build, check and render every example of a split, and describe what it holds."""
     census = Census(task.task_type)
     odd: Counter[str] = Counter()
@@ -272,7 +272,7 @@ def built(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Ite
         verdict.error(error)
 
 
-def render(task: TaskSpec, number: int, example: Example, ways: list[Way], verdict: Verdict) -> None:
+def render(task: TaskSpec, number: int, example: Example, ways: list[PromptedRoute], verdict: Verdict) -> None:
     """Make the first requests of every way; one that fails is noted once and left out from then on."""
     for way in list(ways):
         try:

@@ -41,7 +41,7 @@ def variants(task: TaskSpec, config: RunConfig, harness: Harness) -> Iterator[Va
     """The task itself first, then the prompts that --prompts names, then the probes of --probes."""
     examples = partial(harness.examples, task)
     yield Variant(task=task, examples=examples)
-    for name in prompts_of(task, config.prompts):
+    for name in (name for name in task.prompts if name in config.prompts or ALL in config.prompts):
         worded = task.worded(name)
         yield Variant(task=worded, examples=partial(harness.examples, worded), kind="prompt", name=name)
     for name, probe in task.task_type.probes.items() if config.probes else ():
@@ -69,11 +69,6 @@ def chosen(config: RunConfig, harness: Harness) -> list[TaskSpec]:
             names = [getattr(task, field).get(wanted, task.name) for task in tasks]
             tasks = harness.catalogue.expand(names)
     return tasks
-
-
-def prompts_of(task: TaskSpec, wanted: Sequence[str]) -> list[str]:
-    """The names of the task's further prompts that are wanted."""
-    return [name for name in task.prompts if name in wanted or ALL in wanted]
 
 
 def check_prompts(tasks: Iterable[TaskSpec], wanted: Sequence[str]) -> None:

@@ -44,8 +44,8 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """What was spent, and on which answer; None where it was lost on its way or is not to be kept."""
+class PaidAnswer:
+    """The tokens of one answer; the answer is None where it was lost on its way or is not to be kept."""
 
     usage: Usage
     key: str = ""
@@ -76,7 +76,7 @@ class Archive:
             raise RecordError(f"the memo is damaged: it says that {spent} tokens were spent; delete it, {ELSEWHERE}")
         return Usage(*spent)
 
-    def record(self, account: str, entries: Sequence[Entry]) -> Usage:
+    def record(self, account: str, entries: Sequence[PaidAnswer]) -> Usage:
         """Keep answers and add what they cost to an account, with one commit; what the account has spent in all."""
         used = sum((entry.usage for entry in entries), Usage())
         answers = [(entry.key, entry.answer) for entry in entries if entry.answer is not None]
@@ -100,18 +100,14 @@ def open_archive(file: Path) -> Iterator[Archive]:
     try:
         make_folder(file.parent)
         with closing(sqlite3.connect(file, timeout=PATIENCE, check_same_thread=False)) as connection:
-            connection.text_factory = _text
+            # One damaged answer must not cost the others.
+            connection.text_factory = lambda stored: stored.decode("utf-8", "replace")
             connection.executescript(TABLES)
             yield Archive(connection)
     except sqlite3.Error as error:
         raise RecordError(
             f"cannot use the memo {file} ({error}); make room, delete it if it is damaged, {ELSEWHERE}"
         ) from error
-
-
-def _text(stored: bytes) -> str:
-    """A text of the file; one damaged answer must not cost the others."""
-    return stored.decode("utf-8", "replace")
 
 
 def make_folder(folder: Path) -> None:

@@ -101,18 +101,11 @@ def _evaluate(field: Expression, row: Values, where: str) -> Any:
     try:
         return field({"row": row})
     except LookupError as error:
-        raise DataError(f"{where}: {error}; the row has {_keys(row)}{_near_column(error, row)}") from error
+        columns = ", ".join(sorted(map(str, row))) or "no columns"
+        wanted = str(error).rpartition("attribute ")[2].strip("'\" ")
+        raise DataError(f"{where}: {error}; the row has {columns}{near(wanted, row)}") from error
     except EvaluationError as error:
         raise DataError(f"{where}: {error}") from error
-
-
-def _keys(row: Values) -> str:
-    return ", ".join(sorted(map(str, row))) or "no columns"
-
-
-def _near_column(error: Exception, row: Values) -> str:
-    wanted = str(error).rpartition("attribute ")[2].strip("'\" ")
-    return near(wanted, row)
 
 
 def _common(task: TaskSpec, values: Values, where: str) -> dict[str, Any]:

@@ -78,15 +78,12 @@ def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
     model = next(model for ending, model in KINDS.items() if file.name.endswith(ending))
     content = read_mapping(file, TaskError)
     if "include" in content:
-        content = {**read_mapping(_included(content.pop("include"), file, folder), TaskError), **content}
+        path = content.pop("include")
+        if not isinstance(path, str):
+            raise TaskError(f"{file}: include: {path!r:.80} is not a path; write include: base.yaml")
+        content = {**read_mapping(inside(folder, path, TaskError), TaskError), **content}
     read = validated(content, str(file), model, TaskError)
     return read.model_copy(update={"folder": folder, "origin": file.name})
-
-
-def _included(path: Any, file: Traversable, folder: Traversable) -> Traversable:
-    if not isinstance(path, str):
-        raise TaskError(f"{file}: include: {path!r:.80} is not a path; write include: base.yaml")
-    return inside(folder, path, TaskError)
 
 
 def read_folder(folder: Traversable, add: Callable[[Named], None], complain: Callable[[str], None]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from figeval.errors import FigevalError, ModelError
-from figeval.models.archive import Archive, Entry, Usage
+from figeval.models.archive import Archive, PaidAnswer, Usage
 from figeval.types import Reply
 
 from .budget import Budget, estimated_tokens
@@ -82,7 +82,7 @@ class RequestBatch:
         self._active = 0
         self._changed = asyncio.Condition()
         self._fatal: FigevalError | None = None
-        self._unwritten: list[Entry] = []
+        self._unwritten: list[PaidAnswer] = []
         self._writing = asyncio.Lock()
         self._dice = random.Random()  # the program's own random numbers are left alone
 
@@ -157,7 +157,7 @@ class RequestBatch:
             call.expected.tokens_in, estimated_tokens(answer.reply.reasoning + answer.reply.text)
         )
         self.budget.learn(call.expected, used)
-        await self._write(Entry(used, call.key, packed(answer.reply) if self.settings.memo else None))
+        await self._write(PaidAnswer(used, call.key, packed(answer.reply) if self.settings.memo else None))
         return answer.reply
 
     async def _persist(self, http: Any, call: Call) -> ApiAnswer:
@@ -182,11 +182,11 @@ class RequestBatch:
             self.session.width = max(1.0, self.session.width / 2)
             self.session.narrowest = min(self.session.narrowest, int(self.session.width))
         if again.lost:
-            await self._write(Entry(call.expected))
+            await self._write(PaidAnswer(call.expected))
             if not self.budget.allows(Usage()):
                 raise self.budget.exhausted()
 
-    async def _write(self, entry: Entry) -> None:
+    async def _write(self, entry: PaidAnswer) -> None:
         """Return when the entry is on the disk. What waits is committed together: each commit takes its time."""
         self._unwritten.append(entry)
         async with self._writing:

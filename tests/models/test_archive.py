@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from figeval.errors import RecordError
-from figeval.models.archive import Entry, Usage, open_archive
+from figeval.models.archive import PaidAnswer, Usage, open_archive
 
 WRITER = """
 import sys
 from pathlib import Path
-from figeval.models.archive import Entry, Usage, open_archive
+from figeval.models.archive import PaidAnswer, Usage, open_archive
 file, name, n = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 with open_archive(file) as archive:
     for number in range(n):
-        archive.record("run", [Entry(Usage(2, 1), f"{name}{number}", "an answer")])
+        archive.record("run", [PaidAnswer(Usage(2, 1), f"{name}{number}", "an answer")])
 """
 
 
@@ -29,10 +29,10 @@ def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "answers.sqlite3"
     with open_archive(file) as archive:
         assert archive.spent("run") == Usage()
-        entries = [Entry(Usage(3, 2), "a", "A"), Entry(Usage(1, 0)), Entry(Usage(10, 10), "b", None)]
+        entries = [PaidAnswer(Usage(3, 2), "a", "A"), PaidAnswer(Usage(1, 0)), PaidAnswer(Usage(10, 10), "b", None)]
         assert archive.record("run", entries) == Usage(14, 12)
-        assert archive.record("run", [Entry(Usage(1, 1), "a", "another")]) == Usage(15, 13)
-        archive.record("other", [Entry(Usage(5, 5), "c", "C")])
+        assert archive.record("run", [PaidAnswer(Usage(1, 1), "a", "another")]) == Usage(15, 13)
+        archive.record("other", [PaidAnswer(Usage(5, 5), "c", "C")])
     with open_archive(file) as archive:
         assert archive.known(["a", "b", "c", "d"]) == {"a": "another", "c": "C"}
         assert (archive.spent("run"), archive.spent("other")) == (Usage(15, 13), Usage(5, 5))
@@ -42,7 +42,7 @@ def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
 def test_more_keys_than_one_query_takes(tmp_path: Path) -> None:
     keys = [f"key {number}" for number in range(1700)]
     with open_archive(tmp_path / "a") as archive:
-        archive.record("run", [Entry(Usage(), key, key.upper()) for key in keys])
+        archive.record("run", [PaidAnswer(Usage(), key, key.upper()) for key in keys])
         assert archive.known([*keys, "none"]) == {key: key.upper() for key in keys}
         assert archive.known([]) == {}
 
@@ -82,7 +82,7 @@ def kept(file: Path) -> bool:
 def test_an_entry_that_cannot_be_written_leaves_the_account_alone(tmp_path: Path) -> None:
     with open_archive(tmp_path / "a") as archive:
         with pytest.raises(sqlite3.Error):
-            archive.record("run", [Entry(Usage(1, 1), "a", "A"), Entry(Usage(1, 1), "b", object())])  # type: ignore[arg-type]
+            archive.record("run", [PaidAnswer(Usage(1, 1), "a", "A"), PaidAnswer(Usage(1, 1), "b", object())])  # type: ignore[arg-type]
         assert archive.spent("run") == Usage()
         assert archive.known(["a"]) == {}
 
