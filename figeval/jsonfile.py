@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from figeval.errors import FigevalError
 from figeval.textfile import BYTE_ORDER_MARK, read_text
@@ -19,6 +19,7 @@ from figeval.textfile import BYTE_ORDER_MARK, read_text
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+JSONScore: TypeAlias = float | Literal["inf", "-inf"] | None  # NaN is null, JSON knows no infinity
 M = TypeVar("M", bound="BaseModel")
 MAX_BYTES = 1 << 28  # 256 MiB: the largest files are data sets that are one list
 DEFAULT_CURE = "repair or replace the file"
@@ -129,6 +130,9 @@ def _deeper(data: bytes, limit: int) -> bool:
     return depth > limit
 
 
-def json_scores(scores: Sequence[float]) -> list[float | str | None]:
-    """Scores as JSON knows them: NaN is null, infinities are the strings "inf" and "-inf"."""
-    return [score if math.isfinite(score) else None if math.isnan(score) else str(score) for score in scores]
+def json_scores(scores: Sequence[float]) -> list[JSONScore]:
+    """Return scores as JSON knows them: NaN is null, infinities are the strings "inf" and "-inf"."""
+    return [
+        score if math.isfinite(score) else None if math.isnan(score) else "inf" if score > 0 else "-inf"
+        for score in scores
+    ]

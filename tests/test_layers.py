@@ -15,7 +15,6 @@ import figeval
 
 ROOT = Path(__file__).resolve().parent.parent
 PLUMBING = {
-    "atomic",
     "config",
     "defaults",
     "digits",
@@ -24,12 +23,12 @@ PLUMBING = {
     "frontend",
     "hooks",
     "jsonfile",
-    "locking",
     "plugins",
     "registry",
     "resources",
     "sandbox",
     "steps",
+    "storage",
     "text",
     "textfile",
     "types",

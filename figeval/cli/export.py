@@ -21,10 +21,9 @@ def export(runs: tuple[Path, ...], form: str, output: Path | None) -> None:
     figeval export results/runs/minilm results/runs/tfidf --to latex
     """
     from figeval import plugins
-    from figeval.atomic import replace_text
-    from figeval.records.cures import cure
     from figeval.records.sweep import run_or_mean
     from figeval.report.exporters import load_exporters
+    from figeval.storage import cure, replace_text
     from figeval.text import clean
 
     exporter = load_exporters(plugins.plugin_manager()).get(form)

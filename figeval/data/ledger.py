@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict
 
-from figeval.atomic import replace_text
 from figeval.data.sources import DataFile
 from figeval.jsonfile import parse_json
 from figeval.resources import home
+from figeval.storage import replace_text
 
 
 class Entry(TypedDict):

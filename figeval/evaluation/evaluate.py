@@ -21,7 +21,7 @@ from figeval.models.model import Model, open_model
 from figeval.plugins import describe
 from figeval.prompts import PromptContext
 from figeval.records.folder import RunFolder
-from figeval.records.rows import prediction_row
+from figeval.records.predictions import prediction_row
 from figeval.records.schema import BaselineRecord, TaskRecord
 from figeval.task_types.routes import Route, choose
 from figeval.types import JSON, Example

@@ -42,10 +42,10 @@ from figeval.evaluation.plan import Plan, prepare
 from figeval.evaluation.resume import LOGS, SHARDS, begin, merge, merge_shards
 from figeval.models.model import Model
 from figeval.records import provenance
-from figeval.records.cures import cure
 from figeval.records.folder import RunFolder, own_folder
 from figeval.records.predictions import is_own
 from figeval.records.schema import RunRecord, TaskRecord
+from figeval.storage import cure
 from figeval.text import one_line
 from figeval.types import Example
 

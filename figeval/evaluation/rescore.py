@@ -18,7 +18,7 @@ from figeval.evaluation.selection_bias import withhold_intervals
 from figeval.evaluation.variants import ALL, Variant, variants
 from figeval.prompts import PromptContext, Shots
 from figeval.records.folder import RunFolder, read_run
-from figeval.records.rows import prediction_row
+from figeval.records.predictions import prediction_row
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.spec.survey import survey
 from figeval.task_types.base import TaskType

@@ -14,7 +14,7 @@ from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import check_settings, context_of, template_file, template_of
 from figeval.models.model import open_model
 from figeval.prompts import PromptContext, Shots
-from figeval.records.rows import form_problem
+from figeval.records.predictions import form_problem
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples, check_languages, row_builder
 from figeval.task_types.base import HIDDEN, TaskType

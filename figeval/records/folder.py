@@ -15,14 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from figeval.atomic import replace_text
 from figeval.errors import RecordError
 from figeval.jsonfile import as_model, read_json
-from figeval.locking import alone
-from figeval.records.cures import cure
 from figeval.records.predictions import (
-    Place,
     PredictionWriter,
+    StoredLine,
     appended,
     indexed,
     is_own,
@@ -32,6 +29,7 @@ from figeval.records.predictions import (
     stored,
 )
 from figeval.records.schema import READABLE, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
+from figeval.storage import cure, locked, replace_text
 from figeval.text import cleaned, one_line, valid
 from figeval.types import JSON
 
@@ -70,7 +68,7 @@ class RunFolder:
             if not is_own(lock):
                 lock.touch()  # no room, no permission: told as such
         refusal = RecordError(f"{self.path}: another figeval run is writing here; wait for it")
-        with alone(lock, refusal):
+        with locked(lock, refusal):
             yield
 
     def read(self) -> RunRecord | None:
@@ -183,7 +181,7 @@ class RunFolder:
         Rows that only the `others` have are taken in. Each id has one row in the end, the first one found, and rows
         with other ids have no place; how many there are then.
         """
-        found: dict[str, Place] = {}
+        found: dict[str, StoredLine] = {}
         rows = 0
         for folder in (self, *others):
             for row, place in indexed(folder.predictions_file(task)):

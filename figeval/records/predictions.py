@@ -1,8 +1,10 @@
-"""One `predictions/<task>.jsonl`: lines appended, checked when they are read, and replaced as a whole.
+"""A stored prediction: its row, how the row is made, and the file `predictions/<task>.jsonl` that holds a line each.
 
-Runs that are kept for reading may have `<task>.jsonl.gz` in its place (`packed`), which is read in the same way.
+Rows hold named fields and typed numbers, and no text of the benchmark, because most licences do not allow passing texts
+on; `--log_samples` adds them for one's own eyes. Lines are appended, checked when they are read, and replaced as a
+whole. Runs that are kept for reading may have `<task>.jsonl.gz` in place of the file (`packed`), read in the same way.
 
-A run's folder may come from somebody else. So no link in it is followed, and every line has to be a row of
+The folder of a run may come from somebody else. Therefore no link in it is followed, and every line must be a
 `PredictionRow` whose id no earlier line has.
 """
 
@@ -15,25 +17,246 @@ import json
 import re
 import stat
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import (
+    IO,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NotRequired,  # pydantic asks for these before Python 3.12
+    Protocol,
+    TypeAlias,
+)
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
 
-from figeval.atomic import replacing
 from figeval.errors import RecordError
-from figeval.jsonfile import parse_json
-from figeval.records.cures import cure
-from figeval.records.row_schema import PredictionRow
+from figeval.jsonfile import JSONScore, json_scores, parse_json
+from figeval.plugins import describe
+from figeval.storage import cure, replacing
 from figeval.text import cleaned, one_line, valid
-from figeval.types import JSON
+from figeval.types import JSON, Example, Finish, Prediction, Status, written
 
 MAX_BYTES = 1 << 26  # of a line
 MAX_UNPACKED = 1 << 29  # of a packed file; gzip makes a thousand times as much of it
+MOST_TEXTS = 16  # of an example that --log_samples keeps; of more only the first
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half a surrogate pair
+COMMON = frozenset(  # fields that `prediction_row` fills, whatever the task type
+    (
+        *("id", "status", "pred", "tied", "truncated", "metrics", "seen", "cluster", "group", "meta"),
+        *("priors", "raw", "finish", "error", "answers", "texts", "all_scores"),
+    )
+)
+
+Role: TypeAlias = Literal["trained", "chosen"]  # how a model has seen an example
+
+# ---- a row ----------------------------------------------------------------------------------------------------------
+
+
+@with_config(ConfigDict(extra="forbid"))
+class AnswerRow(TypedDict):
+    """The answer to one order of the options, in terms of the options as they are."""
+
+    order: Annotated[list[int], Field(description="the option at each place")]
+    status: Status
+    pred: int | str | None
+    scores: NotRequired[list[JSONScore]]
+    tied: NotRequired[int]
+    raw: NotRequired[str | None]
+    finish: NotRequired[Finish | None]
+    error: NotRequired[str]
+
+
+@with_config(ConfigDict(extra="forbid"))
+class PartRow(TypedDict):
+    """The span that was found for one part of a joint example."""
+
+    id: str
+    status: Status
+    pred: Annotated[
+        list[int] | None, Field(description="start and end in characters, half-open; [] says that there is no span")
+    ]
+    scores: NotRequired[list[JSONScore]]
+    raw: NotRequired[str | None]
+    finish: NotRequired[Finish | None]
+    error: NotRequired[str]
+
+
+@with_config(ConfigDict(extra="forbid"))
+class ChoiceRow(TypedDict):
+    """Which option was chosen, and of what kind the options are."""
+
+    kinds: Annotated[
+        dict[str, list[str | None]], Field(description="key of option_meta → its value for each option, null: none")
+    ]
+    chosen: Annotated[
+        list[float], Field(description="per option the probability that it was chosen; empty without an answer")
+    ]
+    right: Annotated[list[int] | None, Field(description="the right options; null where they are hidden")]
+
+
+def _shares(metrics: dict[str, float | list[float]]) -> dict[str, float | list[float]]:
+    accuracy = metrics.get("acc", 0.0)
+    if isinstance(accuracy, list) or not 0 <= accuracy <= 1:
+        raise ValueError(f"acc is {accuracy}, and not between 0 and 1")
+    return metrics
+
+
+@with_config(ConfigDict(extra="forbid", allow_inf_nan=False))
+class PredictionRow(TypedDict):
+    """One line of `predictions/<task>.jsonl`: what the model answered to one example. Each id has one line."""
+
+    id: str
+    status: Status
+    pred: Annotated[
+        int | str | list[JsonValue] | dict[str, JsonValue] | None,
+        Field(
+            description="index of an option or candidate, a label, [start, end] of a span in characters ([]: there is "
+            "none), a written text or the id of the training example that stands in for one, or what a plugin's task "
+            "type has for an answer; null without an answer"
+        ),
+    ]
+    gold: Annotated[
+        JsonValue,
+        Field(
+            description="the right answer, null where it is hidden; ranking: all right candidates; spans: [] where no "
+            "span is right; generation: null, the references are not ours"
+        ),
+    ]
+    scores: NotRequired[
+        Annotated[
+            list[JSONScore],
+            Field(
+                description="choice: per option; pairs: per label; spans: of the span; similarity: per anchor or "
+                "dimension"
+            ),
+        ]
+    ]
+    top: NotRequired[
+        Annotated[list[tuple[int, JSONScore]], Field(description="ranking: the best ten candidates, best first")]
+    ]
+    relevant_scores: NotRequired[
+        Annotated[list[JSONScore], Field(description="ranking: scores of the right candidates")]
+    ]
+    tied: Annotated[int, Field(description="answers that share the best score")]
+    truncated: Annotated[bool, Field(description="the model did not see the whole input")]
+    metrics: Annotated[
+        dict[str, float | list[float]],
+        AfterValidator(_shares),
+        Field(description="per metric its value, or the counts it is made of"),
+    ]
+    seen: NotRequired[
+        Annotated[Role | None, Field(description="the model was trained on this example, or chosen on it")]
+    ]
+    cluster: Annotated[str | None, Field(description="examples that share it are not independent")]
+    group: Annotated[str | None, Field(description="examples that share it are a minimal pair")]
+    meta: dict[str, str]
+    language: NotRequired[Annotated[str, Field(description="of a task with rows in several languages")]]
+    choice: NotRequired[
+        Annotated[ChoiceRow | None, Field(description="of a task that says of what kind its options are")]
+    ]
+    priors: NotRequired[Annotated[list[JSONScore], Field(description="scores of the options without the query")]]
+    raw: NotRequired[Annotated[str | None, Field(description="the text that a model wrote")]]
+    finish: NotRequired[Annotated[Finish | None, Field(description="how that text ended")]]
+    error: NotRequired[Annotated[str, Field(description="why there is no answer")]]
+    answers: NotRequired[
+        Annotated[list[AnswerRow], Field(description="only with --orders; scores are then shares of answers")]
+    ]
+    parts: NotRequired[
+        Annotated[list[PartRow], Field(description="joint: the spans, in the order of the example's parts")]
+    ]
+    details: NotRequired[
+        Annotated[dict[str, JsonValue], Field(description="what a plugin's task type keeps beside these")]
+    ]
+    texts: NotRequired[Annotated[list[str], Field(description="only with --log_samples")]]
+    all_scores: NotRequired[Annotated[list[JSONScore], Field(description="only with --log_samples")]]
+
+
+class RowForm(Protocol):
+    """What a task type says of its rows (`figeval.task_types.base.TaskType`)."""
+
+    def row(self, example: Any, prediction: Prediction) -> JSON:
+        """Return the fields that are this type's own."""
+
+    def to_json(self, value: Any) -> Any:
+        """Return an answer as JSON knows it."""
+
+    def from_json(self, stored: Any) -> Any:
+        """Return the answer that `to_json` has stored."""
+
+
+def prediction_row(
+    form: RowForm,
+    example: Example,
+    prediction: Prediction,
+    metrics: Mapping[str, float | list[float]],
+    *,
+    samples: bool,
+) -> JSON:
+    """Return the row of one example (a `PredictionRow`), in the form of its task type.
+
+    `metrics` holds per metric what scores are summed up from later; `samples` adds texts and all scores.
+    """
+    row: JSON = {
+        "id": example.id,
+        "status": prediction.status,
+        "pred": prediction.source or form.to_json(prediction.value),
+        **form.row(example, prediction),
+        "tied": prediction.tied,
+        "truncated": prediction.truncated,
+        "metrics": dict(metrics),
+        "cluster": example.cluster,
+        "group": example.group,
+        "meta": dict(example.meta),
+    }
+    if example.language:
+        row["language"] = example.language
+    row |= written(prediction)
+    if prediction.priors:
+        row["priors"] = json_scores(prediction.priors)
+    if prediction.answers:
+        row["answers"] = [_answer(form, answer) for answer in prediction.answers]
+    if samples:
+        row["texts"] = list(example.texts) if len(example.texts) <= MOST_TEXTS else [example.texts[0]]
+        row["all_scores"] = json_scores(prediction.scores)
+    return row
+
+
+def _answer(form: RowForm, answer: Prediction) -> JSON:
+    """Return the answer to one order of the options."""
+    row: JSON = {"order": list(answer.order), "status": answer.status, "pred": form.to_json(answer.value)}
+    if answer.scores:
+        row |= {"scores": json_scores(answer.scores), "tied": answer.tied}
+    return row | written(answer)
+
+
+def form_problem(form: RowForm, example: Example, prediction: Prediction) -> str:
+    """Return what is wrong with the row that a task type makes of a prediction, empty where it can be read back."""
+    try:
+        own = form.row(example, prediction)
+        if shared := sorted(COMMON & set(own)):
+            return f"row() returns {shared[0]!r}, which every row has already; return what is this type's own"
+        line = encoded(prediction_row(form, example, prediction, {}, samples=False))
+        _adapter().validate_json(line, strict=True)
+        stored = parse_json(line)["pred"]
+        value = prediction.value if prediction.source else form.from_json(stored)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        wrong = f"row() makes a line with a wrong {first['loc'][0]!r} ({first['msg']})"
+        return f"{wrong}; what has no field there goes into `details`"
+    except Exception as error:  # whatever a plugin's row() or from_json() raises
+        return f"row() makes no line that can be written and read back: {one_line(describe(error), 200)}"
+    if value != prediction.value:
+        return f"{prediction.value!r:.80} is stored as {stored!r:.80}, of which from_json makes {value!r:.80}"
+    return ""
+
+
+# ---- the file -------------------------------------------------------------------------------------------------------
 
 
 class PredictionWriter:
@@ -43,7 +266,7 @@ class PredictionWriter:
         self._stream = stream
         self._file = file
 
-    def write(self, row: JSON) -> None:
+    def write(self, row: Mapping[str, Any]) -> None:
         """Append one row; half a surrogate pair becomes U+FFFD.
 
         Raises:
@@ -55,12 +278,12 @@ class PredictionWriter:
                 line = line[self._stream.write(line) :]
 
 
-def encoded(row: JSON) -> str:
+def encoded(row: Mapping[str, Any]) -> str:
     """A row as a line of text."""
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
 
 
-class Place(NamedTuple):
+class StoredLine(NamedTuple):
     """Where a line is; `begin` and `length` are in bytes."""
 
     file: Path
@@ -68,7 +291,7 @@ class Place(NamedTuple):
     length: int
 
 
-def indexed(file: Path) -> Iterator[tuple[JSON, Place]]:
+def indexed(file: Path) -> Iterator[tuple[JSON, StoredLine]]:
     """The whole lines of a predictions file and where they are: memory does not grow with their length.
 
     Raises:
@@ -83,7 +306,7 @@ def indexed(file: Path) -> Iterator[tuple[JSON, Place]]:
             if len(line) == MAX_BYTES:
                 raise RecordError(f"{file}, line {number}, is larger than {MAX_BYTES:,} bytes; delete that line")
             if line.endswith(b"\n"):
-                yield parsed(line, source, number), Place(source, begin, len(line))
+                yield parsed(line, source, number), StoredLine(source, begin, len(line))
             begin += len(line)
 
 
@@ -92,7 +315,7 @@ def parsed(line: bytes, file: Path, number: int) -> JSON:
     try:
         if HALF.search(line) is not None:  # which no UTF-8 holds: written by a figeval before 0.2, or by somebody else
             line = encoded(cleaned(parse_json(line), valid)).encode("utf-8")
-        adapter().validate_json(line, strict=True)
+        _adapter().validate_json(line, strict=True)
         row: JSON = parse_json(line)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -109,7 +332,7 @@ def parsed(line: bytes, file: Path, number: int) -> JSON:
 
 
 @lru_cache(maxsize=1)
-def adapter() -> TypeAdapter[Any]:
+def _adapter() -> TypeAdapter[PredictionRow]:
     """What checks a row. Built once, when the first row is read."""
     return TypeAdapter(PredictionRow)
 
@@ -202,7 +425,7 @@ def pack(file: Path) -> None:
     file.unlink()
 
 
-def rewrite(file: Path, places: Sequence[Place]) -> None:
+def rewrite(file: Path, places: Sequence[StoredLine]) -> None:
     """Replace a predictions file, atomically, by these lines of itself and of others."""
     if any(place.file.suffix == ".gz" for place in places):
         raise RecordError(f"{packed(file)} is kept for reading; gunzip it before the run goes on")

@@ -1,7 +1,7 @@
-"""`run.json` and a line of `predictions/<task>.jsonl`, field by field.
+"""`run.json`, field by field, and the published JSON Schemas.
 
-A file of another major version is refused with a message, never guessed at. The published JSON Schemas in
-`results/schema` are made from these models: `python -m figeval.records.schema` in a checkout writes them anew.
+A file of another major version is refused with a message, never guessed at. The JSON Schemas in `results/schema` are
+made from these models and from `PredictionRow`: run `python -m figeval.records.schema` in a checkout to update them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
+    TypeAdapter,
     model_serializer,
     model_validator,
 )
+
+from figeval.records.predictions import PredictionRow
+from figeval.records.predictions import Role as Role
 
 # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
 # 1.4: examples that the model was trained on or chosen on, gold answers that are all one label, hidden or absent;
@@ -34,8 +38,6 @@ READABLE = ("1", "2")  # major versions
 # Part of a file's name, so neither a separator, nor a control character, nor hidden, nor longer than file systems take.
 TASK_NAME = re.compile(r"[^./\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]{0,199}")
 
-
-Role = Literal["trained", "chosen"]
 SEEN_NOTES: dict[Role, str] = {  # what the mark behind such a score means, for all tables
     "trained": "the model was trained on some of these examples, so the score does not predict performance on new ones",
     "chosen": "the model was chosen on some of these examples, so the score is a maximum without a valid interval",
@@ -293,15 +295,13 @@ class RunRecord(Stored):
 
 
 def json_schemas() -> dict[str, dict[str, Any]]:
-    """File name → JSON Schema (draft 2020-12) of what this version stores.
+    """Return by file name the JSON Schema (draft 2020-12) of what this version stores.
 
     `run.json` has all its fields, a line of predictions only those of its task type.
     """
-    from figeval.records.row_schema import PredictionRow
-
     made = {
         "run.schema.json": RunRecord.model_json_schema(mode="serialization"),
-        "predictions.schema.json": PredictionRow.model_json_schema(mode="validation"),
+        "predictions.schema.json": TypeAdapter(PredictionRow).json_schema(mode="validation"),
     }
     return {
         name: {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema} for name, schema in made.items()

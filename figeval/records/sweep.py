@@ -10,11 +10,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import Field, model_validator
 
-from figeval.atomic import replace_text
 from figeval.errors import RecordError
 from figeval.jsonfile import read_model
 from figeval.records.folder import read_run
 from figeval.records.schema import CHOSEN_ON_TEST, SEEN, MacroRecord, Role, RunRecord, ScoreRecord, Stored, TaskRecord
+from figeval.storage import replace_text
 
 SEEDS, GRID = "seeds.json", "grid.json"
 Sweep = TypeVar("Sweep", "SeedsRecord", "GridRecord")

@@ -141,8 +141,8 @@ class TaskType(Generic[E]):
         """Return what a line of predictions holds of this type alone: `gold` and `scores`, or other fields of
         `PredictionRow`; what has no field there goes into `details`.
 
-        A type whose examples have options of several kinds adds `choice` (`figeval.records.row_schema.ChoiceRow`): then
-        tables say which kinds were chosen.
+        A type whose examples have options of several kinds adds `choice` (`figeval.records.predictions.ChoiceRow`):
+        then tables say which kinds were chosen.
         """
         return {"gold": self.gold(example), "scores": json_scores(prediction.scores)}
 

@@ -22,8 +22,7 @@ from figeval.models.capabilities import KNOWN
 from figeval.models.model import open_model
 from figeval.plugins import PluginManager, describe, plugin_manager
 from figeval.prompts import PromptContext, Shots
-from figeval.records.predictions import encoded, parsed
-from figeval.records.rows import form_problem, prediction_row
+from figeval.records.predictions import encoded, form_problem, parsed, prediction_row
 from figeval.spec import TaskSpec
 from figeval.task_types.base import TaskType, TaskTypes, task_type_of
 from figeval.task_types.fields import RowContext, fields_of

@@ -21,10 +21,9 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from figeval.atomic import replace_text
 from figeval.errors import TrainError
 from figeval.jsonfile import parse_json, read_model
-from figeval.locking import alone
+from figeval.storage import locked, replace_text
 from figeval.training.config import TrainConfig
 from figeval.training.selection import Evaluation
 from figeval.types import JSON
@@ -68,7 +67,7 @@ class TrainFolder:
         except OSError as error:
             raise TrainError(f"{self.path} cannot be written ({error.strerror}); choose another --output") from error
         refusal = TrainError(f"{self.path}: another training is writing here; wait for it")
-        with alone(self.traces / ".lock", refusal):
+        with locked(self.traces / ".lock", refusal):
             yield
 
     def begin(self, config: TrainConfig, data: str = "") -> Progress:

@@ -21,10 +21,10 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from figeval.atomic import replace_text
 from figeval.errors import TrainError
 from figeval.jsonfile import parse_json, read_json
 from figeval.resources import expand_user
+from figeval.storage import replace_text
 from figeval.textfile import is_folder
 from figeval.types import JSON, Example, letters
 

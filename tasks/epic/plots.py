@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import FigevalError
-from figeval.records.cures import cure
+from figeval.storage import cure
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"  # Okabe and Ito: apart for colour-blind eyes
 INK = "#222222"

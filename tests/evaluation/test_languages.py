@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 from rich.console import Console
 
 from figeval import ChoiceExample
@@ -19,7 +20,7 @@ from figeval.evaluation.score import MetricSet, TaskScorer
 from figeval.evaluation.stored import with_breakdown
 from figeval.evaluation.validate import validate
 from figeval.records.folder import read_run
-from figeval.records.row_schema import PredictionRow
+from figeval.records.predictions import PredictionRow
 from figeval.records.schema import RunRecord
 from figeval.report import table
 from tests.evaluation.conftest import Heard, Workshop, write_task
@@ -97,7 +98,7 @@ def test_rows_keep_their_language_and_scores_follow_from_them(workshop: Workshop
     record = workshop.run(by=("kind",))
     assert [row["language"] for row in workshop.rows()] == [row["lang"] for row in rows()]
     for row in workshop.rows():
-        PredictionRow.model_validate(row)
+        TypeAdapter(PredictionRow).validate_python(row)
     (one,) = record.tasks
     assert one.settings["languages"] == ["en", "zh"]
     assert one.scores[0].interval == "over languages"

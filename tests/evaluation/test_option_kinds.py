@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from rich.console import Console
 
 from figeval.evaluation.option_kinds import choices
 from figeval.evaluation.rescore import rescore
 from figeval.metrics.classification import choice_accuracy
 from figeval.records.folder import read_run
-from figeval.records.row_schema import PredictionRow
+from figeval.records.predictions import PredictionRow
 from figeval.records.schema import ChoicesRecord
 from figeval.report import table
 from figeval.task_types.choice import Choice, ChoiceExample, chosen
@@ -144,7 +145,7 @@ def test_a_run_stores_them_and_computes_the_table_from_what_is_stored(workshop: 
     (found, register) = record.tasks[0].choices
     assert (found.key, register.key, found.answered) == ("kind", "register", 24)
     for line in workshop.rows():
-        PredictionRow.model_validate(line)
+        TypeAdapter(PredictionRow).validate_python(line)
     assert choices(workshop.rows, seed=0) == [found, register]
     assert read_run(workshop.path / "run")[0].tasks[0].choices == [found, register]
     first = next(kind for kind in found.kinds if kind.value == "first")

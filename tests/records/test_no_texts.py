@@ -14,7 +14,7 @@ from figeval import plugins
 from figeval.builtin.tasks.epic import narratives
 from figeval.builtin.tasks.impli import rows as impli
 from figeval.evaluation import Harness
-from figeval.records.rows import prediction_row
+from figeval.records.predictions import prediction_row
 from figeval.task_types.generation import GenerationExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import Example, Prediction

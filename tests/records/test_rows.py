@@ -8,9 +8,9 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
-from figeval.records.row_schema import PredictionRow
-from figeval.records.rows import prediction_row
+from figeval.records.predictions import PredictionRow, prediction_row
 from figeval.task_types.choice import Choice, ChoiceExample
 from figeval.task_types.generation import Generation, GenerationExample
 from figeval.task_types.joint import Joint, JointExample
@@ -28,7 +28,7 @@ def stored(example, prediction, **metrics):
     """A row as it comes back from the file, checked against the published model."""
     made = prediction_row(FORMS[type(example)], example, prediction, metrics, samples=False)
     row = json.loads(json.dumps(made, allow_nan=False))
-    PredictionRow.model_validate(row)
+    TypeAdapter(PredictionRow).validate_python(row)
     return row
 
 
@@ -90,7 +90,7 @@ def test_samples_keep_texts_but_not_hundreds_of_shared_candidates(n: int, kept: 
     row = prediction_row(Ranking(), example, prediction, {}, samples=True)
     assert len(row["texts"]) == kept
     assert row["all_scores"] == [1.0] * n
-    PredictionRow.model_validate(row)
+    TypeAdapter(PredictionRow).validate_python(row)
 
 
 def test_priors_and_how_a_text_ended() -> None:

@@ -10,8 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from figeval.records.cures import cure
 from figeval.records.provenance import installed
+from figeval.storage import cure
 from figeval.text import csv_cell
 from figeval.types import JSON
 
