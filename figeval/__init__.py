@@ -10,7 +10,9 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
-    "figeval.api": "Comparison Run Training compare load run train",
+    "figeval.api.comparison": "Comparison compare",
+    "figeval.api.run": "Run load run",
+    "figeval.api.train": "Training train",
     "figeval.hooks": "hookimpl",
     "figeval.spec": "SuiteSpec TaskSpec task",
     "figeval.types": (

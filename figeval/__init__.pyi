@@ -7,13 +7,17 @@ from figeval.answers.reading import (
     heard as heard,
     unanswered as unanswered,
 )
-from figeval.api import (
+from figeval.api.comparison import (
     Comparison as Comparison,
-    Run as Run,
-    Training as Training,
     compare as compare,
+)
+from figeval.api.run import (
+    Run as Run,
     load as load,
     run as run,
+)
+from figeval.api.train import (
+    Training as Training,
     train as train,
 )
 from figeval.config import (

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import FigevalError
-from figeval.evaluation.compare import RunComparison
 from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.types import JSON
 
 if TYPE_CHECKING:
     import pandas
+
+    from figeval.evaluation.compare import RunComparison
 
 ABOUT_RUN = {"run": "string", "model": "string"}
 SCORE = {

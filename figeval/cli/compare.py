@@ -31,12 +31,12 @@ def compare(run_a: Path, run_b: Path, metric: str, seed: int, prompts: tuple[str
     figeval compare A B --metric mrr
     figeval compare A A --prompts default,lower
     """
-    from figeval import api
+    from figeval.api.comparison import compare as compare_runs
 
     if prompts and len(prompts) != PAIR:
         raise click.BadParameter("give two prompts, that of run A and that of run B", param_hint="'--prompts'")
     pair = (prompts[0], prompts[1]) if prompts else None
-    found = api.compare(run_a, run_b, metric=metric, seed=seed, prompts=pair)
+    found = compare_runs(run_a, run_b, metric=metric, seed=seed, prompts=pair)
     if as_json:
         import json
 

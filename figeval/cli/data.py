@@ -98,7 +98,7 @@ def statuses(benchmarks: tuple[str, ...]) -> list[Status]:
 
 def described(status: Status) -> JSON:
     """One file for `--json`; `origin` and `fetched` of a cached file are null where the ledger does not know them."""
-    from figeval.data.ledger import entry_of
+    from figeval.data.cache import entry_of
     from figeval.data.sources import catalogue
 
     source = status.file.source

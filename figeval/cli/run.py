@@ -61,11 +61,11 @@ def run(**flags: Any) -> int:
     """
     from rich.console import Console
 
-    from figeval import api
+    from figeval.api.run import run as run_tasks
     from figeval.report.grid import say
     from figeval.report.table import show, show_breakdowns
 
-    done = api.run(progress=True, **options(flags))
+    done = run_tasks(progress=True, **options(flags))
     console = Console()
     show(done.record, console)
     show_breakdowns(done.record, console)

@@ -57,9 +57,9 @@ def show(run_or_task: str, by: str | None, as_json: bool) -> None:
 
 def show_run(path: Path, by: str | None, as_json: bool) -> None:
     """The table of a run; its status and how far it has come where it is not complete."""
-    from figeval import api
+    from figeval.api.run import load
 
-    run = api.load(path) if by is None else api.load(path).by(by)
+    run = load(path) if by is None else load(path).by(by)
     if as_json:
         echo_json(run.record.model_dump_json(indent=1))
         return

@@ -40,8 +40,7 @@ def shown() -> Mapping[str, Callable[[Path, Any], None]]:
     from figeval.errors import RecordError
     from figeval.jsonfile import read_json
     from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read
-    from figeval.report.sweep import show_grid, show_seeds
-    from figeval.report.training import show_training
+    from figeval.report.training import show_grid, show_seeds, show_training
     from figeval.training.folder import RECORD
 
     return {

@@ -86,7 +86,7 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
     """
     from rich.console import Console
 
-    from figeval.api import calls as api
+    from figeval.api.train import shown_progress
     from figeval.evaluation.training.configure import configured
     from figeval.report.grid import say
 
@@ -97,8 +97,8 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
         return 0
     asked = configured(config, given)
     if seeds is not None or grid:
-        return several(asked, seeds, grid, api.observer_of_training(asked), beside)
-    return one(asked, api.observer_of_training(asked))
+        return several(asked, seeds, grid, shown_progress(asked), beside)
+    return one(asked, shown_progress(asked))
 
 
 def write_script(file: Path, asked: TrainConfig) -> str:
@@ -114,10 +114,10 @@ def one(asked: TrainConfig, progress: Any) -> int:
     """One training and the table of its run; the exit code."""
     from rich.console import Console
 
-    from figeval.api import calls as api
+    from figeval.api.train import train_as
     from figeval.report.table import show
 
-    run = api.train_as(asked, progress).run
+    run = train_as(asked, progress).run
     if run is not None:
         show(run.record, Console())
     return 0 if run is None or run.complete else 1
@@ -129,7 +129,7 @@ def several(asked: TrainConfig, seeds: str | None, grid: tuple[str, ...], progre
 
     from figeval.evaluation.training.sweep import Sweep, grid_of, seeds_of
     from figeval.report.grid import say
-    from figeval.report.sweep import show_grid, show_seeds
+    from figeval.report.training import show_grid, show_seeds
 
     wanted = None if seeds is None else seeds_of(seeds, asked.seed)
     values = grid_of(grid)

@@ -13,22 +13,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 from urllib.parse import quote
 
 from figeval.data import download as web
-from figeval.data import ledger
 from figeval.data.sources import DataFile, data_file
 from figeval.errors import DataError
+from figeval.jsonfile import parse_json
 from figeval.resources import expand_user, home
+from figeval.storage import replace_text
 
 State = Literal["cached", "mirror", "missing", "corrupt"]
 
@@ -116,7 +119,7 @@ def _from_address(place: str, file: DataFile, force: bool) -> Path:
     with _writing(file):
         if force or not target.is_file():  # another process may have brought it while this one waited
             _download(place, file, target)
-            ledger.note(file, place)
+            _note(file, place)
         return checked(target, file)
 
 
@@ -132,7 +135,7 @@ def _copied(found: Path, file: DataFile) -> Path:
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
-        ledger.note(file, str(found.absolute()))
+        _note(file, str(found.absolute()))
     return target
 
 
@@ -204,3 +207,42 @@ def local_path(file: DataFile) -> Path:
         if path.is_file():
             return checked(path, file)
     raise DataError(f"{file.name} is not on this machine; run `figeval data fetch {file.benchmark}`")
+
+
+# ---- the ledger: where each cached file came from and when, in `<home>/data/<benchmark>/.fetched.json` --------------
+
+
+class LedgerEntry(TypedDict):
+    """Where a cached file came from (an address, or the path in a mirror folder), when, and what it was."""
+
+    origin: str
+    fetched: str
+    sha256: str
+    bytes: int
+
+
+def _note(file: DataFile, origin: str) -> None:
+    """Write down where a file of the cache came from. The caller holds the lock of the benchmark's folder."""
+    book = _book(file)
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    source = file.source
+    entry: LedgerEntry = {"origin": origin, "fetched": when, "sha256": source.sha256, "bytes": source.bytes}
+    replace_text(book, json.dumps({**_entries(book), source.path: entry}, indent=1, sort_keys=True) + "\n")
+
+
+def entry_of(file: DataFile) -> LedgerEntry | None:
+    """What is known of a cached file; None if nothing is."""
+    return _entries(_book(file)).get(file.source.path)
+
+
+def _book(file: DataFile) -> Path:
+    return home() / "data" / file.benchmark / ".fetched.json"
+
+
+def _entries(book: Path) -> dict[str, LedgerEntry]:
+    """All entries; none where the file is missing or damaged, since the sums of the files are what counts."""
+    try:
+        found = parse_json(book.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from importlib.resources.abc import Traversable
 from typing import Any, cast
 
-from figeval.data.rows import DataContext, Row
+from figeval.data.readers import DataContext, Row
 from figeval.digits import whole_number
 from figeval.errors import DataError, near
 from figeval.jsonfile import MAX_BYTES as MAX_JSON_BYTES

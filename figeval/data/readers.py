@@ -1,22 +1,55 @@
-"""`scheme:path` → rows, through the readers that plugins register."""
+"""Rows of raw files: `scheme:path` is read by the reader that a plugin has registered for the scheme."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from figeval.data.rows import DataContext, Opener, Row
 from figeval.errors import DataError
 from figeval.plugins import PluginManager
 from figeval.registry import Registry
 
+Row: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DataContext:
+    """What a reader may use: the folder of the task that asks, and the upstream files of a benchmark.
+
+    `folder` is where the task's YAML lies (resources shipped with it are read from there);
+    `fetch(benchmark, path)` returns the local path of an upstream file listed in the benchmark's `sources.yaml`,
+    from the cache, a mirror or upstream, with its sha256 checked. What a reader puts into `notes` (which tagger found
+    the keywords, in which version) goes into the settings of the task's record.
+    """
+
+    folder: Traversable
+    fetch: Callable[[str, str], Path]
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+Opener: TypeAlias = Callable[[str, DataContext], Iterator[Row]]
+
+
+def fetch(benchmark: str, path: str) -> Path:
+    """Return the local path of an upstream file, as `figeval.data.cache.fetch` does.
+
+    The cache is imported when the first upstream file is asked for: tasks with files of their own need none of it.
+    """
+    from figeval.data import cache
+
+    return cache.fetch(benchmark, path)
+
 
 def load_readers(manager: PluginManager) -> Registry[Opener]:
-    """Every reader of every plugin, by scheme."""
+    """Return the readers of all plugins by scheme."""
     return Registry.collect(manager, "register_sources", "data scheme", "figeval ls plugins")
 
 
 def read(reference: str, context: DataContext, readers: Registry[Opener]) -> Iterator[Row]:
-    """The rows behind `scheme:path`.
+    """Return the rows behind `scheme:path`.
 
     Raises:
         UnknownName: nobody reads this scheme.

@@ -11,8 +11,7 @@ from typing import Any
 
 from figeval import plugins
 from figeval.data import DataContext
-from figeval.data.readers import load_readers, read
-from figeval.data.rows import Opener
+from figeval.data.readers import Opener, fetch, load_readers, read
 from figeval.metrics.catalogue import Metrics
 from figeval.models.model import Backends
 from figeval.registry import Registry
@@ -96,8 +95,6 @@ class Harness:
         return self._rows(task, task.data[split])
 
     def _rows(self, task: TaskSpec, source: str) -> Iterator[Any]:
-        from figeval.data.cache import fetch
-
         folder = task.folder or files("figeval")
         context = DataContext(folder, self._fetch or fetch, self._notes.setdefault(source, {}))
         return read(source, context, self.readers)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING
 
 from figeval.text import clean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 CAPTION = "caption-side: top; text-align: left; font-weight: bold"
 AND = " · "  # between the parts of a cell, which a narrow terminal shows one below the other
@@ -26,7 +30,7 @@ class Grid:
     right: Collection[str] = ()
     spare: Sequence[str] = ()
 
-    def print(self, console: Any) -> None:
+    def print(self, console: Console) -> None:
         """Print it on a rich console; cells may come from models, servers and the records of others."""
         if console.is_terminal:
             console.print(self._harmless()._table(console.width))
@@ -63,7 +67,7 @@ class Grid:
     def _justified(self, column: str, text: str, width: int) -> str:
         return text.rjust(width) if column in self.right else text.ljust(width)
 
-    def _table(self, width: int) -> Any:
+    def _table(self, width: int) -> Table:
         """As a rich table; what does not fit even without the spare columns is folded, never cut."""
         from rich.table import Table
         from rich.text import Text
@@ -71,8 +75,8 @@ class Grid:
         table = Table(title=Text(self.title), title_justify="left", box=None, header_style="bold", pad_edge=False)
         kept, between = self._fitting(width)
         for place in kept:
-            justify: Any = "right" if self.head[place] in self.right else "left"
-            table.add_column(self.head[place], justify=justify, overflow="fold")
+            right = self.head[place] in self.right
+            table.add_column(self.head[place], justify="right" if right else "left", overflow="fold")
         for row in self.rows:
             table.add_row(*(Text(row[place].replace(AND, between)) for place in kept))  # Text: "[" is no markup
         return table
@@ -101,7 +105,7 @@ def _flat(text: str) -> str:
     return clean(text).replace("\n", " ").replace("\t", " ")
 
 
-def say(console: Any, text: str) -> None:
+def say(console: Console, text: str) -> None:
     """Print a dim line of small print as it is."""
     console.print(clean(text), style="dim", markup=False, highlight=False, soft_wrap=not console.is_terminal)
 

@@ -1,110 +1,219 @@
-"""How a run goes on: a bar with rate and time left on a terminal, plain lines elsewhere."""
+"""Progress of runs and trainings: bars with rate and time left on a terminal, plain lines elsewhere, or nothing.
+
+A *display* shows how far a piece of work is, and knows nothing of what the work is. `RunProgress` and
+`TrainingProgress` are the observers that runs and trainings report to; they put into words what a display shows.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 from figeval.records.schema import TaskRecord
-from figeval.report.grid import say
 from figeval.text import clean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
+PAUSE = 10.0  # seconds between two plain lines about the same piece of work
+
+
+class Display(Protocol):
+    """Where progress is shown. `status` is what stands beside a bar, `line` what is printed where there are no bars."""
+
+    def live(self) -> AbstractContextManager[object]:
+        """Return the context in which the display is open."""
+
+    def begin(self, name: str, total: int, done: int, line: str) -> None:
+        """Begin a piece of work, of which some may be done already."""
+
+    def update(self, done: int | None, status: str, line: str = "") -> None:
+        """Show how much is done; None leaves the count alone, and no line means that this is not worth one."""
+
+    def end(self, status: str, line: str) -> None:
+        """End the piece of work."""
+
+    def say(self, text: str) -> None:
+        """Print a line, above bars."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def live(self) -> AbstractContextManager[object]:
+        """Return a context that does nothing."""
+        return nullcontext()
+
+    def begin(self, name: str, total: int, done: int, line: str) -> None:
+        """Do nothing."""
+
+    def update(self, done: int | None, status: str, line: str = "") -> None:
+        """Do nothing."""
+
+    def end(self, status: str, line: str) -> None:
+        """Do nothing."""
+
+    def say(self, text: str) -> None:
+        """Do nothing."""
 
 
 class Lines:
-    """Plain lines on stderr: at the start, every ten seconds, at the end."""
+    """Plain lines: at the start, every ten seconds and at the end."""
 
-    def __init__(self, console: Any) -> None:
-        self.console = console
-        self._task, self._n, self._done, self._began, self._said = "", 0, 0, 0.0, 0.0
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._said = 0.0
 
-    def live(self) -> AbstractContextManager[Any]:
-        """Nothing to keep open."""
+    def live(self) -> AbstractContextManager[object]:
+        """Return a context that does nothing: there is nothing to keep open."""
         return nullcontext()
 
-    def resumed(self, folder: Path, kept: int, n: int) -> None:
-        """Say what is kept of an earlier session."""
-        self._say(continuing(folder, kept, n))
+    def begin(self, name: str, total: int, done: int, line: str) -> None:  # noqa: ARG002 - as the protocol has it
+        """Print the line."""
+        self._said = time.monotonic()
+        self.say(line)
 
-    def task_started(self, task: str, n: int, done: int) -> None:
-        """Name the task."""
-        self._task, self._n, self._done = task, n, done
-        self._began = self._said = time.monotonic()
-        kept = f", {done} of them kept from before" if done else ""
-        self._say(f"{task}: {n} examples{kept}")
-
-    def advanced(self, rows: int) -> None:
-        """Count, and now and then say so."""
-        self._done += rows
+    def update(self, done: int | None, status: str, line: str = "") -> None:  # noqa: ARG002
+        """Print the line if the last one is long ago."""
         now = time.monotonic()
-        if now - self._said > 10:
+        if line and now - self._said > PAUSE:
             self._said = now
-            self._say(f"{self._task}: {self._done} of {self._n} after {now - self._began:.0f} s")
+            self.say(line)
 
-    def scoring(self, what: str) -> None:
-        """Not worth a line."""
+    def end(self, status: str, line: str) -> None:  # noqa: ARG002
+        """Print the line."""
+        self.say(line)
 
-    def task_ended(self, task: TaskRecord) -> None:
-        """Say how long it took."""
-        outcome = "done" if task.status == "done" else "FAILED"
-        self._say(f"{task.task}: {outcome} in {task.seconds + task.baseline_seconds:.1f} s")
-
-    def _say(self, text: str) -> None:
-        self.console.print(clean(text), markup=False, highlight=False)
+    def say(self, text: str) -> None:
+        """Print the line."""
+        self._console.print(clean(text), markup=False, highlight=False, soft_wrap=True)
 
 
-class Bar:
-    """A bar per task with examples per second and the time left."""
+class Bars:
+    """A bar for each piece of work, with a status and the time left."""
 
-    def __init__(self, console: Any) -> None:
+    def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
+            TextColumn("{task.fields[status]}", markup=False),
             TimeRemainingColumn(),
             console=console,
         )
-        self._current: Any = None
-        self._began, self._since = 0.0, 0
+        self._bar: TaskID | None = None
 
-    def live(self) -> AbstractContextManager[Any]:
-        """The display, shown while the context is open."""
+    def live(self) -> AbstractContextManager[object]:
+        """Return the display, which is shown while the context is open."""
         return self._progress
 
+    def begin(self, name: str, total: int, done: int, line: str) -> None:  # noqa: ARG002
+        """Open a bar."""
+        self._bar = self._progress.add_task(clean(name), total=total, completed=done, status="")
+
+    def update(self, done: int | None, status: str, line: str = "") -> None:  # noqa: ARG002
+        """Move the bar."""
+        if self._bar is not None:
+            self._progress.update(self._bar, completed=done, status=status)
+
+    def end(self, status: str, line: str) -> None:
+        """Leave the bar where it is, with its last status; without a bar, print the line."""
+        if self._bar is None:
+            self.say(line)
+        self.update(None, status)
+        self._bar = None
+
+    def say(self, text: str) -> None:
+        """Print the line above the bars."""
+        self._progress.console.print(clean(text), style="dim", markup=False, highlight=False)
+
+
+def stderr() -> Console:
+    """Return a rich console on stderr."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def display_on(console: Console | None) -> Display:
+    """Return the display that suits a console: bars on a terminal, else lines; nothing is shown without a console."""
+    if console is None:
+        return Silent()
+    return Bars(console) if console.is_terminal else Lines(console)
+
+
+class RunProgress:
+    """Shows how a run goes on: a piece of work per task."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._task, self._total, self._done, self._kept, self._began = "", 0, 0, 0, 0.0
+
+    def live(self) -> AbstractContextManager[object]:
+        """Return the context in which the display is open."""
+        return self._display.live()
+
     def resumed(self, folder: Path, kept: int, n: int) -> None:
-        """Say above the bars what is kept of an earlier session."""
-        say(self._progress.console, continuing(folder, kept, n))
+        """Say how many answers are kept of an earlier session."""
+        self._display.say(f"continuing, {kept} of {n} answers kept in {folder}")
 
     def task_started(self, task: str, n: int, done: int) -> None:
-        """Open a bar."""
-        self._began, self._since = time.monotonic(), 0
-        self._current = self._progress.add_task(task, total=n, completed=done, rate="")
+        """Begin a task."""
+        self._task, self._total, self._done, self._kept, self._began = task, n, done, done, time.monotonic()
+        kept = f", {done} of them kept from before" if done else ""
+        self._display.begin(task, n, done, f"{task}: {n} examples{kept}")
 
     def advanced(self, rows: int) -> None:
-        """Move it."""
-        self._since += rows
-        rate = self._since / max(time.monotonic() - self._began, 1e-3)
-        self._progress.update(self._current, advance=rows, rate=f"{rate:,.0f}/s")
+        """Count so many more rows."""
+        self._done += rows
+        seconds = time.monotonic() - self._began
+        rate = (self._done - self._kept) / max(seconds, 1e-3)
+        line = f"{self._task}: {self._done} of {self._total} after {seconds:.0f} s"
+        self._display.update(self._done, f"{rate:,.0f}/s", line)
 
     def scoring(self, what: str) -> None:
-        """Say what is being computed after the last example."""
-        self._progress.update(self._current, rate=f"{what} …")
+        """Name what is being computed after the last example."""
+        self._display.update(None, f"{what} …")
 
     def task_ended(self, task: TaskRecord) -> None:
-        """Leave the bar with its time."""
-        outcome = f"{task.seconds:.1f} s" if task.status == "done" else "FAILED"
-        self._progress.update(self._current, rate=outcome)
+        """End the task with the time that it took."""
+        seconds = task.seconds + task.baseline_seconds
+        if task.status == "done":
+            self._display.end(f"{task.seconds:.1f} s", f"{task.task}: done in {seconds:.1f} s")
+        else:
+            self._display.end("FAILED", f"{task.task}: FAILED in {seconds:.1f} s")
 
 
-def continuing(folder: Path, kept: int, n: int) -> str:
-    """`continuing, 624 of 1000 answers kept in results/nli`."""
-    return f"continuing, {kept} of {n} answers kept in {folder}"
+class TrainingProgress:
+    """Shows how a training goes on: one piece of work over all steps, and a line per evaluation."""
 
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._total = 0
 
-def progress_on(console: Any) -> Bar | Lines:
-    """The kind of progress that suits this console."""
-    return Bar(console) if console.is_terminal else Lines(console)
+    def live(self) -> AbstractContextManager[object]:
+        """Return the context in which the display is open."""
+        return self._display.live()
+
+    def began(self, total: int, done: int) -> None:
+        """Begin with the first step that is not done."""
+        self._total = total
+        before = f", {done} of them done before" if done else ""
+        self._display.begin("training", total, done, f"training: {total} steps{before}")
+
+    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:  # noqa: ARG002
+        """Show loss, tokens per second and the time left."""
+        status, left = f"loss {loss:.4f}, {speed:,.0f} tokens/s", timedelta(seconds=round(remaining))
+        self._display.update(step, status, f"step {step} of {self._total}: {status}, {left} left")
+
+    def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
+        """Print the scores; one that could not be computed is a dash."""
+        listed = ", ".join(f"{name} {'–' if value is None else f'{value:.4f}'}" for name, value in scores.items())
+        self._display.say(f"step {step}: {listed}{' (best so far)' if best else ''}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from figeval.records.schema import (
     SEEN_NOTES,
@@ -16,10 +16,13 @@ from figeval.records.schema import (
     ScoreRecord,
     TaskRecord,
 )
-from figeval.records.sweep import SeedScore
 from figeval.report.grid import AND, Grid, say
-from figeval.report.legend import legend
 from figeval.types import UNRELIABLE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from figeval.records.sweep import SeedScore
 
 HEAD = ("task", "route", "metric", "value", "95 % interval", "n", "clusters", "baselines")
 OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest")
@@ -159,6 +162,32 @@ def signs(record: RunRecord) -> Iterator[str]:
         yield f"{FEW} fewer than 10 effective clusters: the interval is unreliable"
 
 
+def legend(record: RunRecord) -> Iterator[str]:
+    """Lines under the table, from what the tasks declare and how they were put; none where nothing needs saying."""
+    tasks = [task for task in record.tasks if task.kind == "task" and task.scores]
+    for label, names in _grouped((task.only_label, task.task) for task in tasks if task.only_label is not None):
+        yield f"the right answer is {label} for every example of {', '.join(names)}"
+    rules = _grouped((_threshold(task), task.task) for task in tasks if _threshold(task))
+    for rule, names in rules:
+        yield rule if len(rules) == 1 else f"{rule} ({', '.join(names)})"
+
+
+def _threshold(task: TaskRecord) -> str:
+    """How a route with a threshold decides; empty for other routes."""
+    labels, threshold = task.settings.get("labels"), task.settings.get("threshold")
+    if not labels or threshold is None:
+        return ""
+    return f"{task.route}: a pair is called {labels[0]} if its score is {threshold:g} or more, else {labels[-1]}"
+
+
+def _grouped(told: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """(what is said, the tasks that it is said of), in the order of the table."""
+    groups: dict[str, list[str]] = {}
+    for said, task in told:
+        groups.setdefault(said, []).append(task)
+    return list(groups.items())
+
+
 def missing(scores: Iterable[tuple[str, ScoreRecord | SeedScore]]) -> Iterator[str]:
     """Lines that say why scores of tasks have no value or no interval; the same reason is told once for all of them."""
     reasons: dict[tuple[str, str, str], list[str]] = {}
@@ -193,7 +222,7 @@ def grids(record: RunRecord) -> Iterator[Grid]:
             yield choices_grid(task.task, table)
 
 
-def show(record: RunRecord, console: Any) -> None:
+def show(record: RunRecord, console: Console) -> None:
     """Print the tables of a run on a rich console, and the notes under them."""
     for place, grid in enumerate(grids(record)):
         if place:
@@ -218,14 +247,14 @@ def kind_cells(kind: KindRecord) -> tuple[str, ...]:
     return (kind.value, str(kind.offered), *shares)
 
 
-def show_breakdowns(record: RunRecord, console: Any, most: int | None = 20) -> None:
+def show_breakdowns(record: RunRecord, console: Console, most: int | None = 20) -> None:
     """Print the stored scores per idiom, proverb or corpus, the most frequent first."""
     for task in record.tasks:
         for breakdown in task.breakdowns:
             show_breakdown(task.task, breakdown, console, most)
 
 
-def show_breakdown(task: str, breakdown: BreakdownRecord, console: Any, most: int | None = None) -> None:
+def show_breakdown(task: str, breakdown: BreakdownRecord, console: Console, most: int | None = None) -> None:
     """Print every score of each group, at most so many groups; a group's value stands in its first row only."""
     cells = [
         (group.value if place == 0 else "", score.metric, marked(score), interval(score), str(score.n))

@@ -1,107 +1,24 @@
-"""How a training goes on: a bar with loss, speed and time left on a terminal, plain lines elsewhere."""
+"""Tables of trainings: one and its scores on dev, the combinations of a grid, and seeds with mean and spread."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
+from figeval.records.schema import SEEN_NOTES
+from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
 from figeval.report.grid import Grid, say
-from figeval.report.table import MARKS, number
-from figeval.text import clean
+from figeval.report.table import MARKS, NOTHING, REST, interval, marked, missing, number
 from figeval.types import JSON
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-class Lines:
-    """Plain lines on stderr: at the start, every ten seconds, at every evaluation."""
-
-    def __init__(self, console: Any) -> None:
-        self.console = console
-        self._total, self._said = 0, 0.0
-
-    def live(self) -> AbstractContextManager[Any]:
-        """Nothing to keep open."""
-        return nullcontext()
-
-    def began(self, total: int, done: int) -> None:
-        """How much there is to do."""
-        self._total, self._said = total, time.monotonic()
-        self._say(f"training: {total} steps" + (f", {done} of them done before" if done else ""))
-
-    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:  # noqa: ARG002
-        """Now and then where it stands."""
-        now = time.monotonic()
-        if now - self._said > 10:
-            self._said = now
-            self._say(f"step {step} of {self._total}: {standing(loss, speed)}, {left(remaining)} left")
-
-    def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
-        """The scores."""
-        self._say(f"step {step}: {listed(scores)}" + (" (best so far)" if best else ""))
-
-    def _say(self, text: str) -> None:
-        self.console.print(clean(text), markup=False, highlight=False, soft_wrap=True)
+OVER_SEEDS = ("task", "metric", "mean", "sd", "95 % interval", "seeds", "n", "lowest", "highest")
 
 
-class Bar:
-    """A bar over all steps; scores are printed above it."""
-
-    def __init__(self, console: Any) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        self._progress = Progress(
-            TextColumn("training"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[standing]}"),
-            console=console,
-        )
-        self._bar: Any = None
-
-    def live(self) -> AbstractContextManager[Any]:
-        """The display, shown while the context is open."""
-        return self._progress
-
-    def began(self, total: int, done: int) -> None:
-        """Open the bar."""
-        self._bar = self._progress.add_task("", total=total, completed=done, standing="")
-
-    def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:  # noqa: ARG002
-        """Move it."""
-        self._progress.update(self._bar, completed=step, standing=f"{standing(loss, speed)}, {left(remaining)} left")
-
-    def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
-        """The scores, above the bar."""
-        mark = " [green]best so far[/]" if best else ""
-        self._progress.console.print(f"step {step}: {listed(scores)}{mark}", highlight=False)
-
-
-def standing(loss: float, speed: float) -> str:
-    """Loss and speed."""
-    return f"loss {loss:.4f}, {speed:,.0f} tokens/s"
-
-
-def left(seconds: float) -> str:
-    """A time as people say it."""
-    return str(timedelta(seconds=round(seconds)))
-
-
-def listed(scores: Mapping[str, float | None]) -> str:
-    """Metrics and scores; one that could not be computed is a dash."""
-    return ", ".join(f"{name} {'–' if value is None else f'{value:.4f}'}" for name, value in scores.items())
-
-
-def progress_on(console: Any) -> Bar | Lines:
-    """The kind of progress that suits this console."""
-    return Bar(console) if console.is_terminal else Lines(console)
-
-
-# ---- a finished one -------------------------------------------------------------------------------------------------
-
-
-def show_training(record: JSON, console: Any) -> None:
+def show_training(record: JSON, console: Console) -> None:
     """Print the table of a training and the notes under it."""
     dev_scores(record).print(console)
     for note in notes(record):
@@ -122,10 +39,11 @@ def dev_scores(record: JSON) -> Grid:
 
 def notes(record: JSON) -> Iterator[str]:
     """What was learnt from, what the checkpoint was chosen by, and what it cost."""
+    took = timedelta(seconds=round(record["seconds"]))
     by = f"chosen by {', '.join(record['select_by'])} on {record['dev']['source']}"
     yield f"learnt from {record['train']['n']} examples in {record['steps']} steps ({record['why']})"
     yield by if record["evaluations"] else "the last checkpoint; nothing was held out"
-    yield f"{left(record['seconds'])} and {record['tokens']:,} tokens, {record['peak_memory_mb']:,.0f} MB at most"
+    yield f"{took} and {record['tokens']:,} tokens, {record['peak_memory_mb']:,.0f} MB at most"
 
 
 def chosen(step: int, record: JSON) -> str:
@@ -133,3 +51,49 @@ def chosen(step: int, record: JSON) -> str:
     if step != record["best"]:
         return ""
     return f"best {MARKS['chosen']}" if record["config"]["select_on"] == "test" else "best"
+
+
+def show_grid(record: GridRecord, console: Console) -> None:
+    """Every combination with its scores on dev, the best one marked."""
+    fields = tuple(dict.fromkeys(name for point in record.points for name in point.values))
+    rows = [
+        (
+            *(str(point.values[name]) for name in fields),
+            *(number(point.scores.get(metric)) for metric in record.metrics),
+            NOTHING if point.step is None else str(point.step),
+            "best" if point.folder == record.best else "",
+        )
+        for point in record.points
+    ]
+    numbers = {*fields, *record.metrics, "step"}
+    Grid((*fields, *record.metrics, "step", ""), rows, f"{record.model} on {record.task}", numbers).print(console)
+    say(console, f"  compared on dev: {record.dev}")
+    for point in record.points:
+        if point.error:
+            say(console, f"  {point.folder}: {point.error}")
+
+
+def show_seeds(record: SeedsRecord, console: Console) -> None:
+    """Mean, spread and interval of every score."""
+    title = f"{record.model} on {record.task}, {len(record.seeds)} seeds"
+    rows = [_seed_cells(score) for score in record.scores]
+    seen = {score.seen for score in record.scores}
+    Grid(OVER_SEEDS, rows, title, frozenset(OVER_SEEDS[2:]), ("lowest", "highest", "n")).print(console)
+    for role, text in SEEN_NOTES.items():
+        if role in seen:
+            say(console, f"  {MARKS[role]} {text}")
+    for note in missing((score.task, score) for score in record.scores):
+        say(console, f"  {note}")
+    for warning in record.warnings:
+        say(console, f"  {warning}")
+
+
+def _seed_cells(score: SeedScore) -> tuple[str, ...]:
+    """One line of the table."""
+    known = [value for value in score.values.values() if value is not None]
+    task = REST if score.unseen_only else score.task
+    return (
+        *(task, score.metric, marked(score), number(score.sd), interval(score)),
+        *(str(len(score.values)), str(score.n)),
+        *(number(edge(known)) if known else NOTHING for edge in (min, max)),
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from figeval.data import cache, ledger
+from figeval.data import cache
 from figeval.data import download as web
 from figeval.data.download import Patience
 from figeval.errors import DataError, FigevalError, UnknownName
@@ -119,7 +119,7 @@ def test_fetching_puts_a_file_of_a_mirror_folder_into_the_cache_for_good(
     (disk / file.name).write_bytes(b"edited in place")
     assert stored.read_bytes() == BODY
     assert not list(own_home.rglob("*.part"))
-    entry = ledger.entry_of(file)
+    entry = cache.entry_of(file)
     assert entry is not None
     assert entry["origin"] == str(disk / "bench" / "sub" / "file.txt")
     assert entry["sha256"] == file.source.sha256
@@ -130,7 +130,7 @@ def test_what_was_downloaded_is_in_the_ledger_too(site: Site, listed: Listed) ->
     file = site.file("sub/file.txt", BODY)
     listed(file)
     cache.fetch("bench", "sub/file.txt")
-    entry = ledger.entry_of(file)
+    entry = cache.entry_of(file)
     assert entry is not None
     assert entry["origin"] == file.source.url
 
@@ -140,9 +140,9 @@ def test_a_damaged_ledger_knows_nothing_and_is_written_anew(site: Site, listed: 
     listed(file)
     cache.store(file)
     (own_home / "data" / "bench" / ".fetched.json").write_text("[")
-    assert ledger.entry_of(file) is None
+    assert cache.entry_of(file) is None
     cache.store(file, force=True)
-    assert ledger.entry_of(file) is not None
+    assert cache.entry_of(file) is not None
 
 
 def test_force_replaces_a_corrupt_file_from_a_good_mirror_folder(

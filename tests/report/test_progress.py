@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from figeval.report import progress
-from figeval.report.progress import Bar, Lines, progress_on
+from figeval.report.progress import Bars, Lines, RunProgress, Silent, TrainingProgress, display_on
 from tests.processes import figeval
 from tests.runs import task
 
@@ -22,22 +22,29 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def test_the_console_decides() -> None:
-    assert isinstance(progress_on(Console(file=io.StringIO())), Lines)
-    assert isinstance(progress_on(Console(file=io.StringIO(), force_terminal=True)), Bar)
+    assert isinstance(display_on(None), Silent)
+    assert isinstance(display_on(Console(file=io.StringIO())), Lines)
+    assert isinstance(display_on(Console(file=io.StringIO(), force_terminal=True)), Bars)
 
 
-def test_plain_lines_say_what_is_done_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([0.0, 4.0, 11.0, 12.0, 25.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time that progress sees, in its only item."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_plain_lines_say_what_is_done_now_and_then(clock: list[float]) -> None:
     out = io.StringIO()
-    lines = Lines(Console(file=out))
-    with lines.live():
-        lines.task_started("proverbs[1]", 400, 100)
-        for _ in range(4):
-            lines.advanced(50)
-        lines.scoring("baselines")
-        lines.task_ended(task("proverbs[1]", seconds=24.0, baseline_seconds=1.5))
-        lines.task_ended(task("broken", status="failed"))
+    shown = RunProgress(display_on(Console(file=out)))
+    with shown.live():
+        shown.task_started("proverbs[1]", 400, 100)
+        for clock[0] in (4.0, 11.0, 12.0, 25.0):
+            shown.advanced(50)
+        shown.scoring("baselines")
+        shown.task_ended(task("proverbs[1]", seconds=24.0, baseline_seconds=1.5))
+        shown.task_ended(task("broken", status="failed"))
     assert out.getvalue().splitlines() == [
         "proverbs[1]: 400 examples, 100 of them kept from before",
         "proverbs[1]: 200 of 400 after 11 s",
@@ -49,7 +56,7 @@ def test_plain_lines_say_what_is_done_now_and_then(monkeypatch: pytest.MonkeyPat
 
 def test_the_bar_shows_count_rate_and_time_left() -> None:
     out = io.StringIO()
-    bar = Bar(Console(file=out, force_terminal=True, width=100, no_color=True))
+    bar = RunProgress(display_on(Console(file=out, force_terminal=True, width=100, no_color=True)))
     with bar.live() as live:
         bar.task_started("proverbs", 400, 100)
         for _ in range(10):
@@ -67,6 +74,36 @@ def test_the_bar_shows_count_rate_and_time_left() -> None:
     assert "baselines …" in after
     assert re.search(r"400\s+2\.5 s", after)
     assert re.search(r"broken.*FAILED", after)
+
+
+def test_a_training_is_shown_by_the_same_lines(clock: list[float]) -> None:
+    out = io.StringIO()
+    shown = TrainingProgress(display_on(Console(file=out)))
+    with shown.live():
+        shown.began(40, 10)
+        for step, clock[0] in ((11, 5.0), (12, 10.5)):
+            shown.stepped(step, 0.25, 2e-5, 1234.0, 61.0)
+        shown.evaluated(12, {"acc": 0.5, "loss": None}, True)
+        shown.evaluated(14, {"acc": 0.25}, False)
+    assert out.getvalue().splitlines() == [
+        "training: 40 steps, 10 of them done before",
+        "step 12 of 40: loss 0.2500, 1,234 tokens/s, 0:01:01 left",
+        "step 12: acc 0.5000, loss – (best so far)",
+        "step 14: acc 0.2500",
+    ]
+
+
+def test_a_training_on_a_terminal_has_one_bar_with_scores_above_it() -> None:
+    out = io.StringIO()
+    shown = TrainingProgress(display_on(Console(file=out, force_terminal=True, width=100, no_color=True)))
+    with shown.live() as live:
+        shown.began(40, 10)
+        shown.stepped(20, 0.25, 2e-5, 1234.0, 61.0)
+        shown.evaluated(20, {"acc": 0.5}, True)
+        live.refresh()
+    text = ESCAPES.sub("", out.getvalue())
+    assert re.search(r"training\s+[━╺╸ ]+\s+20/40\s+loss 0\.2500, 1,234 tokens/s", text), text
+    assert "step 20: acc 0.5000 (best so far)" in text
 
 
 COMMAND = ("run", "--tasks", "mini_fables", "--model", "overlap")

@@ -1,0 +1,380 @@
+"""`figeval.run` and `figeval.load`, and the `Run` that they return.
+
+They do what the commands `run` and `show` do, without a terminal: they print nothing unless asked to (`progress=True`),
+raise `figeval.FigevalError` where the command line ends with exit code 2, and leave the environment, the working folder
+and the program's own objects as they are. The keyword arguments are the flags of the command line, checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+from pydantic import TypeAdapter, ValidationError
+
+from figeval import frontend, plugins
+from figeval.api import frames
+from figeval.config import RunConfig
+from figeval.errors import OptionError, RecordError, near
+from figeval.evaluation.harness import Guests, Harness
+from figeval.evaluation.run import run as run_tasks
+from figeval.evaluation.stored import with_breakdown
+from figeval.models.capabilities import KNOWN, capabilities
+from figeval.records.folder import RunFolder
+from figeval.records.schema import RunRecord
+from figeval.registry import a_type
+from figeval.report import table
+from figeval.report.exporters import load_exporters
+from figeval.report.grid import page, plain
+from figeval.report.progress import RunProgress, display_on, stderr
+from figeval.spec import SuiteSpec, TaskSpec
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    import pandas
+
+Names: TypeAlias = str | Sequence[str]
+Folders: TypeAlias = str | Path | Sequence[str | Path]
+Task: TypeAlias = str | TaskSpec | SuiteSpec
+NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` means the same as ("a", "b")
+
+
+class RunOptions(TypedDict, total=False):
+    """The flags of `figeval run` beside tasks and model; `figeval run --help` describes each."""
+
+    model_args: Mapping[str, Any]
+    limit: int | None
+    num_fewshot: int
+    batch_size: int | Literal["auto"]
+    device: str | None
+    processes: int
+    seed: int
+    routes: Mapping[str, str]
+    threshold: float | None
+    system_instruction: str
+    apply_chat_template: bool | None
+    max_new_tokens: int | None
+    shots: Literal["per_example", "shared"]
+    orders: str
+    prompts: Names
+    probes: bool
+    protocol: str
+    split: str
+    metrics: Names
+    temperature: float
+    by: Names
+    baselines: bool
+    log_samples: bool
+    output_path: str | Path | None
+    include_path: Folders
+    fresh: bool
+    max_cost: float | None
+    max_tokens: int | None
+
+
+def run(
+    tasks: Task | Sequence[Task],
+    model: object,
+    *,
+    name: str | None = None,
+    progress: bool = False,
+    **options: Unpack[RunOptions],
+) -> Run:
+    """Run tasks with a model, or go on with a run that was cut short.
+
+    The same arguments continue where the run stopped, as on the command line, whose runs can be continued as well.
+    Everything is stored in a folder while it is computed; an interrupt loses nothing.
+
+    Args:
+        tasks: names of tasks and suites (`"epic_mcq"`, `"epic_mcq,impli"`, `["epic_mcq", "impli"]`), and tasks made
+            with `@figeval.task`, which this run alone knows.
+        model: a name from `figeval ls models`, a folder or a hub id; or any object with a capability, that is with a
+            method such as `embed`, `score_pairs` or `generate`, and with `fingerprint()` or
+            `deterministic_by_name = True`. It is not closed.
+        name: what a model that is an object is called in records and tables; by default its class.
+        progress: print how the run goes on, on stderr.
+        options: the flags of `figeval run` under the same names, with `routes` for `--route` and `baselines=False` for
+            `--no_baselines`. `output_path` is the folder; by default a new one in `results/runs`, or that of the same
+            run before.
+
+    Returns:
+        The run. A task that failed is among its `warnings`, and the others are done.
+
+    Raises:
+        TypeError: there is no such option.
+        OptionError: an option has a value that makes no sense.
+        FigevalError: an unknown name, a task that the model cannot answer, a folder with another run …
+
+    Example:
+        ```python
+        done = figeval.run(["mini_proverbs", "mini_pairs"], "tfidf", limit=20)
+        done.scores[["task", "metric", "value", "low", "high"]]
+        ```
+    """
+    names, made = task_names(tasks)
+    called, objects = model_name(model, name)
+    config = run_config(names, called, options)
+    guests = Guests(made, objects)
+    refuse_to_share(config, guests)
+    if objects and config.model_args:
+        raise OptionError("model_args are for models given by name; give them to the object itself")
+    with frontend.python_program(watched=progress):
+        observer = RunProgress(display_on(stderr() if progress else None))
+        with observer.live():
+            record, folder = run_tasks(config, Harness(include=config.include_path, guests=guests), observer)
+        failed = [task.task for task in record.tasks if task.status == "failed"]
+        if failed and not frontend.on_terminal():
+            frontend.warn(f"{', '.join(failed)} failed; see the warnings of the run")
+    return Run(record, folder)
+
+
+def load(path: str | Path) -> Run:
+    """Return the run in a folder (or in its `run.json`), finished or not; of a folder of several seeds their means.
+
+    Raises:
+        RecordError: there is no run, or its predictions were changed since.
+
+    Example:
+        ```python
+        figeval.load("results/runs/demo").breakdown("idiom")
+        ```
+    """
+    from figeval.records.sweep import run_or_mean  # a run that begins needs nothing of seeds and grids
+
+    place = Path(path)
+    return Run(run_or_mean(place), place if place.is_dir() else place.parent)
+
+
+class Run:
+    """A run of one model over some tasks, as `figeval.run` and `figeval.load` return it.
+
+    In a notebook it is shown as the table that `figeval run` prints; `print(run)` prints the same as text.
+
+    Attributes:
+        record: all that `run.json` holds.
+        path: the folder of the run, with `run.json` and `predictions/`.
+    """
+
+    def __init__(self, record: RunRecord, path: Path) -> None:
+        self.record = record
+        self.path = path
+
+    # ---- what came of it --------------------------------------------------------------------------------------------
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The names of the tasks in order; a further prompt or a probe is called `task@variant`."""
+        return tuple(task.task for task in self.record.tasks)
+
+    @property
+    def complete(self) -> bool:
+        """True if every task is done and every example has an answer."""
+        return self.record.status == "complete"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about the numbers and errors of tasks that failed, one sentence each."""
+        found = list(self.record.warnings)
+        for task in self.record.tasks:
+            found += (f"{task.task}: {warning}" for warning in task.warnings)
+            if task.error:
+                found.append(f"{task.task} failed: {task.error.strip().splitlines()[-1]}")
+        return (*found, *map(str, self.record.model.description.get("warnings", ())))
+
+    @property
+    def scores(self) -> pandas.DataFrame:
+        """The scores, a row per task and metric.
+
+        Columns: `run` (its identity), `model`, `task`, `kind` (task, prompt or probe), `task_type`, `route`, `examples`
+        (all, or unseen: without those that the model was trained or chosen on), `metric`, `value`, `low`, `high`,
+        `stderr`, `n`, `clusters`, `effective_clusters`, `interval` (the method, or why there is none),
+        `higher_is_better`, `seen`, and `baseline_NAME` for each trivial model. Numbers are `float64`, counts `Int64`,
+        texts `string`.
+
+        Raises:
+            FigevalError: pandas is not installed.
+        """
+        return frames.scores(self.record)
+
+    @property
+    def macro(self) -> pandas.DataFrame:
+        """The macro means of suites: `run`, `model`, `suite`, `metric`, `value`, `tasks`, `seen`.
+
+        Raises:
+            FigevalError: pandas is not installed.
+        """
+        return frames.macro(self.record)
+
+    def predictions(self, task: str) -> pandas.DataFrame:
+        """Return the stored answers to a task, a row per example in the task's order.
+
+        Columns: `id`, `status`, `prediction` and `gold` (an index, a label, a span … as the task type has them), a
+        column per metric (`acc` is 1 for a right answer and a share where answers tie), `tied`, `truncated`, `seen`,
+        `cluster`, `group`, for models that write `raw`, `finish` and `error`, and `meta.NAME` for each column of the
+        examples.
+
+        Raises:
+            RecordError: the run has no such task or no predictions, or they were changed since.
+            FigevalError: pandas is not installed.
+        """
+        if task not in self.tasks:
+            raise RecordError(f"the run has no task {task!r}{near(task, self.tasks)}; it has {', '.join(self.tasks)}")
+        folder = RunFolder(self.path)
+        if not folder.has_predictions(task):
+            raise RecordError(f"{self.path} has no predictions of {task}; run the same command again")
+        return frames.predictions(folder.rows(task))
+
+    def by(self, key: str) -> Run:
+        """Return the run with scores per value of a column of the examples, computed from the stored answers.
+
+        Raises:
+            RecordError: none of its tasks has such a column.
+            UnknownName: a metric that the run was scored with is not installed.
+        """
+        return Run(with_breakdown(self.path, key, Harness().metrics), self.path)
+
+    def breakdown(self, by: str) -> pandas.DataFrame:
+        """Return the scores per value of a column of the examples: per idiom, proverb or corpus.
+
+        Columns: `run`, `model`, `task`, `by` (the column), `group` (the value), and from `metric` on those of `scores`.
+        The most frequent value of a task comes first.
+
+        Raises:
+            RecordError: none of its tasks has such a column.
+            FigevalError: pandas is not installed.
+        """
+        return frames.breakdown(self.by(by).record)
+
+    def progress(self) -> Iterator[str]:
+        """Say how far a run has come that is going on, was killed, or had a task fail; nothing of a complete one."""
+        if self.complete:
+            return
+        folder = RunFolder(self.path)
+        yield f"{self.record.status}, begun {self.record.started}; the same command goes on where it stopped"
+        for task in self.record.tasks:
+            if task.status != "done":
+                answered = {row["id"] for row in folder.rows(task.task)}
+                yield f"{task.task}: {len(answered)} of {task.n} examples answered"
+
+    # ---- how it is shown --------------------------------------------------------------------------------------------
+
+    def export(self, form: str) -> str:
+        """Return the scores in a format of `figeval export`: csv, json, latex, markdown, or one that a plugin brings.
+
+        Raises:
+            UnknownName: there is no such format.
+        """
+        return load_exporters(plugins.plugin_manager()).get(form)([self.record])
+
+    def to_latex(self) -> str:
+        """Return the scores as a LaTeX table."""
+        return self.export("latex")
+
+    def to_markdown(self) -> str:
+        """Return the scores as a Markdown table."""
+        return self.export("markdown")
+
+    def _notes(self) -> list[str]:
+        return [*table.notes(self.record), *self.progress()]
+
+    def __str__(self) -> str:
+        return plain(table.grids(self.record), self._notes())
+
+    def __repr__(self) -> str:
+        return f"<figeval.Run of {self.record.model.name!r} on {', '.join(self.tasks)}: {self.record.status}>"
+
+    def _repr_html_(self) -> str:
+        return page(table.grids(self.record), self._notes())
+
+
+# ---- arguments ------------------------------------------------------------------------------------------------------
+
+
+def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunConfig:
+    """Return the options as a checked value; what is not given is as on the command line.
+
+    Raises:
+        TypeError: there is no such option.
+        OptionError: an option has a value that makes no sense.
+    """
+    given = given_options("figeval.run", options, RunOptions.__annotations__)
+    values = {"batch_size": "auto", **given, "tasks": tasks, "model": model}
+    try:
+        return TypeAdapter(RunConfig).validate_python(values)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        name = str(problem["loc"][0])
+        message = problem["msg"].removeprefix("Value error, ")
+        raise OptionError(f"{name}={values[name]!r:.80}: {message[0].lower()}{message[1:]}") from error
+
+
+def given_options(function: str, options: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """The options with lone names and folders as tuples. Raises `TypeError` for one that there is not."""
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{function}() has no option {name!r}{near(name, known)}")
+    found = dict(options)
+    for name in NAMES:
+        if isinstance(value := found.get(name), str):
+            found[name] = names_in(value)
+    if isinstance(folder := found.get("include_path"), str | Path):
+        found["include_path"] = (folder,)
+    return found
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names in `a,b c`."""
+    return tuple(text.replace(",", " ").split())
+
+
+def task_names(tasks: Task | Sequence[Task]) -> tuple[tuple[str, ...], tuple[TaskSpec | SuiteSpec, ...]]:
+    """Return the names of tasks and suites in order, and those that are given as objects, each once.
+
+    Raises:
+        OptionError: there is none, or something is neither a name nor a task.
+    """
+    names: list[str] = []
+    objects: list[TaskSpec | SuiteSpec] = []
+    for one in (tasks,) if isinstance(tasks, Task) else tasks:
+        if isinstance(one, str):
+            names += names_in(one)
+        elif isinstance(one, TaskSpec | SuiteSpec):
+            names.append(one.name)
+            if not any(one is known for known in objects):
+                objects.append(one)
+        else:
+            raise OptionError(f"tasks has {a_type(one)}; give names, or tasks made with @figeval.task")
+    if not names:
+        raise OptionError("tasks names no task; see `figeval ls tasks`")
+    return tuple(names), tuple(objects)
+
+
+def model_name(model: object, name: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the name of a model, and the model under it if it is an object.
+
+    Raises:
+        OptionError: it is a class, or has no capability; or the name is none.
+    """
+    if isinstance(model, str | Path):
+        if name is not None:
+            raise OptionError(f"name={name!r:.80} is for models given as objects; leave it out for {str(model)!r:.80}")
+        return str(model), {}
+    if isinstance(model, type):
+        raise OptionError(f"model is the class {model.__name__}; make an object of it: {model.__name__}(…)")
+    if not capabilities(model):
+        raise OptionError(f"model is {a_type(model)} without a capability; give it a method such as {', '.join(KNOWN)}")
+    found = type(model).__name__ if name is None else name
+    if not isinstance(found, str) or not found.strip():
+        raise OptionError(f"name={found!r:.80}: the name of a model is a text that is not empty")
+    return found, {found: model}
+
+
+def refuse_to_share(config: RunConfig, guests: Guests) -> None:
+    """Raise `OptionError` where several processes would need tasks or a model that only this one has."""
+    if config.processes > 1 and (guests.tasks or guests.models):
+        raise OptionError(
+            f"processes={config.processes}: other processes cannot find tasks and models that are objects; leave out "
+            "processes, or register them in a plugin"
+        )

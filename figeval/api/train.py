@@ -1,0 +1,233 @@
+"""`figeval.train`, and the `Training` that it returns.
+
+It does what the command `train` does, without a terminal: it prints nothing unless asked to (`progress=True`), raises
+`figeval.FigevalError` where the command line ends with exit code 2, and leaves the environment as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from figeval import frontend
+from figeval.api import frames
+from figeval.api.run import Folders, Names, Run, RunOptions, Task, given_options, run
+from figeval.errors import FigevalError, OptionError, TrainError
+from figeval.evaluation.training.complete import complete, evaluation_folder
+from figeval.evaluation.training.configure import configured
+from figeval.evaluation.training.published import told
+from figeval.evaluation.training.train import stored_record
+from figeval.registry import a_type
+from figeval.report import training as training_table
+from figeval.report.grid import page, plain
+from figeval.report.progress import TrainingProgress, display_on, stderr
+from figeval.training.config import TrainConfig
+from figeval.types import JSON
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    import pandas
+
+ACCELERATOR = "DS_ACCELERATOR"
+
+
+class TrainOptions(TypedDict, total=False):
+    """The flags of `figeval train` beside task, model and output; `figeval train --help` describes each."""
+
+    head: str | None
+    head_args: Mapping[str, Any]
+    preset: str | None
+    seed: int
+    include_path: Folders
+    holdout: float
+    holdout_by: Literal["auto", "cluster", "within", "row"]
+    limit: int | None
+    max_length: int | None
+    shuffle: Literal["epochs", "once"]
+    epochs: int
+    max_steps: int | None
+    batch_size: int
+    lr: float | None
+    optimizer: Literal["adamw", "adafactor"]
+    betas: tuple[float, float]
+    eps: float
+    bias_correction: bool
+    weight_decay: float
+    schedule: Literal["linear", "cosine", "constant"]
+    warmup: float
+    clip: float | None
+    dropout: float | None
+    select_on: Literal["dev", "test", "none"]
+    select_by: str | None
+    evaluate_every: float
+    patience: int | None
+    evaluate: Names | None
+    device: str | None
+    mixed_precision: Literal["no", "bf16", "fp16"]
+    compile: bool
+    gradient_checkpointing: bool
+    tokens_per_batch: int | None
+    lora: int | None
+    lora_alpha: float | None
+    lora_targets: Names
+    allow_pickle: bool
+    processes: int
+    deepspeed: str | None
+    fsdp: bool
+    nodes: int
+    node_rank: int
+    master: str | None
+    checkpoint_every: int | None
+    trackers: Names
+
+
+def train(
+    task: str,
+    model: str | Path,
+    output: str | Path,
+    *,
+    config: str | Path | None = None,
+    progress: bool = False,
+    **options: Unpack[TrainOptions],
+) -> Training:
+    """Fine-tune a model on a task, or go on with a training that was cut short, and run the trained model.
+
+    Args:
+        task: the name of a task with a train split.
+        model: what to begin with: a folder, a hub id, `minilm` or `smollm2`.
+        output: the folder of the trained model; the same arguments go on there.
+        config: a YAML file with options; those given here win.
+        progress: print how the training goes on, on stderr.
+        options: the flags of `figeval train` under the same names.
+
+    Returns:
+        The training, with its scores on dev and the run of `evaluate` (by default of the task itself).
+
+    Raises:
+        TypeError: there is no such option.
+        FigevalError: an unknown name, a value that makes no sense, a folder with another training …
+
+    Example:
+        ```python
+        trained = figeval.train("epic_retrieval_seen", "minilm", "models/proverbs", epochs=3)
+        trained.scores, trained.run.scores
+        ```
+    """
+    asked = train_config(task, model, output, config, options)
+    with frontend.python_program(watched=progress), kept_environment():
+        return train_as(asked, shown_progress(asked) if progress else TrainingProgress(display_on(None)))
+
+
+def shown_progress(asked: TrainConfig) -> TrainingProgress:
+    """Return what shows the progress of a training on stderr, and say now which row of a preset it takes."""
+    display = display_on(stderr())
+    taken = told(asked)
+    if taken is not None:
+        display.say(taken)
+    return TrainingProgress(display)
+
+
+def train_as(asked: TrainConfig, progress: TrainingProgress) -> Training:
+    """Train and evaluate as a checked configuration says: what the command line does with its flags."""
+    with progress.live():
+        record = complete(asked, progress)
+    tasks = (asked.task,) if asked.evaluate is None else asked.evaluate
+    return Training(asked.output, None if record is None else Run(record, evaluation_folder(asked.output, tasks)))
+
+
+class Training:
+    """A finished training, as `figeval.train` returns it; `Training(folder)` reads an earlier one.
+
+    In a notebook it is shown as its table of scores on dev. The folder is a model like any other:
+    `figeval.run(tasks, model=training.path)`.
+
+    Attributes:
+        path: the folder of the trained model.
+        run: the run that the training ended with: of the tasks of `evaluate`, by default of the task itself. None if
+            none was asked for, and for an earlier training; the method `evaluate` runs tasks now.
+    """
+
+    def __init__(self, path: str | Path, run: Run | None = None) -> None:
+        self.path = Path(path)
+        self.run = run
+
+    @cached_property
+    def record(self) -> JSON:
+        """All that `training/record.json` holds: data, hyper-parameters, evaluations, cost, versions.
+
+        Raises:
+            TrainError: the folder holds no finished training.
+        """
+        try:
+            found = stored_record(self.path)
+        except FigevalError as error:
+            raise TrainError(f"{self.path} holds no finished training ({error})") from error
+        missing = {"config", "evaluations", "best", "task"} - found.keys()
+        if missing:
+            raise TrainError(f"{self.path} was not written by this version of figeval (no {sorted(missing)[0]})")
+        return found
+
+    @property
+    def scores(self) -> pandas.DataFrame:
+        """The scores on dev, a row per evaluation: `step`, a column per metric, and `best` for the chosen checkpoint.
+
+        Raises:
+            FigevalError: pandas is not installed.
+        """
+        return frames.evaluations(self.record)
+
+    @property
+    def best(self) -> dict[str, float | None]:
+        """The scores on dev of the chosen checkpoint, by metric; empty where nothing was held out."""
+        found = (one["scores"] for one in self.record["evaluations"] if one["step"] == self.record["best"])
+        return next(found, {})
+
+    def evaluate(self, tasks: Task | Sequence[Task], *, progress: bool = False, **options: Unpack[RunOptions]) -> Run:
+        """Run tasks with the trained model; arguments, errors and result are those of `figeval.run`."""
+        return run(tasks, self.path, progress=progress, **options)
+
+    def __str__(self) -> str:
+        return plain([training_table.dev_scores(self.record)], training_table.notes(self.record))
+
+    def __repr__(self) -> str:
+        return f"<figeval.Training in {str(self.path)!r}>"
+
+    def _repr_html_(self) -> str:
+        return page([training_table.dev_scores(self.record)], training_table.notes(self.record))
+
+
+# ---- arguments and environment --------------------------------------------------------------------------------------
+
+
+def train_config(
+    task: str, model: str | Path, output: str | Path, config: str | Path | None, options: TrainOptions
+) -> TrainConfig:
+    """Return preset, configuration file and options as a checked value; what comes later wins.
+
+    Raises:
+        TypeError: there is no such option.
+        OptionError: the task or the model is an object, which only `figeval.run` takes.
+        TrainError: an option has a value that makes no sense.
+    """
+    for what, value in (("task", task), ("model", model)):
+        if not isinstance(value, str | Path):
+            raise OptionError(f"{what} is {a_type(value)}; figeval.train takes the name of a {what}")
+    given = given_options("figeval.train", options, TrainOptions.__annotations__)
+    file = None if config is None else Path(config)
+    return configured(file, {**given, "task": task, "model": str(model), "output": Path(output)})
+
+
+@contextmanager
+def kept_environment() -> Iterator[None]:
+    """Take back what a training sets for DeepSpeed; what libraries set when they are imported is left to them."""
+    before = os.environ.get(ACCELERATOR)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(ACCELERATOR, None)
