@@ -10,9 +10,9 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
-    "figeval.api.comparison": "Comparison compare",
-    "figeval.api.run": "Run load run",
-    "figeval.api.train": "Training train",
+    "figeval.api.comparisons": "Comparison compare",
+    "figeval.api.runs": "Run load run",
+    "figeval.api.trainings": "Training train",
     "figeval.hooks": "hookimpl",
     "figeval.spec": "SuiteSpec TaskSpec task",
     "figeval.types": (

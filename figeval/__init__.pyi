@@ -7,16 +7,16 @@ from figeval.answers.reading import (
     heard as heard,
     unanswered as unanswered,
 )
-from figeval.api.comparison import (
+from figeval.api.comparisons import (
     Comparison as Comparison,
     compare as compare,
 )
-from figeval.api.run import (
+from figeval.api.runs import (
     Run as Run,
     load as load,
     run as run,
 )
-from figeval.api.train import (
+from figeval.api.trainings import (
     Training as Training,
     train as train,
 )

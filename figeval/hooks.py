@@ -225,7 +225,7 @@ def register_exporters(register: ExporterRegistrar) -> None:
 @hookspec
 def register_commands(cli: click.Group) -> None:
     """Add click commands, `register_commands(cli)`: `cli.add_command(...)`, or `cli.commands["build"].add_command(...)`
-    for derived data.
+    for derived data. A command whose name is taken is refused with a warning.
     """
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.api.run import RunOptions
-from figeval.api.train import TrainOptions
+from figeval.api.runs import RunOptions
+from figeval.api.trainings import TrainOptions
 from figeval.cli.main import main
 from figeval.config import RunConfig
 from figeval.evaluation.harness import Guests, Harness

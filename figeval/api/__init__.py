@@ -1,5 +1,5 @@
 """figeval as a Python library: what `import figeval` offers to programs, and what the command line calls.
 
-`run` has `figeval.run`, `load` and the `Run` that they return, `train` has `figeval.train` and `Training`, `comparison`
-has `figeval.compare` and `Comparison`, `frames` the DataFrames of all three.
+`runs` has `figeval.run`, `load` and the `Run` that they return, `trainings` has `figeval.train` and `Training`,
+`comparisons` has `figeval.compare` and `Comparison`, `frames` the DataFrames of all three.
 """

@@ -31,7 +31,7 @@ def compare(run_a: Path, run_b: Path, metric: str, seed: int, prompts: tuple[str
     figeval compare A B --metric mrr
     figeval compare A A --prompts default,lower
     """
-    from figeval.api.comparison import compare as compare_runs
+    from figeval.api.comparisons import compare as compare_runs
 
     if prompts and len(prompts) != PAIR:
         raise click.BadParameter("give two prompts, that of run A and that of run B", param_hint="'--prompts'")

@@ -13,8 +13,10 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from contextvars import ContextVar
+from functools import cached_property
 from io import TextIOWrapper
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -23,6 +25,10 @@ from figeval.errors import FigevalError, near
 from figeval.frontend import command_line
 from figeval.text import clean, one_line
 
+if TYPE_CHECKING:
+    from figeval.plugins import PluginManager
+
+OURS = "figeval"  # the owner of the commands of figeval itself
 # What the user can mend, whatever was wanted there.
 NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
@@ -46,23 +52,71 @@ COMMANDS = {
 }
 
 
-def underscores(name: str) -> str:
-    """lm-eval writes --num_fewshot, others --num-fewshot: both are understood."""
-    return name.replace("-", "_")
+_registering: ContextVar[tuple[PluginManager, str] | None] = ContextVar("registering", default=None)
 
 
-class Figeval(click.Group):
-    """Commands found on demand: the table above, `build`, and what plugins add."""
+class CommandGroup(click.Group):
+    """A group to which plugins add commands, each under a name of its own."""
+
+    group_class: type[click.Group | type] | None = type  # groups that plugins add are of this class, too
+
+    @cached_property
+    def owners(self) -> dict[str, str]:
+        """Who added each command, by its name."""
+        return {}
+
+    @property
+    def path(self) -> str:
+        """What is typed between `figeval` and the name of one of its commands."""
+        return f"{self.name} "
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command; a plugin's command whose name is taken is refused, which is a problem of that plugin."""
+        called = name or cmd.name or ""
+        registering = _registering.get()
+        if registering is not None:
+            manager, owner = registering
+            if called in self.owners:
+                whose = f"command {self.path + called!r} of {owner} is already registered by {self.owners[called]}"
+                return manager.problem(owner, f"{whose}; rename it")
+        self.owners[called] = OURS if registering is None else registering[1]
+        return super().add_command(cmd, name)
+
+
+class Figeval(CommandGroup):
+    """Commands found on demand: the table above, `build`, `analyze`, and what plugins add."""
 
     _extended = False
+    group_class = CommandGroup
+
+    @cached_property
+    def owners(self) -> dict[str, str]:
+        """Who added each command; the table above is our own."""
+        return dict.fromkeys(COMMANDS, OURS)
+
+    @property
+    def path(self) -> str:
+        """Nothing: these are the commands of `figeval` itself."""
+        return ""
 
     def extend(self) -> None:
         """Let plugins add their commands, once."""
-        if not self._extended:
-            self._extended = True
-            from figeval import plugins
+        if self._extended:
+            return
+        self._extended = True
+        from figeval import plugins
 
-            plugins.plugin_manager().each("register_commands", lambda _: {"cli": self})
+        manager = plugins.plugin_manager()
+
+        def arguments(owner: str) -> dict[str, click.Group]:
+            _registering.set((manager, owner))
+            return {"cli": self}
+
+        token = _registering.set(None)
+        try:
+            manager.each("register_commands", arguments)
+        finally:
+            _registering.reset(token)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, in the order of the table, plugins' own last."""
@@ -78,7 +132,9 @@ class Figeval(click.Group):
         self.extend()
         return super().get_command(ctx, cmd_name)
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Like click's, with near names for a command that is not there."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
@@ -108,7 +164,7 @@ class Figeval(click.Group):
 @click.group(
     cls=Figeval,
     context_settings={
-        "token_normalize_func": underscores,
+        "token_normalize_func": lambda name: name.replace("-", "_"),  # lm-eval's --num_fewshot, others' --num-fewshot
         "help_option_names": ["-h", "--help"],
         "max_content_width": 120,
     },

@@ -61,7 +61,7 @@ def run(**flags: Any) -> int:
     """
     from rich.console import Console
 
-    from figeval.api.run import run as run_tasks
+    from figeval.api.runs import run as run_tasks
     from figeval.report.grid import say
     from figeval.report.table import show, show_breakdowns
 

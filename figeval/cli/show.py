@@ -57,7 +57,7 @@ def show(run_or_task: str, by: str | None, as_json: bool) -> None:
 
 def show_run(path: Path, by: str | None, as_json: bool) -> None:
     """The table of a run; its status and how far it has come where it is not complete."""
-    from figeval.api.run import load
+    from figeval.api.runs import load
 
     run = load(path) if by is None else load(path).by(by)
     if as_json:

@@ -86,7 +86,7 @@ def train(config: Path | None, seeds: str | None, grid: tuple[str, ...], slurm: 
     """
     from rich.console import Console
 
-    from figeval.api.train import shown_progress
+    from figeval.api.trainings import shown_progress
     from figeval.evaluation.training.configure import configured
     from figeval.report.grid import say
 
@@ -114,7 +114,7 @@ def one(asked: TrainConfig, progress: Any) -> int:
     """One training and the table of its run; the exit code."""
     from rich.console import Console
 
-    from figeval.api.train import train_as
+    from figeval.api.trainings import train_as
     from figeval.report.table import show
 
     run = train_as(asked, progress).run

@@ -6,13 +6,17 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import click
 import pytest
 
-from figeval.cli.main import COMMANDS, main
+from figeval import hookimpl
+from figeval.cli.main import COMMANDS, Figeval, main
 from figeval.cli.main import cli as root
+from figeval.cli.run import run
+from figeval.plugins import PluginManager
 from tests.cli.conftest import Cli
 
 
@@ -73,7 +77,7 @@ def test_a_wrong_command_line_is_one_line_with_the_cure(arguments: tuple[str, ..
 
 
 def test_a_library_that_wants_to_leave_is_no_success(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("figeval.api.run.run_tasks", lambda *_: sys.exit(0))
+    monkeypatch.setattr("figeval.api.runs.run_tasks", lambda *_: sys.exit(0))
     done = cli("run", "--tasks", "mini_fables", "--model", "overlap")
     assert done.code == 1
     assert "SystemExit: 0" in done.err
@@ -133,3 +137,53 @@ def test_no_permission_and_no_room_are_one_line(
         main(["ls", "tasks"])
     assert left.value.code == 2
     assert capsys.readouterr().err == "figeval: Refused: '/there'; give another path\n"
+
+
+def test_a_plugins_command_takes_no_name_that_another_has(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = Figeval("figeval")
+
+    @root.group()
+    def build() -> None:
+        """Ours."""
+
+    def commands(text: str) -> Callable[[click.Group], None]:
+        def register_commands(cli: click.Group) -> None:
+            for name in ("run", "build", f"{text}_only", "shared"):
+                cli.add_command(click.Command(name, help=text))
+            cli.commands["build"].add_command(click.Command("keywords", help=text))
+            more = cli.group("more")(lambda: None) if text == "first" else cli.commands["more"]
+            more.add_command(click.Command("inner", help=text))
+
+        return register_commands
+
+    manager = PluginManager()
+    for name in ("first", "second"):
+        plugin = ModuleType(name)
+        plugin.register_commands = hookimpl(commands(name))  # type: ignore[attr-defined]
+        manager.load(name, "a test", lambda plugin=plugin: plugin)
+    monkeypatch.setattr("figeval.plugins.plugin_manager", lambda: manager)
+
+    root.extend()
+    taken = "is already registered by {}; rename it".format
+    assert manager.plugins["first"].problems == [
+        f"command 'run' of first {taken('figeval')}",
+        f"command 'build' of first {taken('figeval')}",
+    ]
+    assert manager.plugins["second"].problems == [
+        f"command 'run' of second {taken('figeval')}",
+        f"command 'build' of second {taken('figeval')}",
+        f"command 'shared' of second {taken('first')}",
+        f"command 'build keywords' of second {taken('first')}",
+        f"command 'more inner' of second {taken('first')}",
+    ]
+    warnings = capsys.readouterr().err.splitlines()
+    assert warnings[0] == f"figeval: warning: plugin 'first': command 'run' of first {taken('figeval')}"
+    assert len(warnings) == 7
+    assert root.get_command(click.Context(root), "run") is run
+    assert root.commands["build"] is build
+    assert {"first_only", "second_only"} <= set(root.commands)
+    assert root.commands["shared"].help == "first"
+    root.add_command(click.Command("later"))  # no plugin registers now
+    assert "later" in root.commands

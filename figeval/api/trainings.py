@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from figeval import frontend
 from figeval.api import frames
-from figeval.api.run import Folders, Names, Run, RunOptions, Task, given_options, run
+from figeval.api.runs import Folders, Names, Run, RunOptions, Task, given_options, run
 from figeval.errors import FigevalError, OptionError, TrainError
 from figeval.evaluation.training.complete import complete, evaluation_folder
 from figeval.evaluation.training.configure import configured

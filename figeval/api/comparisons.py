@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from figeval.api import frames
-from figeval.api.run import Run
+from figeval.api.runs import Run
 from figeval.errors import OptionError
 from figeval.evaluation.compare import RunComparison, TaskComparison, compare_runs
 from figeval.report import table
