@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt
 
-from figeval.digits import whole_number
+from figeval.text import whole_number
 
 ANSWERED = ("tasks", "model", "model_args", "limit", "num_fewshot", "seed", "routes", "threshold")
 # Flags that came later count only where they are given, so that earlier runs are still found by the same command.

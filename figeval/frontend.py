@@ -7,6 +7,8 @@ that threads with runs of their own do not disturb one another.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -65,8 +67,11 @@ def warn(message: str) -> None:
     text = one_line(message)
     if _audience.get() is Audience.TERMINAL:
         print(f"figeval: warning: {text}", file=sys.stderr)
-    else:
-        warnings.warn(text, FigevalWarning, stacklevel=_levels_to_the_user())
+        return
+    level, frame = 1, sys._getframe()  # Python shows a warning at the nearest caller outside figeval
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OWN:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, FigevalWarning, stacklevel=level)
 
 
 def notice(text: str) -> None:
@@ -85,9 +90,10 @@ def on_terminal() -> bool:
     return _audience.get() is Audience.TERMINAL
 
 
-def _levels_to_the_user() -> int:
-    """The `stacklevel` of the nearest caller outside figeval, at which Python shows a warning."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OWN:
-        level, frame = level + 1, frame.f_back
-    return level
+def end_quickly() -> None:
+    """Let this process end without the last garbage collection, which takes a second where torch is loaded.
+
+    Only commands and their worker processes do so. What has a count of references of its own is still released, and
+    whatever waits for `atexit` still runs.
+    """
+    atexit.register(gc.freeze)

@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from figeval.errors import FigevalError
-from figeval.textfile import BYTE_ORDER_MARK, read_text
+from figeval.files import BYTE_ORDER_MARK, read_text
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -88,26 +88,10 @@ def read_json(
 
 
 def read_model(file: Traversable, model: type[M], failure: type[FigevalError], *, cure: str = DEFAULT_CURE) -> M:
-    """The content of a JSON file as a pydantic model; arguments and errors are those of `read_json`."""
-    return as_model(read_json(file, failure, cure=cure), file, model, failure, cure=cure)
+    """Return the content of a JSON file as a pydantic model; arguments and errors are those of `read_json`."""
+    from figeval.validation import validated  # commands that only list names read JSON, too
 
-
-def as_model(
-    content: Any, file: Traversable, model: type[M], failure: type[FigevalError], *, cure: str = DEFAULT_CURE
-) -> M:
-    """The content of a JSON file, which may have been changed since it was read, as a pydantic model.
-
-    Raises:
-        FigevalError: as `failure`, in one line that names the file and the first key that does not fit.
-    """
-    from pydantic import ValidationError  # commands that only list names read JSON, too
-
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise failure(f"{file}: {place and f'{place}: '}{problem['msg']}; {cure}") from error
+    return validated(read_json(file, failure, cure=cure), str(file), model, failure, cure=cure)
 
 
 def _deeper(data: bytes, limit: int) -> bool:

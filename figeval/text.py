@@ -2,7 +2,8 @@
 
 Servers, models and the records of others may send what no file can hold (half a surrogate pair) and what a terminal
 obeys (escape sequences, C1 controls) or shows in another order than it is stored (bidirectional overrides; Unicode
-Technical Report 36, section 2.5). Writers of a format escape what is special in that format themselves.
+Technical Report 36, section 2.5). Writers of a format escape what is special in that format themselves. Whole numbers
+in flags, environment variables and headers are read here, too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 SURROGATE = re.compile("[\ud800-\udfff]")
+DIGITS = re.compile(r"[0-9]{1,18}")
 # ECMA-48: control strings (OSC, DCS, SOS, PM, APC) with their content, control sequences, other escapes. Bounded, so
 # that a string that is never closed costs no text behind it and no time.
 SEQUENCE = re.compile(
@@ -49,6 +51,14 @@ def one_line(text: str, longest: int | None = None) -> str:
     """Clean text with single blanks for all white space, cut after `longest` characters."""
     line = " ".join(clean(text).split())
     return line if longest is None or len(line) <= longest else line[:longest] + "…"
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that a text spells in at most 18 ASCII digits, None for any other text.
+
+    `str.isdigit` is not enough: it is also true for `²`, and for more digits than `int` converts.
+    """
+    return int(text) if DIGITS.fullmatch(text) else None
 
 
 def csv_cell(value: Any) -> Any:

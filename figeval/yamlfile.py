@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib.resources.abc import Traversable
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from yaml.constructor import ConstructorError
 from yaml.reader import ReaderError
 
-from figeval.errors import FigevalError, near
-from figeval.textfile import MAX_BYTES, read_text
+from figeval.errors import FigevalError
+from figeval.files import MAX_BYTES, read_text
+from figeval.validation import validated
 
 M = TypeVar("M", bound=BaseModel)
 MAX_DEPTH = 50  # levels of lists and mappings
@@ -167,37 +168,3 @@ def read_mapping(file: Traversable, failure: type[FigevalError]) -> dict[str, An
     if strange := [key for key in content if not isinstance(key, str)]:
         raise failure(f"{file}: the key {strange[0]!r} is not a text; put it in quotes")
     return content
-
-
-def validated(content: dict[str, Any], name: str, model: type[M], failure: type[FigevalError]) -> M:
-    """The content as a model. Raises `failure` naming the file and the most telling mistake."""
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        raise failure(f"{name}: {first_problem(error, model)}") from error
-
-
-def first_problem(error: ValidationError, model: type[BaseModel]) -> str:
-    """The most telling of pydantic's complaints in one line: a misspelt key before the key that is missing for it."""
-    problem = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
-    place = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        return f"unknown key {place!r}{near(str(problem['loc'][-1]), set(known_keys(model)))}"
-    message = problem["msg"].removeprefix("Value error, ")
-    return f"{place}: {message}" if place else message
-
-
-def known_keys(model: type[BaseModel]) -> Iterator[str]:
-    """The keys of a model and of the models inside it; fields marked `exclude` are not written in files."""
-    for name, field in model.model_fields.items():
-        if not field.exclude:
-            yield name
-        for inner in _inside(field.annotation):
-            yield from known_keys(inner)
-
-
-def _inside(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _inside(argument)

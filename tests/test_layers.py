@@ -17,21 +17,19 @@ ROOT = Path(__file__).resolve().parent.parent
 PLUMBING = {
     "config",
     "defaults",
-    "digits",
-    "ending",
     "errors",
+    "files",
     "frontend",
     "hooks",
     "jsonfile",
     "plugins",
     "registry",
-    "resources",
     "sandbox",
     "steps",
     "storage",
     "text",
-    "textfile",
     "types",
+    "validation",
     "yamlfile",
 }
 STAGES = {"data", "spec", "prompts", "task_types", "answers", "models", "metrics", "records", "training"}

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from figeval.ending import end_quickly
 from figeval.errors import FigevalError, near
-from figeval.frontend import command_line
+from figeval.frontend import command_line, end_quickly
 from figeval.text import clean, one_line
 
 if TYPE_CHECKING:

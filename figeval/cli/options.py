@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from figeval.digits import whole_number
+from figeval.files import EXTERNAL
 from figeval.jsonfile import parse_json
-from figeval.resources import EXTERNAL
+from figeval.text import whole_number
 
 
 def listed(_context: click.Context, _parameter: click.Parameter, value: Any) -> tuple[str, ...]:

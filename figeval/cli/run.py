@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from figeval.cli.options import Finite, include_path, listed, model_args, prompting, seed, some
-from figeval.digits import whole_number
+from figeval.text import whole_number
 
 
 @click.command()

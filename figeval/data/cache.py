@@ -29,8 +29,8 @@ from urllib.parse import quote
 from figeval.data import download as web
 from figeval.data.sources import DataFile, data_file
 from figeval.errors import DataError
+from figeval.files import expand_user, home
 from figeval.jsonfile import parse_json
-from figeval.resources import expand_user, home
 from figeval.storage import replace_text
 
 State = Literal["cached", "mirror", "missing", "corrupt"]

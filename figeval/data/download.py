@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from figeval.data.sources import DataFile
-from figeval.digits import whole_number
 from figeval.errors import DataError
 from figeval.frontend import notice, watched
+from figeval.text import whole_number
 
 if TYPE_CHECKING:
     import httpx

@@ -16,12 +16,11 @@ from importlib.resources.abc import Traversable
 from typing import Any, cast
 
 from figeval.data.readers import DataContext, Row
-from figeval.digits import whole_number
 from figeval.errors import DataError, near
+from figeval.files import BYTE_ORDER_MARK, inside, is_file, read_text
 from figeval.jsonfile import MAX_BYTES as MAX_JSON_BYTES
 from figeval.jsonfile import InvalidJSON, parse_json
-from figeval.resources import inside
-from figeval.textfile import BYTE_ORDER_MARK, is_file, read_text
+from figeval.text import whole_number
 
 MAX_ROW_BYTES = 1_000_000
 

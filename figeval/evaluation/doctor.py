@@ -13,8 +13,8 @@ from shutil import disk_usage
 
 from figeval.data import cache
 from figeval.data.sources import data_files
+from figeval.files import expand_user, home
 from figeval.records import provenance
-from figeval.resources import expand_user, home
 from figeval.types import JSON
 
 VARIABLES = ("FIGEVAL_HOME", "FIGEVAL_DATA_MIRROR", "FIGEVAL_PLUGINS", "HF_HOME", "HF_HUB_OFFLINE")

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from figeval.config import RunConfig
-from figeval.ending import end_quickly
 from figeval.errors import FigevalError, ModelError
 from figeval.evaluation.evaluate import (
     CachedModel,
@@ -40,6 +39,7 @@ from figeval.evaluation.evaluate import (
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import Plan, prepare
 from figeval.evaluation.resume import LOGS, SHARDS, begin, merge, merge_shards
+from figeval.frontend import end_quickly
 from figeval.models.model import Model
 from figeval.records import provenance
 from figeval.records.folder import RunFolder, own_folder

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 from figeval.errors import FigevalError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import Plan
+from figeval.files import expand_user, is_folder
 from figeval.models.model import Model, open_model
 from figeval.records.schema import (
     CHOSEN_ON_TEST,
@@ -31,8 +32,6 @@ from figeval.records.schema import (
     ScoreRecord,
     TaskRecord,
 )
-from figeval.resources import expand_user
-from figeval.textfile import is_folder
 from figeval.training.seen import Ancestor, Lineage, lineage_of
 from figeval.types import JSON
 

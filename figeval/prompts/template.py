@@ -17,7 +17,7 @@ from jinja2.exceptions import TemplateNotFound
 from jinja2.meta import find_referenced_templates
 
 from figeval.errors import TaskError, near
-from figeval.resources import read_template
+from figeval.files import read_template
 from figeval.sandbox import MAX_SOURCE, EvaluationError, compiling, environment, evaluating
 from figeval.steps import joined
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import RecordError
-from figeval.jsonfile import as_model, read_json
+from figeval.jsonfile import read_json
 from figeval.records.predictions import (
     PredictionWriter,
     StoredLine,
@@ -32,6 +32,7 @@ from figeval.records.schema import READABLE, SCHEMA_VERSION, TASK_NAME, RunRecor
 from figeval.storage import cure, locked, replace_text
 from figeval.text import cleaned, one_line, valid
 from figeval.types import JSON
+from figeval.validation import validated
 
 
 class RunFolder:
@@ -217,7 +218,7 @@ def read_record(file: Path) -> RunRecord:
     version = content.get("schema_version") if isinstance(content, dict) else None
     if str(version).partition(".")[0] not in READABLE:
         raise RecordError(f"{file} has schema version {version}, this figeval reads {SCHEMA_VERSION}")
-    return as_model(content, file, RunRecord, RecordError, cure="it was not written by this version of figeval")
+    return validated(content, str(file), RunRecord, RecordError, cure="it was not written by this version of figeval")
 
 
 def find_record(path: Path) -> Path:

@@ -8,12 +8,13 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 from figeval.errors import DuplicateName, TaskError, UnknownName
+from figeval.files import inside
 from figeval.plugins import PluginManager
 from figeval.registry import Registry, a_type, fill
-from figeval.resources import inside
 from figeval.spec.tasks import Named, SuiteSpec, TaskSpec
 from figeval.task_types.base import TaskTypes
-from figeval.yamlfile import read_mapping, validated
+from figeval.validation import validated
+from figeval.yamlfile import read_mapping
 
 KINDS: dict[str, type[TaskSpec] | type[SuiteSpec]] = {".task.yaml": TaskSpec, ".suite.yaml": SuiteSpec}
 

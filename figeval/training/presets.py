@@ -18,7 +18,8 @@ from figeval.errors import DuplicateName, TrainError, UnknownName, near
 from figeval.plugins import PluginManager
 from figeval.registry import Registry, fill
 from figeval.training.config import TrainConfig
-from figeval.yamlfile import first_problem, read_yaml
+from figeval.validation import first_problem
+from figeval.yamlfile import read_yaml
 
 ENDING = ".presets.yaml"
 SEE = "figeval ls presets"

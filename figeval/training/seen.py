@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from figeval.errors import TrainError
+from figeval.files import expand_user, is_folder
 from figeval.jsonfile import parse_json, read_json
-from figeval.resources import expand_user
 from figeval.storage import replace_text
-from figeval.textfile import is_folder
 from figeval.types import JSON, Example, letters
 
 FILE = "seen.txt"

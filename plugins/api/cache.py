@@ -9,8 +9,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from figeval.files import home
 from figeval.jsonfile import parse_json
-from figeval.resources import home
 from figeval.text import cleaned, valid
 from figeval.types import Reply
 

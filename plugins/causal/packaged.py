@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from figeval.errors import ModelError
+from figeval.files import home
 from figeval.frontend import notice
-from figeval.resources import home
 from figeval.types import JSON
 
 from ..encoders.checkpoint import CONFIG, DECLARED

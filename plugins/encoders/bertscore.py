@@ -15,10 +15,10 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from figeval.errors import ModelError
+from figeval.files import is_folder
 from figeval.metrics.statistic import Statistic, ratio
 from figeval.metrics.texts import written
 from figeval.task_types.generation import GenerationExample
-from figeval.textfile import is_folder
 from figeval.types import Prediction
 
 from .files import fingerprint

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from figeval.errors import ModelError, near
+from figeval.files import expand_user, is_folder
 from figeval.jsonfile import read_json
-from figeval.resources import expand_user
-from figeval.textfile import is_folder
 from figeval.types import JSON
 
 from .files import NotOnHub, download, fingerprint, hub_file, unreachable, weight_files

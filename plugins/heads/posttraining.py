@@ -17,9 +17,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from figeval.errors import TrainError
+from figeval.files import expand_user, read_text
 from figeval.jsonfile import InvalidJSON, parse_json
-from figeval.resources import expand_user
-from figeval.textfile import read_text
 from figeval.types import JSON, Example
 
 from ..encoders.loading import ModelSetup

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import DataError, ModelError
-from figeval.textfile import is_file
+from figeval.files import is_file
 from figeval.types import JSON, Text
 
 from ..baselines.word_overlap import words

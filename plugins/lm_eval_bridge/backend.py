@@ -13,9 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from figeval.errors import ModelError, TaskError
+from figeval.files import expand_user, is_folder
 from figeval.models.capabilities import Outputs
-from figeval.resources import expand_user
-from figeval.textfile import is_folder
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..causal.language_model import opening_warnings

@@ -50,7 +50,7 @@ def stubs_folder(include: Iterable[Path] = ()) -> Path:
 
     Its name is a digest of what is in it: other tasks make another folder, and the same ones are not written again.
     """
-    from figeval.resources import home
+    from figeval.files import home
 
     found = stubs(tuple(str(folder.resolve()) for folder in include))
     files = {BESIDE: CODE, **{f"{name}.yaml": text for name, text in found.items()}}

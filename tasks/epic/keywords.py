@@ -13,8 +13,8 @@ from statistics import fmean
 from typing import Any
 
 from figeval.errors import DataError
+from figeval.files import home
 from figeval.jsonfile import read_json
-from figeval.resources import home
 from figeval.types import JSON
 
 from . import nltk_data

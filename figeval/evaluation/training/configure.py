@@ -14,7 +14,8 @@ from figeval.evaluation.training.published import row_of
 from figeval.plugins import PluginManager
 from figeval.training.config import TrainConfig
 from figeval.training.presets import merged
-from figeval.yamlfile import first_problem, read_mapping
+from figeval.validation import first_problem
+from figeval.yamlfile import read_mapping
 
 NONE = "none"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from figeval import plugins
 from figeval.errors import TrainError
+from figeval.files import is_file
 from figeval.jsonfile import read_json
 from figeval.plugins import PluginManager
-from figeval.textfile import is_file
 from figeval.training.config import TrainConfig
 from figeval.training.described import described
 from figeval.training.folder import DECLARED

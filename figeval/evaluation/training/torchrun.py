@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from figeval.ending import end_quickly
+from figeval.frontend import end_quickly
 
 
 def main() -> None:

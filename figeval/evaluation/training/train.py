@@ -13,11 +13,10 @@ from figeval.evaluation.harness import Harness
 from figeval.evaluation.training.dev import DevScores
 from figeval.evaluation.training.published import recorded
 from figeval.evaluation.training.splits import Splits, splits_of
+from figeval.files import expand_user, is_folder
 from figeval.jsonfile import read_json
 from figeval.records import provenance
-from figeval.resources import expand_user
 from figeval.spec import TaskSpec
-from figeval.textfile import is_folder
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Learner, Setup
 from figeval.training.crew import crew_of

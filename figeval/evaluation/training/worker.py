@@ -16,11 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from figeval.ending import end_quickly
 from figeval.errors import FigevalError, TrainError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.parallel import end_with_stdin
 from figeval.evaluation.training.train import train_here
+from figeval.frontend import end_quickly
 from figeval.jsonfile import read_model
 from figeval.training.config import TrainConfig
 

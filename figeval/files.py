@@ -1,0 +1,149 @@
+"""Files that figeval reads: where they may lie, and that they are regular, of a limited size and UTF-8.
+
+Some travel inside the package (found through `importlib.resources`, never beside `__file__`), some are named by task
+files of outside origin, and some are kept between runs in the folder `home`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
+
+from figeval.errors import FigevalError, TaskError
+
+TEMPLATES = "figeval.builtin.templates"
+EXTERNAL = "FIGEVAL_ALLOW_EXTERNAL_FILES"  # an environment variable, so that worker processes inherit it
+MAX_BYTES = 1 << 20  # 1 MiB: task files, suites, templates, configs
+BYTE_ORDER_MARK = "\ufeff"
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+def is_file(file: Traversable) -> bool:
+    """Whether there is a regular file; False, and no error, for names that no file can have."""
+    try:
+        return file.is_file()
+    except (OSError, ValueError):  # the name is too long, or has a null character
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder; False, and no error, for names that no folder can have."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def read_text(
+    file: Traversable, failure: type[FigevalError], *, cure: str = "check the path", max_bytes: int = MAX_BYTES
+) -> str:
+    """The text of a file, without its byte order mark.
+
+    Args:
+        file: a path, or a resource inside a package.
+        failure: the error to raise.
+        cure: what the user can do where the file cannot be read; stands at the end of the message.
+        max_bytes: the largest file that is read.
+
+    Raises:
+        FigevalError: as `failure`, in one line that names the file: it cannot be opened, is a folder, a device or a
+            pipe (reading one may never end), is too large, or is not UTF-8 (naming line and byte).
+    """
+    data = read_bytes(file, failure, cure=cure, max_bytes=max_bytes)
+    try:
+        return data.decode().removeprefix(BYTE_ORDER_MARK)
+    except UnicodeDecodeError as error:
+        line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start]
+        raise failure(
+            f"{file}:{line}: byte {byte:#04x} at offset {error.start:,} is not utf-8; convert the file to utf-8"
+        ) from error
+
+
+def read_bytes(
+    file: Traversable, failure: type[FigevalError], *, cure: str = "check the path", max_bytes: int = MAX_BYTES
+) -> bytes:
+    """The bytes of a file; arguments and errors are those of `read_text`."""
+    try:
+        if isinstance(file, Path) and file.exists() and not file.is_file():  # reading a device or a pipe may never end
+            raise failure(f"{file}: not a regular file; {cure}")
+        with file.open("rb") as opened:
+            data: bytes = opened.read(max_bytes + 1)
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        raise failure(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error}); {cure}") from error
+    if len(data) > max_bytes:
+        raise failure(f"{file}: larger than {max_bytes:,} bytes; {cure}")
+    return data
+
+
+# ---- places ---------------------------------------------------------------------------------------------------------
+
+
+def expand_user(path: str | Path) -> Path:
+    """The path with `~` and `~user` replaced by home folders; those of unknown users stay as they are, as in a shell.
+
+    `Path.expanduser` raises an error for them instead.
+    """
+    return Path(os.path.expanduser(path))  # noqa: PTH111
+
+
+def inside(folder: Traversable, path: str, failure: type[FigevalError]) -> Traversable:
+    """The file at a path that something of outside origin names, relative to the folder that it came with.
+
+    Raises:
+        FigevalError: as `failure`; the path leads out of the folder, also by a symbolic link, and neither
+            `--allow_external_files` nor its variable `FIGEVAL_ALLOW_EXTERNAL_FILES` is set.
+    """
+    file = folder.joinpath(path)
+    if os.environ.get(EXTERNAL):
+        return file
+    if "\0" in path:
+        within = False
+    elif isinstance(folder, Path):  # os.path.realpath, because Path.resolve raises an error for circular links
+        within = Path(os.path.realpath(folder / path)).is_relative_to(os.path.realpath(folder))
+    else:
+        within = not PurePosixPath(path).is_absolute() and ".." not in PurePosixPath(path).parts
+    if within:
+        return file
+    raise failure(
+        f"{path!r:.200} leads out of {folder}; copy the file there, or allow such paths with --allow_external_files"
+    )
+
+
+def home() -> Path:
+    """The folder that holds everything figeval keeps between runs: `FIGEVAL_HOME`, else the user's cache folder."""
+    given = os.environ.get("FIGEVAL_HOME")
+    if given:
+        return expand_user(given)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("figeval")
+
+
+def template_folders(folder: Traversable | None) -> Iterator[Traversable]:
+    """Where a task's templates may lie: in or beside its own folder, then among the built-in ones."""
+    if folder is not None:
+        yield folder / "templates"
+        parent = getattr(folder, "parent", None)  # a Traversable inside a zip has one too
+        if parent is not None:
+            yield parent / "templates"
+        yield folder
+    yield files(TEMPLATES)
+
+
+def read_template(name: str, folder: Traversable | None, max_bytes: int) -> str | None:
+    """The source of a template, None if no folder holds it.
+
+    Raises:
+        TaskError: it is larger than `max_bytes`, or cannot be read as text.
+    """
+    if ".." in name.split("/") or name.startswith("/"):
+        return None
+    for place in template_folders(folder):
+        file = place.joinpath(*name.split("/"))
+        if is_file(file):
+            return read_text(file, TaskError, max_bytes=max_bytes)
+    return None
