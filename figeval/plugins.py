@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import entry_points
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import pluggy
 
@@ -27,6 +27,7 @@ from figeval.errors import FigevalError, PluginError, near
 from figeval.frontend import warn
 from figeval.text import one_line
 
+T = TypeVar("T")
 GROUP = "figeval"
 
 
@@ -51,7 +52,7 @@ class PluginManager:
         self._pluggy = pluggy.PluginManager(hooks.PROJECT)
         self._pluggy.add_hookspecs(hooks)
 
-    def load(self, name: str, origin: str, imported: Callable[[], Any]) -> None:
+    def load(self, name: str, origin: str, imported: Callable[[], object]) -> None:
         """Import one plugin and register it; whatever goes wrong becomes a problem of its row."""
         if name in self.plugins:  # two distributions chose one name
             name = f"{name} of {origin}"
@@ -65,7 +66,7 @@ class PluginManager:
             for problem in misspelt:
                 self.problem(name, problem)
 
-    def _register(self, plugin: Any, name: str) -> None:
+    def _register(self, plugin: object, name: str) -> None:
         """Hand a plugin to pluggy, whole or not at all."""
         try:
             self._pluggy.register(plugin, name)
@@ -82,7 +83,7 @@ class PluginManager:
             problems.append(message)
             warn(f"plugin {name!r}: {message}")
 
-    def loaded(self) -> list[tuple[str, Any]]:
+    def loaded(self) -> list[tuple[str, object]]:
         """Return (name, plugin) of the plugins that could be loaded, in order of loading."""
         return self._pluggy.list_name_plugin()
 
@@ -119,13 +120,13 @@ class PluginManager:
         last = [one.plugin_name for one in calls if one.trylast and not one.tryfirst]
         return [*first, *(name for name, _ in self.implementations(hook) if name not in (*first, *last)), *last]
 
-    def each(self, hook: str, arguments: Callable[[str], Mapping[str, Any]]) -> None:
+    def each(self, hook: str, arguments: Callable[[str], Mapping[str, object]]) -> None:
         """Call a hook of every plugin with `arguments(plugin name)`; one that raises does not stop the others."""
         for name, function in self.implementations(hook):
             with self._contained(name, hook):
                 refuse_unrun(function(**arguments(name)))
 
-    def first(self, hook: str, **arguments: Any) -> Any:
+    def first(self, hook: str, **arguments: object) -> object:
         """Return the first answer that is not None. A `FigevalError` is an answer too: it reaches the user."""
         for name, function in self.implementations(hook):
             answer, refusal = None, None
@@ -204,7 +205,7 @@ def _working_folder() -> str | None:
         return None
 
 
-def refuse_unrun(result: Any) -> Any:
+def refuse_unrun(result: T) -> T:
     """Return what a hook returned. Raises `PluginError` for a generator or coroutine, whose body has not run."""
     if inspect.isgenerator(result) or inspect.iscoroutine(result):
         result.close()
@@ -212,7 +213,7 @@ def refuse_unrun(result: Any) -> Any:
     return result
 
 
-def marked(plugin: Any) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
+def marked(plugin: object) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
     """(hook it is meant for, function, options of its mark) of everything in a plugin that carries `@hookimpl`."""
     for name in dir(plugin):
         function = getattr(plugin, name, None)
@@ -221,7 +222,7 @@ def marked(plugin: Any) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any
             yield options["specname"] or name, function, options
 
 
-def check_hooks(plugin: Any) -> list[str]:
+def check_hooks(plugin: object) -> list[str]:
     """Return a line about each function marked as a hook that no hook is named after.
 
     pluggy checks the arguments as well, but only says what is wrong, not what would be right.
@@ -268,7 +269,7 @@ def builtin_modules() -> Iterator[str]:
                 yield f"{package.__name__}.{module.name}"
 
 
-def installed() -> Iterator[tuple[str, str, Callable[[], Any]]]:
+def installed() -> Iterator[tuple[str, str, Callable[[], object]]]:
     """(name, origin, import function) of every plugin outside this distribution."""
     named = os.environ.get("FIGEVAL_PLUGINS")
     if named is not None:

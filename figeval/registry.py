@@ -7,15 +7,26 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from figeval import hooks
 from figeval.errors import DuplicateName, PluginError, UnknownName, near
 from figeval.plugins import PluginManager, describe
 
 T = TypeVar("T")
+
+
+class Owned(Protocol):
+    """What a plugin has registered."""
+
+    @property
+    def owner(self) -> str:
+        """The name of the plugin."""
+
+
+Thing = TypeVar("Thing", bound=Owned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +140,7 @@ def fill(manager: PluginManager, hook: str, add: Callable[..., None], **methods:
     wrong with a call is a problem of the plugin and costs that one registration: what else it registers stays in force.
     """
 
-    def arguments(owner: str) -> Mapping[str, Any]:
+    def arguments(owner: str) -> Mapping[str, Registrar]:
         return {"register": Registrar(manager, owner, hook, {"__call__": add, **methods})}
 
     manager.each(hook, arguments)
@@ -195,7 +206,7 @@ def spelled(signature: inspect.Signature, called: str) -> str:
     return f"{called}{signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)}"
 
 
-def preferred(things: Any, owners: Sequence[str]) -> list[Any]:
+def preferred(things: Iterable[Thing], owners: Sequence[str]) -> list[Thing]:
     """Things with an `owner`, those of the first owner first; each owner's things keep their order."""
     rank = {owner: place for place, owner in enumerate(owners)}
     return sorted(things, key=lambda thing: rank.get(thing.owner, len(rank)))

@@ -9,7 +9,7 @@ in flags, environment variables and headers are read here, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ def whole_number(text: str) -> int | None:
     return int(text) if DIGITS.fullmatch(text) else None
 
 
-def csv_cell(value: Any) -> Any:
+def csv_cell(value: T) -> T | str:
     """A cell as a spreadsheet may see it: a text that it would take for a formula begins with an apostrophe (OWASP, CSV
     Injection); numbers stay numbers.
     """
@@ -71,7 +71,7 @@ def csv_cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(FORMULA) else text
 
 
-def cleaned(value: T, mend: Any = clean) -> T:
+def cleaned(value: T, mend: Callable[[str], str] = clean) -> T:
     """What JSON can hold, with all texts in it (keys included) mended; everything else stays as it is."""
     found: Any = value
     if isinstance(value, str):

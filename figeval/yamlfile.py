@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib.resources.abc import Traversable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import yaml
 from pydantic import BaseModel
@@ -22,6 +22,7 @@ from figeval.files import MAX_BYTES, read_text
 from figeval.validation import validated
 
 M = TypeVar("M", bound=BaseModel)
+Constructor: TypeAlias = Callable[[yaml.SafeLoader, yaml.Node], object]
 MAX_DEPTH = 50  # levels of lists and mappings
 MAX_NODES = 100_000  # values, those behind aliases counted each time
 PREFIX = "tag:yaml.org,2002:"
@@ -38,10 +39,10 @@ class InvalidYAML(ValueError):
         self.line = line
 
 
-def _scalar(make: Callable[[Any, yaml.Node], Any]) -> Callable[[Any, yaml.Node], Any]:
+def _scalar(make: Constructor) -> Constructor:
     """A constructor of PyYAML that names the place where it fails, and makes no integer beyond the range of a float."""
 
-    def construct(loader: Any, node: yaml.Node) -> Any:
+    def construct(loader: yaml.SafeLoader, node: yaml.Node) -> object:
         try:
             value = make(loader, node)
             if isinstance(value, int):

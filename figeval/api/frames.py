@@ -7,7 +7,7 @@ type and are `object`. pandas is an optional dependency (`figeval[notebook]`) an
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from figeval.errors import FigevalError
 from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskRecord
@@ -77,7 +77,7 @@ DIFFERENCES = {
 }
 
 
-def table(rows: Iterable[Mapping[str, Any]], dtypes: Mapping[str, str]) -> pandas.DataFrame:
+def table(rows: Iterable[Mapping[str, object]], dtypes: Mapping[str, str]) -> pandas.DataFrame:
     """Return rows as a DataFrame with exactly these columns; what a row does not have is missing.
 
     Raises:
@@ -94,16 +94,13 @@ def table(rows: Iterable[Mapping[str, Any]], dtypes: Mapping[str, str]) -> panda
 
 def scores(record: RunRecord) -> pandas.DataFrame:
     """Return a row per task and metric, with a column of floats `baseline_NAME` for each trivial model of some task."""
-    rows = list(_score_rows(record))
+    rows: list[JSON] = []
+    for task in record.tasks:
+        rows += _rows_of(record, task, task.scores, task.baselines, "all")
+        if task.overlap is not None:
+            rows += _rows_of(record, task, task.overlap.scores, task.overlap.baselines, "unseen")
     baselines = dict.fromkeys(name for row in rows for name in row if name.startswith("baseline_"))
     return table(rows, SCORES | dict.fromkeys(baselines, "float64"))
-
-
-def _score_rows(record: RunRecord) -> Iterator[JSON]:
-    for task in record.tasks:
-        yield from _rows_of(record, task, task.scores, task.baselines, "all")
-        if task.overlap is not None:
-            yield from _rows_of(record, task, task.overlap.scores, task.overlap.baselines, "unseen")
 
 
 def _rows_of(

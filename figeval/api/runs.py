@@ -351,7 +351,7 @@ def task_names(tasks: Task | Sequence[Task]) -> tuple[tuple[str, ...], tuple[Tas
     return tuple(names), tuple(objects)
 
 
-def model_name(model: object, name: str | None) -> tuple[str, dict[str, Any]]:
+def model_name(model: object, name: str | None) -> tuple[str, dict[str, object]]:
     """Return the name of a model, and the model under it if it is an object.
 
     Raises:

@@ -38,9 +38,7 @@ def compare(run_a: Path, run_b: Path, metric: str, seed: int, prompts: tuple[str
     pair = (prompts[0], prompts[1]) if prompts else None
     found = compare_runs(run_a, run_b, metric=metric, seed=seed, prompts=pair)
     if as_json:
-        import json
-
-        echo_json(json.dumps(found.to_dict(), indent=1, ensure_ascii=False))
+        echo_json(found.to_dict())
         return
     from rich.console import Console
 

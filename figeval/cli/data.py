@@ -33,9 +33,7 @@ def list_files(benchmarks: tuple[str, ...], as_json: bool) -> None:
     """State of every file: cached, mirror, missing or corrupt. Asks no network."""
     found = statuses(benchmarks)
     if as_json:
-        import json
-
-        echo_json(json.dumps([described(status) for status in found], indent=2))
+        echo_json([described(status) for status in found])
         return
     for benchmark, group in groupby(found, key=lambda status: status.file.benchmark):
         print_benchmark(benchmark, list(group))

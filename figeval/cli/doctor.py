@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from figeval.cli.output import echo, echo_json
-from figeval.cli.validate import counted
+from figeval.cli.output import counted, echo, echo_json
 
 if TYPE_CHECKING:
     from figeval.types import JSON
@@ -25,9 +24,7 @@ def doctor(as_json: bool) -> int:
 
     found = checkup(list(plugin_rows(plugins.plugin_manager())))
     if as_json:
-        import json
-
-        echo_json(json.dumps(asdict(found), indent=2))
+        echo_json(asdict(found))
         return 1 if found.problems else 0
     for name, text in sections(found.facts):
         echo(f"{name:<12}{text}")
@@ -57,6 +54,6 @@ def sections(facts: JSON) -> Iterator[tuple[str, str]]:
     yield "environment", " ".join(f"{name}={value}" for name, value in facts["environment"].items()) or "nothing set"
 
 
-def joined(values: dict[str, Any]) -> str:
+def joined(values: Mapping[str, object]) -> str:
     """`a 1, b 2`."""
     return ", ".join(f"{name} {value}" for name, value in values.items())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,7 +21,8 @@ BUILT_IN = "figeval.builtin."
 
 def tasks(manager: PluginManager) -> Iterator[JSON]:
     """One row per task."""
-    for task in _loaded(_harness(manager).catalogue.tasks):
+    for entry in _harness(manager).catalogue.tasks:
+        task = entry.load()
         keys = ("name", "type", "metrics", "description", "owner", "version", "language", "labels", "cluster")
         more = {
             "data": dict(task.data),
@@ -34,7 +35,8 @@ def tasks(manager: PluginManager) -> Iterator[JSON]:
 
 def suites(manager: PluginManager) -> Iterator[JSON]:
     """One row per suite."""
-    for suite in _loaded(_harness(manager).catalogue.suites):
+    for entry in _harness(manager).catalogue.suites:
+        suite = entry.load()
         yield {key: getattr(suite, key) for key in ("name", "tasks", "description", "owner")}
 
 
@@ -121,10 +123,6 @@ def _harness(manager: PluginManager) -> Harness:
     return Harness(manager)
 
 
-def _loaded(registry: Iterable[Any]) -> Iterator[Any]:
-    return (entry.load() for entry in registry)
-
-
 @dataclass(frozen=True, slots=True)
 class Listing:
     """Something that can be listed: how, with which columns for people, and what --help says of it."""
@@ -193,9 +191,7 @@ def matching(kind: str, rows: list[JSON], pattern: str | None) -> list[JSON]:
 
 def _print(rows: list[JSON], columns: tuple[str, ...], as_json: bool) -> None:
     if as_json:
-        import json
-
-        echo_json(json.dumps(rows, indent=2, ensure_ascii=False))
+        echo_json(rows)
         return
     from figeval.report.grid import Grid
 
@@ -208,7 +204,7 @@ def _print(rows: list[JSON], columns: tuple[str, ...], as_json: bool) -> None:
         echo("\n".join(grid.lines()))
 
 
-def cell(value: Any) -> str:
+def cell(value: object) -> str:
     """A value for people: lists joined by blanks, yes and no, names without the built-in prefix."""
     if isinstance(value, bool):
         return "yes" if value else "no"

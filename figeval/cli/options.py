@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -13,14 +14,16 @@ from figeval.files import EXTERNAL
 from figeval.jsonfile import parse_json
 from figeval.text import whole_number
 
+C = TypeVar("C", bound=Callable[..., object] | click.Command)
 
-def listed(_context: click.Context, _parameter: click.Parameter, value: Any) -> tuple[str, ...]:
+
+def listed(_context: click.Context, _parameter: click.Parameter, value: str | Sequence[str] | None) -> tuple[str, ...]:
     """`a,b c` and repeated flags → ("a", "b", "c"), as lm-eval reads --tasks."""
-    texts = value if isinstance(value, tuple | list) else [value] if value else []
+    texts = (value,) if isinstance(value, str) else value or ()
     return tuple(part for text in texts for part in text.replace(",", " ").split())
 
 
-def some(context: click.Context, parameter: click.Parameter, value: Any) -> tuple[str, ...]:
+def some(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> tuple[str, ...]:
     """Names as `listed` reads them, at least one."""
     found = listed(context, parameter, value)
     if not found:
@@ -31,9 +34,9 @@ def some(context: click.Context, parameter: click.Parameter, value: Any) -> tupl
 class Finite(click.FloatRange):
     """A number that is neither NaN nor infinite; click's own range lets both through."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number. Fails as click's types do."""
-        number = super().convert(value, param, ctx)
+        number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
@@ -43,7 +46,7 @@ class Finite(click.FloatRange):
         return "" if self.min is None and self.max is None else super()._describe_range()
 
 
-def settings(_context: click.Context, parameter: click.Parameter, value: Any) -> dict[str, Any]:
+def settings(_context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any]:
     """`a=1,b=x` (lm-eval's form) or a JSON object → {"a": 1, "b": "x"}."""
     if not value:
         return {}
@@ -52,7 +55,7 @@ def settings(_context: click.Context, parameter: click.Parameter, value: Any) ->
             return dict(parse_json(value))
         except ValueError as error:
             raise click.BadParameter(f"not a JSON object ({error})", param=parameter) from error
-    found = {}
+    found: dict[str, Any] = {}
     for part in value.split(","):
         key, equals, text = part.partition("=")
         if not equals or not key.strip():
@@ -61,7 +64,7 @@ def settings(_context: click.Context, parameter: click.Parameter, value: Any) ->
     return found
 
 
-def scalar(text: str) -> Any:
+def scalar(text: str) -> str | int | float | bool | None:
     """`3` → 3, `0.5` → 0.5, `true` → True, `null` → None, all else stays text, `nan` and `inf` too."""
     named = {"true": True, "false": False, "none": None, "null": None}
     if text.lower() in named:
@@ -75,14 +78,14 @@ def scalar(text: str) -> Any:
     return text
 
 
-def several(_context: click.Context, parameter: click.Parameter, value: Any) -> str:
+def several(_context: click.Context, parameter: click.Parameter, value: str | None) -> str:
     """`cyclic`, `all`, or a number from 2."""
     if not value or value in {"cyclic", "all"} or (whole_number(value) or 0) > 1:
         return value or ""
     raise click.BadParameter(f"cyclic, all, or a number from 2, not {value!r}", param=parameter)
 
 
-def routes(_context: click.Context, parameter: click.Parameter, value: Any) -> dict[str, str]:
+def routes(_context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> dict[str, str]:
     """`choice=by_cosine,pairs=by_head` → {"choice": "by_cosine", "pairs": "by_head"}."""
     found = {}
     for part in listed(_context, parameter, value):
@@ -121,7 +124,7 @@ PROMPTING = (  # in the order of --help; the names are lm-eval's where it has th
 )
 
 
-def prompting(command: Any) -> Any:
+def prompting(command: C) -> C:
     """The flags that say how questions are put."""
     for option in reversed(PROMPTING):
         command = option(command)
@@ -132,12 +135,7 @@ model_args = click.option("--model_args", "-a", callback=settings, help="key=val
 seed = click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 
 
-def _allow_external(_context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
-        os.environ[EXTERNAL] = "1"
-
-
-def include_path(command: Any) -> Any:
+def include_path(command: C) -> C:
     """`--include_path`, and what files may be read that its task files name."""
     folders = click.option(
         "--include_path",
@@ -152,6 +150,6 @@ allow_external_files = click.option(
     "--allow_external_files",
     is_flag=True,
     expose_value=False,
-    callback=_allow_external,
+    callback=lambda _context, _parameter, value: os.environ.update({EXTERNAL: "1"} if value else {}),
     help="Allow task files to use data and includes outside their own folder.",
 )

@@ -12,6 +12,18 @@ def echo(text: object = "") -> None:
     click.echo(clean(str(text)))
 
 
-def echo_json(text: str) -> None:
+def echo_json(content: object) -> None:
+    """Print a value as JSON on stdout."""
+    import json
+
+    echo_json_text(json.dumps(content, indent=1, ensure_ascii=False))
+
+
+def echo_json_text(text: str) -> None:
     """Print JSON on stdout; what a terminal would obey is escaped in it, so nothing is lost."""
     click.echo(shown_json(text))
+
+
+def counted(n: int, what: str) -> str:
+    """Return `1 error`, `2 errors`."""
+    return f"{n} {what}{'' if n == 1 else 's'}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,25 +75,23 @@ def dialogue(asked: Asked) -> Iterator[str]:
         yield f"    … and {n - MOST} more like these"
 
 
-def parts(request: Any) -> dict[str, str]:
+def parts(request: object) -> dict[str, str]:
     """A request's texts by name; the gap of a cloze is marked."""
     if not is_dataclass(request):  # a plugin's own
         return {"request": repr(request)}
-    values = {field.name: getattr(request, field.name) for field in fields(request)}
+    values: dict[str, Any] = {field.name: getattr(request, field.name) for field in fields(request)}
     if "after" in values:
         values = {"cloze": f"{values.pop('before')}{GAP}{values.pop('after')}", **values}
     values |= dict(values.pop("values", ()))  # inputs have names of their own
     turns = enumerate(values.pop("messages", ()), start=1)
     values = {**{f"{number} {message.role}": message.content for number, message in turns}, **values}
-    return {name: value if isinstance(value, str) else listing(value) for name, value in values.items()}
+    return {
+        name: " | ".join(value) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
+        for name, value in values.items()
+    }
 
 
-def listing(value: Any) -> str:
-    """A tuple of words with bars between them, anything else as it is."""
-    return " | ".join(value) if isinstance(value, Sequence) else str(value)
-
-
-def boxed(texts: Any) -> Iterator[str]:
+def boxed(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Named texts, line for line behind a bar."""
     for name, text in texts:
         first, *others = edged(text).split("\n")

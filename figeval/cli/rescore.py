@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,10 +36,7 @@ def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
 
     found = read_again(run, Harness(include=include_path))
     if as_json:
-        import json
-        from dataclasses import asdict
-
-        echo_json(json.dumps([asdict(one) for one in found], indent=1))
+        echo_json([asdict(one) for one in found])
         return
     from rich.console import Console
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from figeval.cli.output import echo, echo_json
+from figeval.cli.output import echo, echo_json, echo_json_text
 
 if TYPE_CHECKING:
     from figeval.data.sources import Sources
     from figeval.evaluation.task_info import TaskInfo
-    from figeval.registry import Registry
-    from figeval.spec import SuiteSpec, TaskSpec
+    from figeval.spec import TaskSpec
     from figeval.training.presets import Preset
     from figeval.types import JSON
 
@@ -37,13 +37,12 @@ def show(run_or_task: str, by: str | None, as_json: bool) -> None:
     figeval show epic_retrieval_seen
     figeval show paper:table7-roberta
     """
-    from figeval.cli.show_trained import record_in, show_trained
     from figeval.records.folder import find_record
 
     path = Path(run_or_task)
     training = record_in(path) if by is None else None
     if training is not None:
-        show_trained(training, as_json)
+        show_training_record(training, as_json)
     elif find_record(path).is_file():
         show_run(path, by, as_json)
     elif by is not None:
@@ -61,7 +60,7 @@ def show_run(path: Path, by: str | None, as_json: bool) -> None:
 
     run = load(path) if by is None else load(path).by(by)
     if as_json:
-        echo_json(run.record.model_dump_json(indent=1))
+        echo_json_text(run.record.model_dump_json(indent=1))
         return
     from rich.console import Console
 
@@ -73,6 +72,43 @@ def show_run(path: Path, by: str | None, as_json: bool) -> None:
     for note in run.progress():
         say(console, f"  {note}")
     table.show_breakdowns(run.record, console, most=None if by else 20)
+
+
+# ---- trainings ------------------------------------------------------------------------------------------------------
+
+
+def record_in(path: Path) -> Path | None:
+    """The record that a path means, itself or in the folder: of the seeds, else of the grid, else of the training."""
+    from figeval.records.sweep import GRID, SEEDS
+    from figeval.training.folder import RECORD, TrainFolder
+
+    if path.is_file():
+        return path if path.name in (SEEDS, GRID, RECORD) else None
+    places = (path / SEEDS, path / GRID, TrainFolder(path).record_file)
+    return next((place for place in places if place.is_file()), None)
+
+
+def show_training_record(file: Path, as_json: bool) -> None:
+    """The tables of the seeds, the grid or the training in a file. Raises `RecordError` where it holds none."""
+    from rich.console import Console
+
+    from figeval.errors import RecordError
+    from figeval.jsonfile import read_json
+    from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read
+    from figeval.report.training import show_grid, show_seeds, show_training
+
+    if as_json:
+        echo_json_text(file.read_text(encoding="utf-8").rstrip("\n"))
+        return
+    try:
+        if file.name == SEEDS:
+            show_seeds(read(SeedsRecord, file), Console())
+        elif file.name == GRID:
+            show_grid(read(GridRecord, file), Console())
+        else:
+            show_training(read_json(file, RecordError), Console())
+    except (ValueError, KeyError) as error:  # of a training's record, which has no schema
+        raise RecordError(f"{file} was not written by this version of figeval ({error})") from error
 
 
 # ---- tasks and suites -----------------------------------------------------------------------------------------------
@@ -92,14 +128,17 @@ def show_named(name: str, as_json: bool) -> None:
     if name in presets.registry:
         show_preset(presets.registry.get(name), as_json)
     elif name in catalogue.suites:
-        show_suite(catalogue.suites.get(name), [task.name for task in catalogue.expand([name])], as_json)
+        suite, tasks = catalogue.suites.get(name), [task.name for task in catalogue.expand([name])]
+        if as_json:
+            echo_json({"name": name, "description": suite.description, "owner": suite.owner, "tasks": tasks})
+        else:
+            echo("\n".join([f"{name}: {suite.description}", *(f"  {task}" for task in tasks)]))
     elif name in catalogue.tasks:
         show_task(task_info(catalogue.tasks.get(name), manager), as_json)
     else:
         if Path(name).exists():
             read_record(find_record(Path(name)))  # which says that it is no run
-        registries: tuple[Registry[Any], ...] = (catalogue.tasks, catalogue.suites, presets.registry)
-        known = [entry.name for registry in registries for entry in registry]
+        known = [entry.name for entry in (*catalogue.tasks, *catalogue.suites, *presets.registry)]
         raise UnknownName("run or task", name, known, see="figeval ls tasks")
 
 
@@ -109,25 +148,17 @@ def show_preset(preset: Preset, as_json: bool) -> None:
 
     row = described(preset)
     if as_json:
-        print_json(row)
+        echo_json(row)
         return
     echo(f"{row['name']}: {row['model']} ({row['checkpoint']}) in {row['source']}, {' '.join(row['tasks'])}")
     for heading, lines in sections(row):
         echo("\n".join(["", heading, *(f"  {line}" for line in lines)]))
 
 
-def show_suite(suite: SuiteSpec, tasks: list[str], as_json: bool) -> None:
-    """A suite is its tasks."""
-    if as_json:
-        print_json({"name": suite.name, "description": suite.description, "owner": suite.owner, "tasks": tasks})
-        return
-    echo("\n".join([f"{suite.name}: {suite.description}", *(f"  {task}" for task in tasks)]))
-
-
 def show_task(facts: TaskInfo, as_json: bool) -> None:
     """Everything about one task."""
     if as_json:
-        print_json(described(facts))
+        echo_json(described(facts))
         return
     from rich.console import Console
 
@@ -152,7 +183,7 @@ def about(facts: TaskInfo) -> Iterator[tuple[str, str]]:
     """Key and text of what is said in one line."""
     task = facts.task
     for key in ABOUT:
-        value: Any = getattr(task, key)
+        value: str | tuple[str, ...] | None = getattr(task, key)
         if value:
             yield key, ", ".join(value) if isinstance(value, tuple) else str(value)
     if task.template:
@@ -190,8 +221,6 @@ def origin(benchmark: str, sources: Sources) -> Iterator[tuple[str, str]]:
 
 def described(facts: TaskInfo) -> JSON:
     """Everything for `--json`."""
-    from dataclasses import asdict
-
     return {
         **facts.task.model_dump(mode="json"),
         "owner": facts.task.owner,
@@ -201,10 +230,3 @@ def described(facts: TaskInfo) -> JSON:
         "routes": [{"name": route.name, "needs": list(route.wants), "owner": route.owner} for route in facts.routes],
         "published": [one.model_dump() for one in facts.published],
     }
-
-
-def print_json(content: JSON) -> None:
-    """Print JSON."""
-    import json
-
-    echo_json(json.dumps(content, indent=1, ensure_ascii=False))

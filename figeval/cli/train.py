@@ -5,20 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
-from figeval.cli.options import allow_external_files, listed, settings
+from figeval.cli.options import C, allow_external_files, listed, settings
 from figeval.errors import TrainError
 from figeval.training.config import TrainConfig
 from figeval.training.slurm import MASTER, script
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from figeval.report.progress import TrainingProgress
 
 METAVARS = {int: "N", float: "X", Path: "PATH"}
 SHORT = {"task": "-t", "model": "-m", "output": "-o", "batch_size": "-b", "limit": "-L"}
 
 
-def flags(command: Any) -> Any:
+def flags(command: C) -> C:
     """One flag per field of the config, with its description; a flag that is not given changes nothing."""
     for name, field in reversed(TrainConfig.model_fields.items()):
         both = f"--{name}/--no_{name}" if field.annotation is bool else f"--{name}"
@@ -53,7 +58,7 @@ def optional(read: Callable[..., Any]) -> Callable[..., Any]:
     return lambda context, parameter, value: None if value is None else read(context, parameter, value)
 
 
-def shown(default: Any) -> str:
+def shown(default: object) -> str:
     """A default as it would be typed."""
     if isinstance(default, bool):
         return "yes" if default else "no"
@@ -110,7 +115,7 @@ def write_script(file: Path, asked: TrainConfig) -> str:
     return f"{file} is written; look at it, then: sbatch {file}"
 
 
-def one(asked: TrainConfig, progress: Any) -> int:
+def one(asked: TrainConfig, progress: TrainingProgress) -> int:
     """One training and the table of its run; the exit code."""
     from rich.console import Console
 
@@ -123,7 +128,9 @@ def one(asked: TrainConfig, progress: Any) -> int:
     return 0 if run is None or run.complete else 1
 
 
-def several(asked: TrainConfig, seeds: str | None, grid: tuple[str, ...], progress: Any, beside: Any) -> int:
+def several(
+    asked: TrainConfig, seeds: str | None, grid: tuple[str, ...], progress: TrainingProgress, beside: Console
+) -> int:
     """The trainings of a grid, then those of the seeds, or the best of the grid evaluated; the exit code."""
     from rich.console import Console
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from figeval.cli.options import include_path
-from figeval.cli.output import echo
+from figeval.cli.output import counted, echo
 
 if TYPE_CHECKING:
     from figeval.evaluation.validate import Verdict
@@ -54,8 +54,3 @@ def report(verdict: Verdict) -> None:
         echo(f"  {fact}")
     for finding in verdict.findings:
         echo(f"  {finding.level}: {finding.message}")
-
-
-def counted(n: int, what: str) -> str:
-    """`1 error`, `2 errors`."""
-    return f"{n} {what}{'' if n == 1 else 's'}"

@@ -97,20 +97,18 @@ def _search(file: DataFile, force: bool) -> Path:
     missed = []
     for place in [*mirrors(), file.source.url]:
         try:
-            return _from_address(place, file, force) if is_address(place) else _from_folder(Path(place), file)
+            if is_address(place):
+                return _from_address(place, file, force)
+            found = expand_user(place) / file.name
+            if found.is_file():
+                return checked(found, file)
+            missed.append(f"not in {place}" if expand_user(place).is_dir() else f"{place} is no folder")
         except web.Unavailable as error:
             missed.append(str(error))
     raise DataError(
         f"{file.name} is not on this machine and cannot be downloaded: {'; '.join(missed)}. With a network run "
         f"`figeval data fetch {file.benchmark}`; without one set FIGEVAL_DATA_MIRROR to a folder that holds {file.name}"
     )
-
-
-def _from_folder(mirror: Path, file: DataFile) -> Path:
-    found = expand_user(mirror) / file.name
-    if not found.is_file():
-        raise web.Unavailable(f"not in {mirror}" if mirror.is_dir() else f"{mirror} is no folder")
-    return checked(found, file)
 
 
 def _from_address(place: str, file: DataFile, force: bool) -> Path:

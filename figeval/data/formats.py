@@ -83,15 +83,11 @@ def _decode(line: bytes, encoding: str, where: str, offset: int) -> str:
     try:
         text = line.decode(encoding)
     except UnicodeDecodeError as error:
-        raise not_encoded(where, line[error.start], offset + error.start, encoding) from error
+        byte, place = line[error.start], offset + error.start
+        raise DataError(
+            f"{where}: byte {byte:#04x} at offset {place:,} is not {encoding}; convert the file to {encoding}"
+        ) from error
     return text if offset else text.removeprefix(BYTE_ORDER_MARK)
-
-
-def not_encoded(where: str, byte: int, offset: int, encoding: str) -> DataError:
-    """What to say of a byte that the encoding does not know."""
-    return DataError(
-        f"{where}: byte {byte:#04x} at offset {offset:,} is not {encoding}; convert the file to {encoding}"
-    )
 
 
 def too_long(where: str, limit: int) -> DataError:
@@ -128,7 +124,7 @@ def _loads(text: str) -> Any:
     return value
 
 
-def json_rows(content: Any, file: Traversable) -> Iterator[Row]:
+def json_rows(content: object, file: Traversable) -> Iterator[Row]:
     """The objects of a JSON list, each checked for kind and size."""
     limit = max_row_bytes()
     if not isinstance(content, list):
@@ -141,7 +137,7 @@ def json_rows(content: Any, file: Traversable) -> Iterator[Row]:
         yield row
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from figeval.errors import RecordError
 from figeval.jsonfile import read_json
@@ -33,6 +33,9 @@ from figeval.storage import cure, locked, replace_text
 from figeval.text import cleaned, one_line, valid
 from figeval.types import JSON
 from figeval.validation import validated
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 
 class RunFolder:
@@ -214,7 +217,7 @@ def own_folder(path: Path) -> Path:
 
 def read_record(file: Path) -> RunRecord:
     """A `run.json`. Raises `RecordError` when it is missing, of another version, or no record."""
-    content: Any = cleaned(read_json(file, RecordError, cure="give the folder of a run that figeval wrote"))
+    content: JsonValue = cleaned(read_json(file, RecordError, cure="give the folder of a run that figeval wrote"))
     version = content.get("schema_version") if isinstance(content, dict) else None
     if str(version).partition(".")[0] not in READABLE:
         raise RecordError(f"{file} has schema version {version}, this figeval reads {SCHEMA_VERSION}")

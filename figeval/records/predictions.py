@@ -408,7 +408,7 @@ class _Unpacked(io.RawIOBase):
         """Yes."""
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         """Fill the buffer; how many bytes there were. Raises `RecordError` beyond the limit."""
         data = self._stream.read(len(buffer))
         self._left -= len(data)

@@ -52,7 +52,7 @@ def installed(package: str) -> str | None:
         return None
 
 
-def git_state(root: Path | None = None) -> dict[str, Any] | None:
+def git_state(root: Path | None = None) -> dict[str, str | bool] | None:
     """Commit of figeval's own checkout and whether it was changed; None for an installed package, or without git.
 
     It is the code's repository that counts, not the current directory's; and in it what can change a number, not the
@@ -75,7 +75,7 @@ def git(root: Path, *arguments: str) -> str | None:
     return done.stdout.strip()
 
 
-def hardware() -> dict[str, Any]:
+def hardware() -> dict[str, str | int | float | None]:
     """Processor, cores and memory."""
     import psutil
 

@@ -147,13 +147,13 @@ def _mean_task(task: TaskRecord, known: Means, runs: Sequence[RunRecord]) -> Tas
 
 
 def _means(task: TaskRecord, scores: Sequence[ScoreRecord], known: Means, *, unseen_only: bool) -> list[ScoreRecord]:
-    found = [(score, known.get((task.task, score.metric, unseen_only))) for score in scores]
-    return [_mean_score(score, mean) for score, mean in found if mean is not None]
-
-
-def _mean_score(score: ScoreRecord, mean: SeedScore) -> ScoreRecord:
-    own = {"value": mean.mean, "sd": mean.sd, "low": mean.low, "high": mean.high, "interval": mean.interval}
-    return score.model_copy(update={**own, "stderr": None, "n": mean.n, "seen": mean.seen})
+    found = []
+    for score in scores:
+        mean = known.get((task.task, score.metric, unseen_only))
+        if mean is not None:
+            own = {"value": mean.mean, "sd": mean.sd, "low": mean.low, "high": mean.high, "interval": mean.interval}
+            found.append(score.model_copy(update={**own, "stderr": None, "n": mean.n, "seen": mean.seen}))
+    return found
 
 
 def _mean_macros(runs: Sequence[RunRecord]) -> Iterator[MacroRecord]:

@@ -10,7 +10,6 @@ from figeval.records.schema import (
     BaselineRecord,
     BreakdownRecord,
     ChoicesRecord,
-    KindRecord,
     Role,
     RunRecord,
     ScoreRecord,
@@ -233,18 +232,16 @@ def show(record: RunRecord, console: Console) -> None:
 
 
 def choices_grid(task: str, table: ChoicesRecord) -> Grid:
-    """Which kinds of options were chosen, and what wrong answers would be if they were drawn at random."""
-    wrong = f"{table.wrong:.1f}".removesuffix(".0")
-    title = f"{task}: chosen by {table.key} in {table.answered} answers, {wrong} of them wrong"
-    return Grid((table.key, *OF_CHOICES), list(map(kind_cells, table.kinds)), title, OF_CHOICES)
-
-
-def kind_cells(kind: KindRecord) -> tuple[str, ...]:
-    """The cells of one kind of options."""
-    wrong = kind.chosen_wrong
-    expected = number(kind.expected_wrong if wrong.value is not None else None)
-    shares = (marked(kind.chosen), interval(kind.chosen), marked(wrong), interval(wrong), expected)
-    return (kind.value, str(kind.offered), *shares)
+    """Return which kinds of options were chosen, and what wrong answers would be if they were drawn at random."""
+    rows = []
+    for kind in table.kinds:
+        wrong = kind.chosen_wrong
+        expected = number(kind.expected_wrong if wrong.value is not None else None)
+        shares = (marked(kind.chosen), interval(kind.chosen), marked(wrong), interval(wrong), expected)
+        rows.append((kind.value, str(kind.offered), *shares))
+    total = f"{table.wrong:.1f}".removesuffix(".0")
+    title = f"{task}: chosen by {table.key} in {table.answered} answers, {total} of them wrong"
+    return Grid((table.key, *OF_CHOICES), rows, title, OF_CHOICES)
 
 
 def show_breakdowns(record: RunRecord, console: Console, most: int | None = 20) -> None:
