@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from figeval.errors import FigevalError
+from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.types import JSON
 
@@ -143,14 +144,14 @@ def breakdown(record: RunRecord) -> pandas.DataFrame:
     return table(rows, BREAKDOWN)
 
 
-def predictions(stored: Iterable[JSON]) -> pandas.DataFrame:
+def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
     """Return a row per example: what was answered, the value of each metric, and the columns `meta.NAME`."""
     found = list(stored)
     metrics = {name: value for row in found for name, value in row["metrics"].items()}
     columns = {name: name if name not in PREDICTIONS else f"metric.{name}" for name in metrics}
     rows = [
         {
-            **row,
+            **dict(row),
             "prediction": row["pred"],
             **{columns[name]: value for name, value in row["metrics"].items()},
             **{f"meta.{name}": value for name, value in row["meta"].items()},

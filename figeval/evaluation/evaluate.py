@@ -21,10 +21,10 @@ from figeval.models.model import Model, open_model
 from figeval.plugins import describe
 from figeval.prompts import PromptContext
 from figeval.records.folder import RunFolder
-from figeval.records.predictions import prediction_row
+from figeval.records.predictions import PredictionRow, prediction_row
 from figeval.records.schema import BaselineRecord, TaskRecord
 from figeval.task_types.routes import Route, choose
-from figeval.types import JSON, Example
+from figeval.types import Example
 
 # ---- one model, one task ---------------------------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ class TaskEvaluator:
     metrics: MetricSet
     samples: bool = False
 
-    def rows(self, examples: Iterable[Example]) -> Iterator[JSON]:
+    def rows(self, examples: Iterable[Example]) -> Iterator[PredictionRow]:
         """Yield a row for each example, in order."""
         start = partial(self.route.begin, context=self.context)
         scheduler = BatchScheduler(self.model.model.backend, start, self.model.memo)
@@ -124,7 +124,7 @@ class InProcess:
         return self.model.model.description()
 
 
-def has_no_reply(row: JSON) -> bool:
+def has_no_reply(row: PredictionRow) -> bool:
     """Whether a stored row says that the model gave no reply; its example is asked again."""
     return bool(row["status"] == "error")
 
@@ -214,7 +214,7 @@ class Baselines:
         )
         model.fit(plan)
         strict = plan.task.group is not None
-        rows: Iterable[JSON] = TaskEvaluator(plan, model, route, context, metrics).rows(plan.examples())
+        rows: Iterable[PredictionRow] = TaskEvaluator(plan, model, route, context, metrics).rows(plan.examples())
         if metrics.collective or len(plan.task.languages) > 1:
             settings, rows = replace(plan, route=route, context=context).settings, list(rows)
             scorer = TaskScorer(metrics=metrics, strict=strict, seed=self.seed, settings=settings)

@@ -11,8 +11,8 @@ from typing import Any
 from figeval.evaluation.selection_bias import withheld
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import Features, Statistic, ratio
+from figeval.records.predictions import PredictionRow
 from figeval.records.schema import ChoicesRecord, KindRecord, Role, ScoreRecord
-from figeval.types import JSON
 
 NEVER_WRONG = "no wrong answer could be of this kind"
 EXACT = 1e-9  # a probability so near to 0 or 1 is that, but for rounding
@@ -26,7 +26,7 @@ class ChosenKinds:
     by kind, those that such an option was chosen, and chosen wrongly; `offered` and `offered_wrong` count options.
     """
 
-    row: JSON
+    row: PredictionRow
     offered: Counter[str]
     chosen: dict[str, float]
     offered_wrong: Counter[str]
@@ -35,24 +35,24 @@ class ChosenKinds:
     wrong_options: int
 
 
-def choices(rows: Callable[[], Iterable[JSON]], seed: int) -> list[ChoicesRecord]:
+def choices(rows: Callable[[], Iterable[PredictionRow]], seed: int) -> list[ChoicesRecord]:
     """Return a table per key of `option_meta`; none for rows that do not say of what kind their options are.
 
     Args:
         rows: of the task; they are read once for each key, and once more.
         seed: of the bootstrap.
     """
-    keys = dict.fromkeys(key for row in rows() for key in (row.get("choice") or {}).get("kinds", ()))
+    keys = dict.fromkeys(key for row in rows() if (made := row.get("choice")) for key in made["kinds"])
     return [table for key in keys if (table := by_kind(key, list(choices_by(key, rows())), seed)) is not None]
 
 
-def choices_by(key: str, rows: Iterable[JSON]) -> Iterator[ChosenKinds]:
+def choices_by(key: str, rows: Iterable[PredictionRow]) -> Iterator[ChosenKinds]:
     """Yield what the answered rows say by a key."""
     for row in rows:
-        made = row.get("choice") or {}
-        chosen, right = made.get("chosen"), made.get("right")
-        if not chosen or key not in made["kinds"]:
+        made = row.get("choice")
+        if made is None or not made["chosen"] or key not in made["kinds"]:
             continue
+        chosen, right = made["chosen"], made["right"]
         offered, offered_wrong = Counter[str](), Counter[str]()
         shares, shares_wrong = defaultdict[str, float](float), defaultdict[str, float](float)
         wrong_options = [place for place in range(len(chosen)) if place not in (right or ())]

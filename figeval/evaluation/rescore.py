@@ -14,18 +14,18 @@ from figeval.errors import RecordError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import context_of, metrics_of
 from figeval.evaluation.score import MetricSet, TaskScorer, summarize
-from figeval.evaluation.selection_bias import withhold_intervals
+from figeval.evaluation.selection_bias import marked, withhold_intervals
 from figeval.evaluation.variants import ALL, Variant, variants
 from figeval.prompts import PromptContext, Shots
 from figeval.records.folder import RunFolder, read_run
-from figeval.records.predictions import prediction_row
+from figeval.records.predictions import AnswerRow, PredictionRow, answers_of, prediction_row
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.spec.survey import survey
 from figeval.task_types.base import TaskType
 from figeval.task_types.orders import from_orders, in_orders
 from figeval.task_types.routes import ReplyReader, Route, routes_of
 from figeval.text import one_line
-from figeval.types import JSON, Example, Prediction, Reply
+from figeval.types import Example, Prediction, Reply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class _Reader:
     context: PromptContext
     metrics: MetricSet
 
-    def rows(self, stored: Iterable[JSON], examples: Iterable[Example]) -> Iterator[JSON]:
+    def rows(self, stored: Iterable[PredictionRow], examples: Iterable[Example]) -> Iterator[PredictionRow]:
         """The rows in their own order."""
         wanted = {row["id"] for row in stored}
         known = {example.id: example for example in examples if example.id in wanted}
@@ -151,31 +151,27 @@ class _Reader:
             prediction = replace(self._prediction(row, example.for_prompt()), truncated=row["truncated"])
             features = self.metrics.features(example, prediction)
             made = prediction_row(self.form, example, prediction, features, samples="texts" in row)
-            yield made | {key: row[key] for key in ("seen",) if row.get(key)}
+            yield marked(made, row.get("seen"))
 
-    def _prediction(self, row: JSON, example: Example) -> Prediction:
+    def _prediction(self, row: PredictionRow, example: Example) -> Prediction:
         if not row.get("answers"):
             return self._heard(row, example)
         orders = [tuple(answer["order"]) for answer in row["answers"]]
         return from_orders(example, orders, [partial(self._heard, answer) for answer in row["answers"]])
 
-    def _heard(self, stored: JSON, example: Example) -> Prediction:
+    def _heard(self, stored: AnswerRow | PredictionRow, example: Example) -> Prediction:
         error = stored.get("error", "")
         reply = Reply(text=stored.get("raw") or "", finish=stored.get("finish") or "stop", error=error)
         return self.read(example, self.context, reply)
 
 
-def _answers(row: JSON) -> list[JSON]:
-    return row.get("answers") or [row]
-
-
-def _statuses(rows: Iterable[JSON]) -> dict[str, int]:
+def _statuses(rows: Iterable[PredictionRow]) -> dict[str, int]:
     """Answers by status, the most frequent first."""
-    return dict(Counter(answer["status"] for row in rows for answer in _answers(row)).most_common())
+    return dict(Counter(answer["status"] for row in rows for answer in answers_of(row)).most_common())
 
 
-def _differ(old: JSON, new: JSON) -> int:
-    pairs = zip(_answers(old), _answers(new), strict=True)
+def _differ(old: PredictionRow, new: PredictionRow) -> int:
+    pairs = zip(answers_of(old), answers_of(new), strict=True)
     return sum((one["status"], one["pred"]) != (other["status"], other["pred"]) for one, other in pairs)
 
 

@@ -25,11 +25,10 @@ from figeval.evaluation.score import MetricSet
 from figeval.models.model import Model
 from figeval.records import provenance
 from figeval.records.folder import RunFolder, own_folder
-from figeval.records.predictions import is_own
+from figeval.records.predictions import PredictionRow, is_own
 from figeval.records.schema import LineageRecord, ModelRecord, RunRecord, TaskRecord
 from figeval.spec import TaskSpec
 from figeval.text import one_line
-from figeval.types import JSON
 
 ELSEWHERE = "choose another --output_path, or start over with --fresh"
 # of a task that goes on
@@ -229,7 +228,7 @@ class Sieve:
     seen: set[str] = field(default_factory=set)
     strange: list[str] = field(default_factory=list)
 
-    def __call__(self, row: JSON) -> bool:
+    def __call__(self, row: PredictionRow) -> bool:
         """Whether to drop the row."""
         name = row["id"]
         if name not in self.wanted:

@@ -43,9 +43,10 @@ from figeval.frontend import notice
 from figeval.models.model import Model
 from figeval.records import provenance
 from figeval.records.folder import RunFolder
+from figeval.records.predictions import PredictionRow
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.training.seen import Lineage
-from figeval.types import JSON, Prompt
+from figeval.types import Prompt
 
 RUNS = Path("results/runs")
 
@@ -231,7 +232,7 @@ class _Session:
         if any(row.get("seen") != roles.get(row["id"]) for row in self.folder.rows(task.task)):
             self._replace(task, (marked(row, roles.get(row["id"])) for row in self.folder.rows(task.task)))
 
-    def _replace(self, task: TaskRecord, rows: Iterable[JSON]) -> None:
+    def _replace(self, task: TaskRecord, rows: Iterable[PredictionRow]) -> None:
         """Replace the stored rows."""
         if task.predictions_sha256 is not None:  # a kill between the two must not leave a digest of other rows
             task.predictions_sha256 = None

@@ -19,6 +19,7 @@ from figeval.evaluation.selection_bias import overlap, strongest, withheld
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.catalogue import statistic_of
 from figeval.metrics.statistic import Collective, Family, Statistic
+from figeval.records.predictions import PredictionRow, answers_of
 from figeval.records.schema import (
     BreakdownRecord,
     ChoicesRecord,
@@ -32,7 +33,7 @@ from figeval.records.schema import (
     TaskRecord,
 )
 from figeval.task_types.base import Metric
-from figeval.types import JSON, Example, Prediction, Score
+from figeval.types import Example, Prediction, Score
 
 
 class MetricSet:
@@ -73,7 +74,9 @@ class MetricSet:
         """True if there are metrics that are computed anew for a part of the rows."""
         return any(isinstance(statistic, Collective) and statistic.pooled for statistic in self.statistics.values())
 
-    def related(self, rows: Sequence[JSON], settings: Mapping[str, Any], *, pooled: bool = False) -> list[JSON]:
+    def related(
+        self, rows: Sequence[PredictionRow], settings: Mapping[str, Any], *, pooled: bool = False
+    ) -> list[PredictionRow]:
         """Return the rows with the features of metrics that depend on the other rows.
 
         Args:
@@ -128,15 +131,15 @@ class Aggregator:
         self.seen_groups: dict[str, Role] = {}
         self.has_option_kinds = False
 
-    def add(self, row: JSON) -> None:
+    def add(self, row: PredictionRow) -> None:
         """Add one row."""
-        answers = row.get("answers") or [row]  # one for each order of the options
+        answers = answers_of(row)
         self.answers += len(answers)
         self.counts.update(answer["status"] for answer in answers)
         self.counts["ties"] += sum(answer.get("tied", 1) > 1 for answer in answers)
         self.counts["truncated_inputs"] += row["truncated"]
         self.counts["spans_unanswered"] += sum(part["status"] != "ok" for part in row.get("parts", ()))
-        self.has_option_kinds |= bool((row.get("choice") or {}).get("kinds"))
+        self.has_option_kinds |= bool((made := row.get("choice")) and made["kinds"])
         role: Role | None = row.get("seen")
         for name, stored in row["metrics"].items():
             if name in self.sums:
@@ -199,7 +202,7 @@ class TaskScorer:
     seed: int
     settings: Mapping[str, Any]
 
-    def sum_up(self, task: TaskRecord, rows: Callable[[], Iterable[JSON]], by: Iterable[str] = ()) -> None:
+    def sum_up(self, task: TaskRecord, rows: Callable[[], Iterable[PredictionRow]], by: Iterable[str] = ()) -> None:
         """Write scores, counts, breakdowns, option kinds and the overlap with seen examples into a task's record.
 
         Baselines of languages stay as they are.
@@ -213,7 +216,8 @@ class TaskScorer:
         seen: Counter[Role] = Counter()
         for row in rows():
             total.add(row)
-            seen.update([row["seen"]] if row.get("seen") else ())
+            if role := row.get("seen"):
+                seen[role] += 1
         found = self._by_language(rows) if self._languages else Scored(total.scores(self.seed))
         baselines = {one.language: one.baselines for one in task.languages}
         task.scores, task.languages = found.scores, found.languages
@@ -224,7 +228,7 @@ class TaskScorer:
         task.breakdowns = [self.breakdown(key, rows) for key in by]
         task.overlap = overlap(task, rows, seen, lambda rest: self.scores(rest).scores)
 
-    def scores(self, rows: Iterable[JSON]) -> Scored:
+    def scores(self, rows: Iterable[PredictionRow]) -> Scored:
         """Return the scores of these rows alone; metrics that depend on all rows are computed anew."""
         if self.metrics.collective:
             rows = self.metrics.related(list(rows), self.settings)
@@ -236,7 +240,7 @@ class TaskScorer:
             total.add(row)
         return Scored(total.scores(self.seed))
 
-    def breakdown(self, key: str, rows: Callable[[], Iterable[JSON]]) -> BreakdownRecord:
+    def breakdown(self, key: str, rows: Callable[[], Iterable[PredictionRow]]) -> BreakdownRecord:
         """Return every score per value of a meta column, the most frequent value first.
 
         Within one value of the cluster column (one idiom) rows are independent: their cluster is what is held fixed. A
@@ -247,7 +251,7 @@ class TaskScorer:
         groups.sort(key=lambda group: (-max(score.n for score in group.scores), group.value))
         return BreakdownRecord(by=key, groups=groups)
 
-    def _option_kinds(self, rows: Callable[[], Iterable[JSON]]) -> list[ChoicesRecord]:
+    def _option_kinds(self, rows: Callable[[], Iterable[PredictionRow]]) -> list[ChoicesRecord]:
         """Return which kinds of options were chosen, by each key of `option_meta`."""
         from figeval.evaluation.option_kinds import choices
 
@@ -258,7 +262,7 @@ class TaskScorer:
         languages: Sequence[str] = self.settings.get("languages", ())
         return languages
 
-    def _by_language(self, rows: Callable[[], Iterable[JSON]]) -> Scored:
+    def _by_language(self, rows: Callable[[], Iterable[PredictionRow]]) -> Scored:
         """Return the scores per language and their unweighted means.
 
         A minimal pair counts where all of its members are in the language. Metrics that describe a set of rows as a
@@ -282,8 +286,8 @@ class TaskScorer:
 
     def _parts(
         self,
-        value_of: Callable[[JSON], str | None],
-        rows: Callable[[], Iterable[JSON]],
+        value_of: Callable[[PredictionRow], str | None],
+        rows: Callable[[], Iterable[PredictionRow]],
         strict: bool | None = None,
     ) -> dict[str, Aggregator]:
         """Return value → sums over the rows that have it; rows whose value is None are left out.
@@ -295,16 +299,14 @@ class TaskScorer:
             if row["group"] is not None:
                 values[row["group"]].add(value_of(row))
         found: dict[str, Aggregator] = {}
-        pooled: dict[str, list[JSON]] = defaultdict(list)
+        pooled: dict[str, list[PredictionRow]] = defaultdict(list)
         for row in rows():
             value = value_of(row)
             if value is None:
                 continue
-            own = {
-                **row,
-                "cluster": None if row["cluster"] == value else row["cluster"],
-                "group": None if len(values.get(row["group"], ())) > 1 else row["group"],
-            }
+            own: PredictionRow = {**row, "cluster": None if row["cluster"] == value else row["cluster"]}
+            if row["group"] is not None and len(values[row["group"]]) > 1:
+                own["group"] = None
             if value not in found:
                 found[value] = Aggregator(self.metrics, strict=bool(values) if strict is None else strict)
             if self.metrics.pooled:

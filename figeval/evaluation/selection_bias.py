@@ -22,6 +22,7 @@ from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import Plan
 from figeval.files import expand_user, is_folder
 from figeval.models.model import Model, open_model
+from figeval.records.predictions import PredictionRow
 from figeval.records.schema import (
     CHOSEN_ON_TEST,
     AncestorRecord,
@@ -33,11 +34,10 @@ from figeval.records.schema import (
     TaskRecord,
 )
 from figeval.training.seen import Ancestor, Lineage, lineage_of
-from figeval.types import JSON
 
 TEST = "test"
 ROLES: tuple[Role, ...] = ("trained", "chosen")  # the more serious one first
-Scores: TypeAlias = Callable[[Iterable[JSON]], list[ScoreRecord]]
+Scores: TypeAlias = Callable[[Iterable[PredictionRow]], list[ScoreRecord]]
 
 
 # ---- where a model comes from ---------------------------------------------------------------------------------------
@@ -125,10 +125,13 @@ def roles_of(plan: Plan, lineage: Lineage) -> dict[str, Role]:
     return found
 
 
-def marked(row: JSON, role: Role | None) -> JSON:
+def marked(row: PredictionRow, role: Role | None) -> PredictionRow:
     """Return the row with the mark `seen`, or without it."""
-    found = {key: value for key, value in row.items() if key != "seen"}
-    return found if role is None else {**found, "seen": role}
+    found = row.copy()
+    found.pop("seen", None)
+    if role is not None:
+        found["seen"] = role
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +144,14 @@ class UnseenExamples:
     seen: Collection[str]
     groups: Collection[str]
 
-    def of(self, rows: Iterable[JSON]) -> Iterator[JSON]:
+    def of(self, rows: Iterable[PredictionRow]) -> Iterator[PredictionRow]:
         """Yield the rows of these examples."""
         for row in rows:
             if row["id"] not in self.seen:
                 yield {**row, "group": None} if row["group"] in self.groups else row
 
 
-def unseen_examples(rows: Iterable[JSON]) -> UnseenExamples:
+def unseen_examples(rows: Iterable[PredictionRow]) -> UnseenExamples:
     """Return the unseen examples of a task, by the marks on its rows."""
     seen = [(row["id"], row["group"]) for row in rows if row.get("seen")]
     return UnseenExamples(
@@ -157,7 +160,7 @@ def unseen_examples(rows: Iterable[JSON]) -> UnseenExamples:
 
 
 def overlap(
-    task: TaskRecord, rows: Callable[[], Iterable[JSON]], seen: Mapping[Role, int], scores: Scores
+    task: TaskRecord, rows: Callable[[], Iterable[PredictionRow]], seen: Mapping[Role, int], scores: Scores
 ) -> OverlapRecord | None:
     """Return the record of a task's overlap with what the model has seen; without any, what stood there before.
 

@@ -27,7 +27,6 @@ from numpy.typing import ArrayLike, NDArray
 from figeval.errors import UnknownName
 from figeval.metrics.ranking import Standing, reciprocal_rank, share_within, top_share
 from figeval.metrics.statistic import Features, collective
-from figeval.types import JSON
 
 Floats: TypeAlias = NDArray[np.float64]
 Formula: TypeAlias = Callable[[Floats, Floats], Floats]  # (d,) and (m, d) → (m,)
@@ -85,7 +84,9 @@ def _row_by_row(apart: Floats, groups: NDArray[np.object_]) -> Iterator[Neighbou
         yield Neighbours(int(np.count_nonzero(row == np.fmin.reduce(row))), standing)
 
 
-def measured(rows: Sequence[JSON], names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, list[Features]]:
+def measured(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], settings: Mapping[str, Any]
+) -> dict[str, list[Features]]:
     """The family of all these metrics; each distance is computed once.
 
     With a `temperature` among the settings scores become distributions, without one they are compared as vectors.
@@ -111,7 +112,7 @@ def measured(rows: Sequence[JSON], names: Sequence[str], settings: Mapping[str, 
     return values
 
 
-def _points(rows: Sequence[JSON]) -> Floats:
+def _points(rows: Sequence[Mapping[str, Any]]) -> Floats:
     """The scores of all rows, shape (n, k), NaN throughout for a row without an answer or with a score that is NaN."""
     width = max(len(row["scores"]) for row in rows) or 1
     points = np.full((len(rows), width), np.nan)

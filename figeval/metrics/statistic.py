@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
-    from figeval.types import JSON, Prediction
+    from figeval.types import Prediction
 
 PerExample: TypeAlias = Callable[[Any, "Prediction"], "float | None"]
 
@@ -50,7 +50,8 @@ class Statistic:
 
 
 Features: TypeAlias = "Sequence[float] | None"
-Family: TypeAlias = "Callable[[Sequence[JSON], Sequence[str], Mapping[str, Any]], Mapping[str, Sequence[Features]]]"
+Rows: TypeAlias = "Sequence[Mapping[str, Any]]"  # as stored, in the order of the examples
+Family: TypeAlias = "Callable[[Rows, Sequence[str], Mapping[str, Any]], Mapping[str, Sequence[Features]]]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from figeval.metrics.statistic import Features, Statistic, collective
 from figeval.metrics.ties import answered
 from figeval.task_types.generation import GenerationExample
-from figeval.types import JSON, Prediction
+from figeval.types import Prediction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -161,13 +161,13 @@ def cut_off(_example: GenerationExample, prediction: Prediction) -> float | None
 
 
 def _distinct(
-    rows: Sequence[JSON], names: Sequence[str], _settings: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], _settings: Mapping[str, Any]
 ) -> Mapping[str, Sequence[Features]]:
     """Per row how many of its n-grams no row before it has, and how many it has; n is the end of the metric's name."""
     return {name: list(_new(rows, int(name.rpartition("_")[2]))) for name in names}
 
 
-def _new(rows: Sequence[JSON], n: int) -> Iterator[Features]:
+def _new(rows: Sequence[Mapping[str, Any]], n: int) -> Iterator[Features]:
     seen: set[tuple[str, ...]] = set()
     for row in rows:
         if row["status"] != "ok":

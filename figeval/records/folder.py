@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from figeval.errors import RecordError
 from figeval.jsonfile import read_json
 from figeval.records.predictions import (
+    PredictionRow,
     PredictionWriter,
     StoredLine,
     appended,
@@ -31,7 +32,6 @@ from figeval.records.predictions import (
 from figeval.records.schema import READABLE, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
 from figeval.storage import cure, locked, replace_text
 from figeval.text import cleaned, one_line, valid
-from figeval.types import JSON
 from figeval.validation import validated
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class RunFolder:
                     (self.path / name).rename(place / name)
             self.predictions_file("x").parent.mkdir(exist_ok=True)
 
-    def rows(self, task: str) -> Iterator[JSON]:
+    def rows(self, task: str) -> Iterator[PredictionRow]:
         """The stored predictions of a task, one at a time; a last line cut short is left out.
 
         Raises:
@@ -160,7 +160,7 @@ class RunFolder:
                 "command again, which computes its predictions anew"
             )
 
-    def drop(self, task: str, unwanted: Callable[[JSON], bool]) -> int:
+    def drop(self, task: str, unwanted: Callable[[PredictionRow], bool]) -> int:
         """Take rows out, atomically: they are to be computed anew. How many there were."""
         file = self.predictions_file(task)
         kept, dropped = [], 0
@@ -173,7 +173,7 @@ class RunFolder:
             rewrite(file, kept)
         return dropped
 
-    def replace(self, task: str, rows: Iterable[JSON]) -> None:
+    def replace(self, task: str, rows: Iterable[PredictionRow]) -> None:
         """Put other rows in the place of the stored ones, atomically."""
         with replaced(self.predictions_file(task)) as writer:
             for row in rows:

@@ -30,6 +30,7 @@ from typing import (
     NotRequired,  # pydantic asks for these before Python 3.12
     Protocol,
     TypeAlias,
+    cast,
 )
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, with_config
@@ -197,12 +198,12 @@ def prediction_row(
     metrics: Mapping[str, float | list[float]],
     *,
     samples: bool,
-) -> JSON:
-    """Return the row of one example (a `PredictionRow`), in the form of its task type.
+) -> PredictionRow:
+    """Return the row of one example, in the form of its task type.
 
     `metrics` holds per metric what scores are summed up from later; `samples` adds texts and all scores.
     """
-    row: JSON = {
+    row: dict[str, Any] = {
         "id": example.id,
         "status": prediction.status,
         "pred": prediction.source or form.to_json(prediction.value),
@@ -224,7 +225,7 @@ def prediction_row(
     if samples:
         row["texts"] = list(example.texts) if len(example.texts) <= MOST_TEXTS else [example.texts[0]]
         row["all_scores"] = json_scores(prediction.scores)
-    return row
+    return cast("PredictionRow", row)  # the task type's own fields are checked when the line is read
 
 
 def _answer(form: RowForm, answer: Prediction) -> JSON:
@@ -233,6 +234,11 @@ def _answer(form: RowForm, answer: Prediction) -> JSON:
     if answer.scores:
         row |= {"scores": json_scores(answer.scores), "tied": answer.tied}
     return row | written(answer)
+
+
+def answers_of(row: PredictionRow) -> Sequence[AnswerRow | PredictionRow]:
+    """Return the answers of a row: one for each order of the options, or the row itself."""
+    return row.get("answers") or [row]
 
 
 def form_problem(form: RowForm, example: Example, prediction: Prediction) -> str:
@@ -291,7 +297,7 @@ class StoredLine(NamedTuple):
     length: int
 
 
-def indexed(file: Path) -> Iterator[tuple[JSON, StoredLine]]:
+def indexed(file: Path) -> Iterator[tuple[PredictionRow, StoredLine]]:
     """The whole lines of a predictions file and where they are: memory does not grow with their length.
 
     Raises:
@@ -310,13 +316,13 @@ def indexed(file: Path) -> Iterator[tuple[JSON, StoredLine]]:
             begin += len(line)
 
 
-def parsed(line: bytes, file: Path, number: int) -> JSON:
+def parsed(line: bytes, file: Path, number: int) -> PredictionRow:
     """One line of a predictions file. Raises `RecordError` if it is no `PredictionRow`."""
     try:
         if HALF.search(line) is not None:  # which no UTF-8 holds: written by a figeval before 0.2, or by somebody else
             line = encoded(cleaned(parse_json(line), valid)).encode("utf-8")
         _adapter().validate_json(line, strict=True)
-        row: JSON = parse_json(line)
+        row: PredictionRow = parse_json(line)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))

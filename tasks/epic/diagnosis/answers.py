@@ -12,8 +12,8 @@ from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.errors import DataError, RecordError, near
 from figeval.records.folder import RunFolder, find_record, read_run
+from figeval.records.predictions import PredictionRow
 from figeval.records.schema import RunRecord
-from figeval.types import JSON
 
 from .. import rows
 
@@ -91,8 +91,9 @@ def read_answers(path: Path, record: RunRecord, task: str) -> Answers:
     for row in RunFolder(find_record(path).parent).rows(task):
         question = asked(row, questions, task)
         seen += bool(row.get("seen"))
-        if row["status"] == "ok" and isinstance(row["metrics"].get("acc"), float | int):
-            given[row["id"]] = Answer(question.gold, float(row["metrics"]["acc"]), picks(row, question.candidates))
+        accuracy = row["metrics"].get("acc")
+        if row["status"] == "ok" and isinstance(accuracy, float | int):
+            given[row["id"]] = Answer(question.gold, float(accuracy), picks(row, question.candidates))
         else:
             unanswered += 1
     return Answers(record.model.name, questions, given, unanswered, seen, texts)
@@ -110,7 +111,7 @@ def read_questions(task: str) -> tuple[dict[str, Question], dict[str, str]]:
     return {row["id"]: Question(row["proverb_id"], candidates) for row in found}, texts
 
 
-def asked(row: JSON, questions: Mapping[str, Question], task: str) -> Question:
+def asked(row: PredictionRow, questions: Mapping[str, Question], task: str) -> Question:
     """The question that a stored row answers. Raises `DataError` if it is not the one that we have."""
     question = questions.get(row["id"])
     gold: Any = row["gold"][0] if isinstance(row["gold"], list) else row["gold"]
@@ -121,18 +122,18 @@ def asked(row: JSON, questions: Mapping[str, Question], task: str) -> Question:
     return question
 
 
-def picks(row: JSON, candidates: Sequence[str]) -> dict[str, float] | None:
+def picks(row: PredictionRow, candidates: Sequence[str]) -> dict[str, float] | None:
     """The proverbs that share the best score, each with the same probability; None where the row does not say."""
     best = best_places(row, len(candidates))
     return None if best is None else {candidates[place]: 1 / len(best) for place in best}
 
 
-def best_places(row: JSON, n: int) -> list[int] | None:
+def best_places(row: PredictionRow, n: int) -> list[int] | None:
     """The places of the tied best among the first n candidates; what is behind them is background.
 
     A ranking stores ten candidates: if more tie, they are known only if all do, or if --log_samples kept all scores.
     """
-    if row["tied"] <= 1 and row["pred"] is not None:
+    if row["tied"] <= 1 and isinstance(row["pred"], int):
         return [row["pred"]]
     scores = row.get("scores") or row.get("all_scores")
     pairs = (
