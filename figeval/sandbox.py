@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeVar
 
 from jinja2 import BaseLoader, StrictUndefined, Template, TemplateError, Undefined, defaults, nodes
 from jinja2.exceptions import SecurityError, TemplateNotFound, TemplateSyntaxError
@@ -29,15 +29,19 @@ REMOVED = {"lipsum", "pprint", "random", "urlize", "xmlattr"}  # not determinist
 FORBIDDEN = {"encode", "expandtabs", "format", "format_map", "to_bytes", "translate"}  # methods of texts and numbers
 PATH = re.compile(r"[\w.]+")
 # Filters that the sandbox itself writes into templates; a name with a blank cannot be written there.
-OWN: dict[str, Callable[..., Any]] = {
+OWN: dict[str, Callable[..., object]] = {
     "figeval concatenated": steps.concatenated,
     "figeval counted": steps.counted,
     "figeval measured": steps.measured,
     "figeval spent": steps.spent,
 }
-JINJAS: Mapping[str, Callable[..., Any]] = vars(defaults)["DEFAULT_FILTERS"]
+JINJAS: Mapping[str, Callable[..., object]] = vars(defaults)["DEFAULT_FILTERS"]
 FILTERS = {name: steps.limited(name, made) for name, made in JINJAS.items() if name not in REMOVED} | OWN
 TESTS = {name: steps.limited(name, made) for name, made in vars(defaults)["DEFAULT_TESTS"].items()}
+
+
+Body = TypeVar("Body", nodes.Macro, nodes.Block, nodes.CallBlock, nodes.For)
+Call = TypeVar("Call", nodes.Call, nodes.Filter, nodes.Test)
 
 
 class EvaluationError(Exception):
@@ -53,47 +57,51 @@ class Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
     concat = staticmethod(steps.joined)
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: object) -> None:
         super().__init__(optimized=False, finalize=steps.printed, **options)  # not optimized: 1e999 has no literal
         self.filters, self.tests = dict(FILTERS), dict(TESTS)
         self.globals = {name: value for name, value in self.globals.items() if name not in REMOVED}
 
-    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+    def make_globals(self, d: MutableMapping[str, object] | None) -> MutableMapping[str, object]:
         """The names that every template knows, overlaid by `d`."""
         return {**self.globals, **(d or {})}
 
-    def _generate(self, source: nodes.Template, *arguments: Any, **named: Any) -> str:
-        return super()._generate(_Meter(self).visit(source), *arguments, **named)
+    def _generate(
+        self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
+    ) -> str:
+        return super()._generate(_Meter(self).visit(source), name, filename, defer_init)
 
-    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+    def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
         """Jinja's rules; and no methods that make much of little."""
         forbidden = attr in FORBIDDEN and isinstance(obj, str | int)
         return not forbidden and super().is_safe_attribute(obj, attr, value)
 
-    def wrap_str_format(self, value: Any) -> None:  # noqa: ARG002 - Jinja's
+    def wrap_str_format(self, value: object) -> None:  # noqa: ARG002 - Jinja's
         """Nothing: str.format is forbidden as other methods are, its widths could be computed."""
         return
 
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+    def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
         """An operation, paid for in advance."""
         steps.operated(operator, left, right)
         return steps.bounded(super().call_binop(context, operator, left, right))
 
-    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(__self, __context: Context, __obj: object, *args: object, **kwargs: object) -> object:
         """A call, paid for in advance."""
         steps.called(__obj, args, kwargs)
         return steps.bounded(super().call(__context, __obj, *args, **kwargs))
 
-    def getitem(self, obj: Any, argument: Any) -> Any:
+    def getitem(self, obj: object, argument: object) -> object:
         """An item; hashing a nested tuple needs stack."""
         if isinstance(argument, tuple):
             steps.measure(argument)
         return super().getitem(obj, argument)
 
-    def get_template(self, *arguments: Any, **named: Any) -> Template:
+    def get_template(
+        self, name: str | Template, parent: str | None = None, globals: MutableMapping[str, object] | None = None
+    ) -> Template:
         """A template that another one asks for."""
         steps.budget.spend(INCLUDE)
-        return super().get_template(*arguments, **named)
+        return super().get_template(name, parent, globals)
 
 
 class _Meter(NodeTransformer):
@@ -102,11 +110,11 @@ class _Meter(NodeTransformer):
     def __init__(self, environment: Sandbox) -> None:
         self.environment = environment
 
-    def _through(self, name: str, value: Any) -> nodes.Filter:
+    def _through(self, name: str, value: nodes.Node) -> nodes.Filter:
         node = nodes.Filter(value, f"figeval {name}", [], [], None, None, lineno=value.lineno or 1)
         return node.set_environment(self.environment)  # type: ignore[return-value]
 
-    def _weighed(self, node: Any) -> Any:
+    def _weighed(self, node: Body) -> Body:
         """A body that spends a step for each of its nodes, each time that it runs."""
         self.generic_visit(node)
         weight, inside = 0, list(node.body)
@@ -141,7 +149,7 @@ class _Meter(NodeTransformer):
         self.generic_visit(node)
         return self._through("concatenated", nodes.List(node.nodes, lineno=node.lineno))
 
-    def _starred(self, node: Any) -> Any:
+    def _starred(self, node: Call) -> Call:
         """`*values` of a call is a copy."""
         self.generic_visit(node)
         if node.dyn_args is not None:
@@ -219,7 +227,7 @@ def _one_line(error: Exception) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
 
-Expression = Callable[[Mapping[str, Any]], Any]
+Expression = Callable[[Mapping[str, object]], object]
 
 
 def expression(source: str, where: str) -> Expression:
@@ -235,7 +243,7 @@ def expression(source: str, where: str) -> Expression:
         compiled = environment().compile_expression(source, undefined_to_none=False)
     plain = PATH.fullmatch(source) is not None
 
-    def evaluate(variables: Mapping[str, Any]) -> Any:
+    def evaluate(variables: Mapping[str, object]) -> object:
         with evaluating(f"{where}: {shown}"):
             value = compiled(**variables)
             _check(value)
@@ -247,7 +255,7 @@ def expression(source: str, where: str) -> Expression:
     return evaluate
 
 
-def _check(value: Any) -> None:
+def _check(value: object) -> None:
     """Raise an error for a missing name, and for what is no value."""
     if isinstance(value, Undefined):
         str(value)  # raises an error that says why
@@ -255,7 +263,7 @@ def _check(value: Any) -> None:
         raise TypeError(f"a {type(value).__name__} is not a value; end a chain of filters with `| list`")
 
 
-def _check_inside(value: Any) -> None:
+def _check_inside(value: object) -> None:
     """The same for all that a list or a mapping holds: `row.o | map(attribute='x') | list` looks up many names."""
     held = (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     for one in held:

@@ -10,11 +10,13 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MappingView
 from functools import wraps
-from typing import Any
+from typing import TypeVar
 
 from jinja2 import Undefined
 from jinja2.exceptions import SecurityError
 from jinja2.utils import Namespace
+
+T = TypeVar("T")
 
 STEPS = 1_000_000
 MAX_DEPTH = 100  # levels of lists and mappings inside each other
@@ -52,15 +54,15 @@ def characters(count: int) -> int:
     return 1 + (count >> 6)
 
 
-def measure(*values: Any) -> tuple[int, int]:
+def measure(*values: object) -> tuple[int, int]:
     """Spend a step for each value inside these, as often as it is met; the steps, and the levels of nesting."""
-    level: Iterable[Any] = values
+    level: Iterable[object] = values
     steps = levels = 0
     while level and steps <= budget.left:
         levels += 1
         if levels > MAX_DEPTH:
             raise SecurityError(f"lists are nested more than {MAX_DEPTH} levels deep")
-        inner: list[Any] = []
+        inner: list[object] = []
         for value in level:
             if isinstance(value, str | bytes):
                 steps += characters(len(value))
@@ -77,25 +79,25 @@ def measure(*values: Any) -> tuple[int, int]:
     return steps, levels
 
 
-def _held(value: Any) -> Collection[Any]:
+def _held(value: object) -> Collection[object]:
     """What a value holds that is hashed, compared or printed with all that is in it."""
     if isinstance(value, dict):
         return (*value, *value.values())
     if isinstance(value, Namespace):
-        attributes: dict[str, Any] = value._Namespace__attrs
+        attributes: dict[str, object] = value._Namespace__attrs
         return attributes.values()
     if isinstance(value, MappingView):
         return tuple(value)  # type: ignore[arg-type]
     return value if isinstance(value, set | frozenset | range) else ()
 
 
-def _metered(values: Iterable[Any]) -> Iterator[Any]:
+def _metered(values: Iterable[object]) -> Iterator[object]:
     for value in values:
         measure(value)
         yield value
 
 
-def bounded(value: Any) -> Any:
+def bounded(value: T) -> T:
     """A result, unless it is an integer beyond what can be printed and computed with."""
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")
@@ -104,7 +106,7 @@ def bounded(value: Any) -> Any:
     return value
 
 
-def printed(value: Any) -> str:
+def printed(value: object) -> str:
     """What is printed of a value."""
     if isinstance(value, str):
         budget.spend(characters(len(value)))
@@ -118,7 +120,7 @@ def printed(value: Any) -> str:
 # ---- what would be made, before it is made ---------------------------------------------------------------------------
 
 
-def _formatting(template: Any, given: Any) -> None:
+def _formatting(template: object, given: object) -> None:
     """Spend what `template % given` may make."""
     if isinstance(template, str):
         widths = [int(digits[:5]) for digits in re.findall(r"\d+", template)]
@@ -129,7 +131,7 @@ def _formatting(template: Any, given: Any) -> None:
             measure(given)
 
 
-def _repeating(left: Any, right: Any) -> None:
+def _repeating(left: object, right: object) -> None:
     """Spend what `left * right` may make."""
     for one, times in ((left, right), (right, left)):
         if isinstance(times, int) and isinstance(one, str | bytes):
@@ -138,38 +140,38 @@ def _repeating(left: Any, right: Any) -> None:
             budget.spend(len(one) * max(times, 0))
 
 
-def _adding(left: Any, right: Any) -> None:
+def _adding(left: object, right: object) -> None:
     """Spend what `left + right` may make."""
     for one in (left, right):
         if isinstance(one, list | tuple):
             budget.spend(len(one))
 
 
-def _raising(left: Any, right: Any) -> None:
+def _raising(left: object, right: object) -> None:
     """Refuse `left ** right` beyond the largest integer."""
     if isinstance(left, int) and isinstance(right, int) and left.bit_length() * abs(right) > MAX_BITS:
         raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")
 
 
-def _replacing(s: Any, old: Any, new: Any, *_: Any, **__: Any) -> None:
+def _replacing(s: object, old: object, new: object, *_: object, **__: object) -> None:
     """Spend what replacing may make."""
     if isinstance(s, str) and isinstance(old, str) and isinstance(new, str):
         budget.spend(characters((s.count(old) + 1) * len(new)))
 
 
-def _joining(values: Any, d: Any = "", *_: Any, **__: Any) -> None:
+def _joining(values: object, d: object = "", *_: object, **__: object) -> None:
     """Spend what joining may make."""
     if isinstance(d, str) and hasattr(values, "__len__"):
         budget.spend(characters(len(values) * len(d)))
 
 
-def _summing(_values: Any, attribute: Any = None, start: Any = 0) -> None:  # noqa: ARG001 - Jinja's names
+def _summing(_values: object, attribute: object = None, start: object = 0) -> None:  # noqa: ARG001 - Jinja's names
     """Refuse to add up anything but numbers: lists would be copied again and again."""
     if not isinstance(start, int | float):
         raise SecurityError("only numbers can be added up")
 
 
-def _widening(value: Any, *others: Any) -> None:
+def _widening(value: object, *others: object) -> None:
     """Spend a value as often as the widest of the other arguments says."""
     widths = [len(one) if isinstance(one, str) else abs(one) for one in others if isinstance(one, str | int)]
     width = max(widths, default=1)
@@ -179,7 +181,7 @@ def _widening(value: Any, *others: Any) -> None:
     budget.spend(characters(size * width))
 
 
-def _indenting(value: Any, indent: Any = None) -> None:
+def _indenting(value: object, indent: object = None) -> None:
     """Spend the blanks before each value, which are more the deeper it lies."""
     if isinstance(indent, int | str):
         steps, levels = measure(value)
@@ -187,14 +189,14 @@ def _indenting(value: Any, indent: Any = None) -> None:
         budget.spend(characters(steps * levels * width))
 
 
-def _wrapping(s: Any, *others: Any, wrapstring: Any = None, **__: Any) -> None:
+def _wrapping(s: object, *others: object, wrapstring: object = None, **__: object) -> None:
     """Spend a separator after each character, as if every line were that short."""
     wrapstring = others[2] if len(others) > 2 else wrapstring
-    if isinstance(wrapstring, str):
+    if isinstance(wrapstring, str) and hasattr(s, "__len__"):
         budget.spend(characters(len(s) * len(wrapstring)))
 
 
-BINARY: dict[str, Callable[[Any, Any], None]] = {
+BINARY: dict[str, Callable[[object, object], None]] = {
     "%": _formatting,
     "*": _repeating,
     "+": _adding,
@@ -211,13 +213,13 @@ ESTIMATES: dict[str, Callable[..., None]] = {
 }
 
 
-def limited(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def limited(name: str, function: Callable[..., object]) -> Callable[..., object]:
     """A filter or test that spends what it is given and what it makes."""
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0  # an environment or a context comes first
     estimate = ESTIMATES.get(name)
 
     @wraps(function)
-    def limited(*arguments: Any, **named: Any) -> Any:
+    def limited(*arguments: object, **named: object) -> object:
         own = list(arguments[passed:])
         if name == "join" and own and isinstance(own[0], Iterator):
             own[0] = list(_metered(own[0]))
@@ -235,7 +237,7 @@ def limited(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return limited
 
 
-def called(function: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+def called(function: object, arguments: tuple[object, ...], named: Mapping[str, object]) -> None:
     """Spend what a call may take; of a method also the text or list that it belongs to."""
     name, owner = getattr(function, "__name__", ""), getattr(function, "__self__", None)
     given = (owner, *arguments) if isinstance(owner, str | bytes | list | tuple | dict) else arguments
@@ -246,27 +248,27 @@ def called(function: Callable[..., Any], arguments: tuple[Any, ...], named: Mapp
     budget.spend(1)
 
 
-def operated(operator: str, left: Any, right: Any) -> None:
+def operated(operator: str, left: object, right: object) -> None:
     """Spend what an operation may take."""
     budget.spend(1)
     if operator in BINARY:
         BINARY[operator](left, right)
 
 
-def measured(value: Any) -> Any:
+def measured(value: T) -> T:
     """The value; all that is inside it is spent."""
     measure(value)
     return value
 
 
-def counted(values: Any) -> Any:
+def counted(values: T) -> T:
     """The values; a step for each is spent."""
     if hasattr(values, "__len__"):
         budget.spend(len(values))
     return values
 
 
-def concatenated(values: Iterable[Any]) -> str:
+def concatenated(values: Iterable[object]) -> str:
     """The texts of values, one after the other."""
     return "".join(map(printed, values))
 
