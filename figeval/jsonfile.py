@@ -2,6 +2,7 @@
 
 Size and nesting are limited before anything is parsed, so neither the parser nor code that walks its result runs out of
 stack. `parse_json` reads a text, `read_json` a file, `read_model` a file that a pydantic model describes.
+`JSONValue` is the type of a value whose content is still to be checked.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 JSONScore: TypeAlias = float | Literal["inf", "-inf"] | None  # NaN is null, JSON knows no infinity
 M = TypeVar("M", bound="BaseModel")
+
+JSONValue: TypeAlias = "bool | int | float | str | list[JSONValue] | JSONObject | None"  # what a JSON text can hold
+JSONObject: TypeAlias = "dict[str, JSONValue]"
+
 MAX_BYTES = 1 << 28  # 256 MiB: the largest files are data sets that are one list
 DEFAULT_CURE = "repair or replace the file"
 MAX_DEPTH = 100  # levels of brackets and braces

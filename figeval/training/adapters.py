@@ -11,10 +11,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from figeval.errors import TrainError
 from figeval.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module, Parameter
+    from transformers import PreTrainedModel
 
 NAME = "default"  # peft's own for the first adapter of a module
 BASE = "base_layer"
@@ -27,7 +32,7 @@ class Adapters:
     modules: Mapping[str, bool] = field(default_factory=dict)
     scale: float = 1.0
 
-    def merged(self, weights: Mapping[str, Any]) -> Mapping[str, Any]:
+    def merged(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """A state dict without adapters: W + scale · B A in the place of W; tensors are on one device."""
         if not self.modules:
             return weights
@@ -42,7 +47,7 @@ class Adapters:
                 folded[f"{module}.{last}"] = tensor
         return {name: tensor for name, tensor in folded.items() if not self._is_adapter(name)}
 
-    def _change(self, weights: Mapping[str, Any], module: str) -> Any:
+    def _change(self, weights: Mapping[str, Tensor], module: str) -> Tensor:
         down, up = (weights[f"{module}.lora_{matrix}.{NAME}.weight"].float() for matrix in "AB")
         change = self.scale * (up @ down)
         return change.T if self.modules[module] else change
@@ -52,7 +57,7 @@ class Adapters:
         return bool(found) and module in self.modules
 
 
-def with_adapters(network: Any, config: TrainConfig) -> Adapters:
+def with_adapters(network: Module, config: TrainConfig) -> Adapters:
     """Put adapters into the pretrained models of a network, if that was asked for, and freeze what they stand beside.
 
     Raises:
@@ -80,7 +85,7 @@ def alpha_of(config: TrainConfig) -> float:
     return config.lora_alpha or 2.0 * (config.lora or 0)
 
 
-def pretrained(network: Any) -> Iterator[Any]:
+def pretrained(network: Module) -> Iterator[PreTrainedModel]:
     """The models of transformers in a network that are not part of one another."""
     from transformers import PreTrainedModel
 
@@ -91,7 +96,7 @@ def pretrained(network: Any) -> Iterator[Any]:
             yield module
 
 
-def new_weights(base: Any, fresh: Sequence[str]) -> list[Any]:
+def new_weights(base: PreTrainedModel, fresh: Sequence[str]) -> list[Parameter]:
     """The weights of a model that were not pretrained: of the children that the learner names, and of heads that stand
     on its body, unless they predict words. What they share with the body was.
     """
@@ -102,7 +107,7 @@ def new_weights(base: Any, fresh: Sequence[str]) -> list[Any]:
     return [weight for child in children for weight in child.parameters() if id(weight) not in known]
 
 
-def check_targets(base: Any) -> None:
+def check_targets(base: PreTrainedModel) -> None:
     """Raise `TrainError` for an adapter that could not be folded into its matrix: an embedding's, or that of a matrix
     which is an embedding as well.
     """
@@ -111,7 +116,7 @@ def check_targets(base: Any) -> None:
             raise TrainError(f"--lora_targets: {name} is no linear layer of its own; name others")
 
 
-def inject(body: Any, config: TrainConfig) -> None:
+def inject(body: PreTrainedModel, config: TrainConfig) -> None:
     """Adapters for the modules that were named, else for those that peft knows of such a model, else for all matrices.
 
     Raises:

@@ -5,18 +5,24 @@ Imported where it is used: a torch optimizer is a subclass of torch's.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from torch.optim import Optimizer  # noqa: TID253
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from figeval.training.optimizers import ParameterGroup
 
 
 class BertAdam(Optimizer):  # type: ignore[misc]
     """w -= lr (m / (sqrt(v) + eps) + decay w), m and v the running means of the gradient and its square."""
 
-    def __init__(self, groups: Any, lr: float, betas: tuple[float, float], eps: float) -> None:
+    def __init__(self, groups: list[ParameterGroup], lr: float, betas: tuple[float, float], eps: float) -> None:
         super().__init__(groups, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0})
 
-    def step(self, closure: Any = None) -> Any:
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """One update of all weights that have a gradient."""
         import torch
 
@@ -28,7 +34,7 @@ class BertAdam(Optimizer):  # type: ignore[misc]
                         self._update(weight, group)
         return loss
 
-    def _update(self, weight: Any, group: dict[str, Any]) -> None:
+    def _update(self, weight: Tensor, group: dict[str, Any]) -> None:
         import torch
 
         state = self.state[weight]

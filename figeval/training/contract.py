@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from figeval.types import JSON, Example
 
-Batch: TypeAlias = dict[str, Any]  # name → tensor, the first axis are rows
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+Batch: TypeAlias = "dict[str, Tensor]"  # the first axis are rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +74,7 @@ class Learner(Protocol):
 
     select_by: str | None
 
-    def network(self) -> Any:
+    def network(self) -> Module:
         """A fresh `torch.nn.Module` with weights on the CPU, in float32, in training mode.
 
         `network(batches, beside)` gives the losses (rows,) of the rows of all batches, in float32, summed over what
@@ -83,11 +87,11 @@ class Learner(Protocol):
         """The examples, tokenised. Raises `FigevalError` for one that cannot be learnt from."""
         ...
 
-    def backend(self, network: Any) -> Any:
+    def backend(self, network: Module) -> object:
         """The network as a model with capabilities (`figeval.models.capabilities`), no weights copied."""
         ...
 
-    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+    def save(self, network: Module, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Write what `figeval run --model FOLDER` reads, in safetensors; return what figeval.json is to declare.
 
         `weights` is the whole state dict of the network, on the CPU, whatever shards it was gathered from.

@@ -9,18 +9,28 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from figeval.errors import TrainError, near
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Batch
 from figeval.training.state import Replicated, gathered, load_moments, load_weights, read_state, write_state
 
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+    from accelerate.optimizer import AcceleratedOptimizer
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
+
+
+T = TypeVar("T")
+
 
 class Crew:
     """One process among all that train together; `holding` knows who has which part of weights and moments."""
 
-    def __init__(self, accelerator: Any, holding: Replicated | None = None, *, compiled: bool = False) -> None:
+    def __init__(self, accelerator: Accelerator, holding: Replicated | None = None, *, compiled: bool = False) -> None:
         self.accelerator = accelerator
         self.holding = holding or Replicated()
         self.compiled = compiled
@@ -51,15 +61,16 @@ class Crew:
         """Until all are here."""
         self.accelerator.wait_for_everyone()
 
-    def told(self, value: Any) -> Any:
+    def told(self, value: T) -> T:
         """What the first process has, in every process."""
         if self.processes == 1:
             return value
         from accelerate.utils import broadcast_object_list
 
-        return broadcast_object_list([value])[0]
+        values: list[T] = broadcast_object_list([value])
+        return values[0]
 
-    def pooled(self, values: list[Any]) -> list[Any]:
+    def pooled(self, values: list[T]) -> list[T]:
         """The lists of all processes as one, in the order of the processes."""
         if self.processes == 1:
             return values
@@ -67,7 +78,7 @@ class Crew:
 
         return list(gather_object(values))
 
-    def mean(self, value: Any) -> float:
+    def mean(self, value: Tensor) -> float:
         """The mean of a number over the processes."""
         return float(self.accelerator.reduce(value.detach().float(), reduction="mean"))
 
@@ -85,8 +96,8 @@ class Crew:
     # ---- network and optimizer --------------------------------------------------------------------------------------
 
     def prepare(
-        self, network: Any, optimizer_of: Callable[[Any], Any], checkpoint: Path | None = None
-    ) -> tuple[Any, Any]:
+        self, network: Module, optimizer_of: Callable[[Module], Optimizer], checkpoint: Path | None = None
+    ) -> tuple[Module, AcceleratedOptimizer]:
         """A network and its optimizer on their devices, wrapped as the processes need it, as a checkpoint has them.
 
         Raises:
@@ -102,11 +113,11 @@ class Crew:
             load_moments(self.bare(network), optimizer.optimizer, tensors, self.holding)
         return network, optimizer
 
-    def bare(self, network: Any) -> Any:
+    def bare(self, network: Module) -> Module:
         """The network as the learner made it."""
         return self.accelerator.unwrap_model(network)
 
-    def whole(self, network: Any, make: Callable[[], Any]) -> Any:
+    def whole(self, network: Module, make: Callable[[], Module]) -> Module:
         """A network that can be asked anything, in evaluation mode; where weights are in parts, a copy (`make`)."""
         import torch
 
@@ -124,12 +135,12 @@ class Crew:
         """The tensors where the network is."""
         return {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
 
-    def numbers(self, values: Sequence[float], like: Any) -> Any:
+    def numbers(self, values: Sequence[float], like: Tensor) -> Tensor:
         """Numbers as a tensor beside another one."""
         return like.new_tensor(values)
 
     @contextmanager
-    def syncing(self, network: Any, last: bool) -> Iterator[None]:
+    def syncing(self, network: Module, last: bool) -> Iterator[None]:
         """Gradients are exchanged between processes with the last batch of a step, not before."""
         self.accelerator.sync_gradients = last
         if last or not hasattr(network, "no_sync"):
@@ -138,11 +149,11 @@ class Crew:
             with self.accelerator.no_sync(network):
                 yield
 
-    def backward(self, loss: Any) -> None:
+    def backward(self, loss: Tensor) -> None:
         """Add to the gradients, within `syncing`."""
         self.accelerator.backward(loss)
 
-    def update(self, network: Any, optimizer: Any, clip: float | None) -> None:
+    def update(self, network: Module, optimizer: AcceleratedOptimizer, clip: float | None) -> None:
         """Clip the whole gradient, follow it, forget it."""
         if clip is not None:
             self.accelerator.clip_grad_norm_(network.parameters(), clip)
@@ -151,9 +162,9 @@ class Crew:
 
     # ---- checkpoints ------------------------------------------------------------------------------------------------
 
-    def weights(self, network: Any) -> Mapping[str, Any]:
+    def weights(self, network: Module) -> Mapping[str, Tensor]:
         """The whole state dict on the CPU, weights that have two names once; empty but in the first process."""
-        found: dict[int, Any] = {}
+        found: dict[int, Tensor | None] = {}
         names = dict(named_tensors(self.bare(network)))
         for weight in names.values():
             if id(weight) not in found:
@@ -161,12 +172,12 @@ class Crew:
                 found[id(weight)] = whole.cpu() if self.first else None
         return {name: found[id(weight)] for name, weight in names.items()} if self.first else {}
 
-    def state(self, network: Any, optimizer: Any) -> dict[str, Any]:
+    def state(self, network: Module, optimizer: AcceleratedOptimizer) -> dict[str, Tensor]:
         """Weights and moments to go on with, by name, on the CPU; empty but in the first process."""
         found = gathered(self.bare(network), optimizer.optimizer, self.holding)
         return {name: tensor.cpu() for name, tensor in found if self.first}
 
-    def write(self, tensors: dict[str, Any], folder: Path) -> None:
+    def write(self, tensors: dict[str, Tensor], folder: Path) -> None:
         """Into a checkpoint."""
         write_state(tensors, folder)
 
@@ -181,7 +192,7 @@ class Crew:
         self.accelerator.end_training()
 
 
-def named_tensors(network: Any) -> Iterator[tuple[str, Any]]:
+def named_tensors(network: Module) -> Iterator[tuple[str, Tensor]]:
     """The state dict of a network with the weights themselves, as who shards them has marked them."""
     weights = dict(network.named_parameters(remove_duplicate=False))
     return ((name, weights.get(name, value)) for name, value in network.state_dict().items())
@@ -258,7 +269,7 @@ def device_of(asked: str | None) -> str:
     return kind
 
 
-def flat(config: TrainConfig) -> dict[str, Any]:
+def flat(config: TrainConfig) -> dict[str, int | float | str]:
     """The config as trackers take it: numbers and texts."""
     values = config.model_dump(mode="json")
     return {name: value if isinstance(value, int | float | str) else str(value) for name, value in values.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from figeval.training.presets import SENTENCES, Preset
 from figeval.types import JSON
@@ -46,7 +45,7 @@ def flat(settings: JSON) -> dict[str, str]:
     return {name: as_typed(value) for name, value in values.items()}
 
 
-def as_typed(value: Any) -> str:
+def as_typed(value: object) -> str:
     """A value as flags take it."""
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))

@@ -16,7 +16,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict
@@ -150,7 +149,7 @@ class TrainFolder:
             raise TrainError(f"{self.history_file} is damaged ({error}); delete it and run the same command") from error
         replace_text(self.history_file, "".join(kept))
 
-    def note(self, **values: Any) -> None:
+    def note(self, **values: object) -> None:
         """Append a line to the history."""
         with self.history_file.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(values) + "\n")

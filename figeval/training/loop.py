@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from figeval.errors import TrainError
 from figeval.training.adapters import Adapters, with_adapters
@@ -26,6 +26,10 @@ from figeval.training.folder import Progress, TrainFolder
 from figeval.training.optimizers import optimizer_of, rate, set_rate
 from figeval.training.selection import Criterion, Evaluation, best_of, exhausted
 from figeval.types import JSON
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
 
 LOSS = "loss"
 Scores = dict[str, float | None]
@@ -59,7 +63,7 @@ class Job:
     remember: Callable[[Path], None] | None = None
     data: str = ""
     dev: Features | None = None
-    score: Callable[[Any, Crew], Scores] | None = None
+    score: Callable[[object, Crew], Scores] | None = None
 
 
 def train(job: Job, crew: Crew) -> Progress:
@@ -115,7 +119,7 @@ class Session:
         if self.crew.first:
             self.job.folder.history(self.progress.step)
 
-    def _made(self) -> tuple[Any, Adapters]:
+    def _made(self) -> tuple[Module, Adapters]:
         """A network of the learner, with adapters if there are to be any."""
         network = self.job.learner.network()
         return network, with_adapters(network, self.job.config)
@@ -144,7 +148,7 @@ class Session:
     def _descend(self, rows: Sequence[int], step: int) -> float:
         """Gradient of a step, clipped once it is whole, and the update; the mean loss before it."""
         weight = sum(self.job.train.weights[row] for row in rows)
-        total: Any = 0.0
+        total: Tensor | float = 0.0
         for losses, last in self._losses(self.job.train, rows, self.epochs.draw(step)):
             loss = losses * (self.crew.processes / weight)
             total = total + loss.detach()
@@ -155,7 +159,7 @@ class Session:
         self.crew.update(self.network, self.optimizer, self.job.config.clip)
         return mean
 
-    def _losses(self, features: Features, rows: Sequence[int], draw: int) -> Iterator[tuple[Any, bool]]:
+    def _losses(self, features: Features, rows: Sequence[int], draw: int) -> Iterator[tuple[Tensor, bool]]:
         """Per call of the network the sum of its losses, and whether it is the last of the step.
 
         Rows that are read beside something common go through in one call, since all of them need it.
@@ -215,7 +219,7 @@ class Session:
 
         rows = range(len(dev.lengths))
         size = self.job.config.batch_size
-        total: Any = 0.0
+        total: Tensor | float = 0.0
         with torch.no_grad():
             for start in range(0, len(rows), size):
                 total = total + sum(loss for loss, _ in self._losses(dev, rows[start : start + size], 0))
@@ -237,7 +241,7 @@ class Session:
             job.folder.commit(progress)
         self.crew.wait()
 
-    def _saved(self, module: Any, weights: Mapping[str, Any], place: Path) -> JSON:
+    def _saved(self, module: Module, weights: Mapping[str, Tensor], place: Path) -> JSON:
         """The model in a folder, with what it has seen; what figeval.json says of it."""
         declared = self.job.learner.save(module, weights, place)
         if self.job.remember is not None:

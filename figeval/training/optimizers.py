@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from figeval.training.config import TrainConfig
 
+if TYPE_CHECKING:
+    from torch.nn import Module, Parameter
+    from torch.optim import Optimizer
 
-def optimizer_of(network: Any, config: TrainConfig) -> Any:
+
+class ParameterGroup(TypedDict):
+    """Weights that are updated alike, as torch's optimizers take them."""
+
+    params: list[Parameter]
+    weight_decay: float
+
+
+def optimizer_of(network: Module, config: TrainConfig) -> Optimizer:
     """AdamW or Adafactor over all weights that want a gradient; biases and norms do not decay.
 
     Without a rate Adafactor takes its own relative steps (Shazeer and Stern 2018), as T5 was trained.
@@ -29,7 +40,7 @@ def optimizer_of(network: Any, config: TrainConfig) -> Any:
     return AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps)
 
 
-def decaying(network: Any, weight_decay: float) -> list[dict[str, Any]]:
+def decaying(network: Module, weight_decay: float) -> list[ParameterGroup]:
     """Parameter groups: matrices decay, vectors (biases, the weights of norms) and numbers do not."""
     wanted = [weight for weight in network.parameters() if weight.requires_grad]
     return [
@@ -52,7 +63,7 @@ def rate(step: int, total: int, config: TrainConfig) -> float:
     return {"linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2, "constant": 1.0}[config.schedule]
 
 
-def set_rate(optimizer: Any, lr: float | None) -> None:
+def set_rate(optimizer: Optimizer, lr: float | None) -> None:
     """Give all weights a learning rate; Adafactor keeps its own if there is none."""
     if lr is not None:
         for group in optimizer.param_groups:

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.errors import TrainError
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+    from accelerate.optimizer import AcceleratedOptimizer
+    from torch import Tensor
+    from torch.nn import Module, Parameter
+    from torch.optim import Optimizer
 
 FILE = "state.safetensors"
 WEIGHT = "weight"
 STEP = "step"  # an optimizer's counter, all else that it keeps is about single numbers
-Moments = Mapping[str, Any]  # exp_avg … → a tensor
+Moments: TypeAlias = "Mapping[str, Tensor]"  # exp_avg, exp_avg_sq …
 
 
 class Replicated:
@@ -39,27 +46,29 @@ class Replicated:
     def opened(self) -> None:
         """Nothing to do when accelerate is there."""
 
-    def prepare(self, accelerator: Any, network: Any, optimizer_of: Callable[[Any], Any]) -> tuple[Any, Any]:
+    def prepare(
+        self, accelerator: Accelerator, network: Module, optimizer_of: Callable[[Module], Optimizer]
+    ) -> tuple[Module, AcceleratedOptimizer]:
         """Network and optimizer on their devices, wrapped as the processes need it."""
         network, optimizer = accelerator.prepare(network, optimizer_of(network))
         return network, optimizer
 
-    def whole(self, tensor: Any) -> Any:
+    def whole(self, tensor: Tensor) -> Tensor:
         """All of a weight, or of a moment, in float32 where it is trained."""
         return tensor.detach()
 
-    def part(self, tensor: Any, weight: Any) -> Any:
+    def part(self, tensor: Tensor, weight: Tensor) -> Tensor:
         """Of a whole moment what this process holds."""
         return tensor.to(weight.device)
 
-    def moments(self, optimizer: Any, weight: Any) -> dict[str, Any]:
+    def moments(self, optimizer: Optimizer, weight: Tensor) -> dict[str, Tensor]:
         """What the optimizer keeps about a weight."""
         import torch
 
         kept = optimizer.state.get(weight, {}).items()
         return {key: self.whole(torch.as_tensor(value)) for key, value in kept if value is not None}
 
-    def remember(self, optimizer: Any, known: Sequence[tuple[Any, Moments]]) -> None:
+    def remember(self, optimizer: Optimizer, known: Sequence[tuple[Tensor, Moments]]) -> None:
         """Give an optimizer what it has kept about weights."""
         for weight, moments in known:
             for key, tensor in moments.items():
@@ -67,19 +76,19 @@ class Replicated:
                 optimizer.state[weight][key] = value
 
 
-def counter(tensor: Any) -> Any:
+def counter(tensor: Tensor) -> Tensor | int | float:
     """A counter as its optimizer keeps it: Adafactor as a whole number, AdamW as a tensor on the CPU."""
     return tensor if tensor.is_floating_point() else tensor.item()
 
 
-def write_state(tensors: dict[str, Any], folder: Path) -> None:
+def write_state(tensors: dict[str, Tensor], folder: Path) -> None:
     """Write `NAME/weight`, `NAME/exp_avg` … as one file."""
     from safetensors.torch import save_file
 
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / FILE)
 
 
-def read_state(folder: Path) -> dict[str, Any]:
+def read_state(folder: Path) -> dict[str, Tensor]:
     """The tensors of a checkpoint. Raises `TrainError` if they are not there or damaged."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -90,12 +99,12 @@ def read_state(folder: Path) -> dict[str, Any]:
         raise TrainError(f"{folder / FILE} cannot be read ({error}); train into another --output") from error
 
 
-def trained(network: Any) -> Iterator[tuple[str, Any]]:
+def trained(network: Module) -> Iterator[tuple[str, Parameter]]:
     """The weights that are trained, by name; frozen ones come from the model that was begun with."""
     return ((name, weight) for name, weight in network.named_parameters() if weight.requires_grad)
 
 
-def gathered(network: Any, optimizer: Any, holding: Replicated) -> Iterator[tuple[str, Any]]:
+def gathered(network: Module, optimizer: Optimizer, holding: Replicated) -> Iterator[tuple[str, Tensor]]:
     """Trained weights and their moments, one after the other."""
     for name, weight in trained(network):
         yield f"{name}/{WEIGHT}", holding.whole(weight)
@@ -103,7 +112,7 @@ def gathered(network: Any, optimizer: Any, holding: Replicated) -> Iterator[tupl
             yield f"{name}/{key}", value
 
 
-def load_weights(network: Any, tensors: Mapping[str, Any]) -> None:
+def load_weights(network: Module, tensors: Mapping[str, Tensor]) -> None:
     """Put weights back into a network that is not wrapped yet. Raises `TrainError` for those of another network."""
     import torch
 
@@ -115,9 +124,9 @@ def load_weights(network: Any, tensors: Mapping[str, Any]) -> None:
             weight.copy_(tensors[f"{name}/{WEIGHT}"])
 
 
-def load_moments(network: Any, optimizer: Any, tensors: Mapping[str, Any], holding: Replicated) -> None:
+def load_moments(network: Module, optimizer: Optimizer, tensors: Mapping[str, Tensor], holding: Replicated) -> None:
     """Put the moments back, when network and optimizer are wrapped."""
-    kept: dict[str, dict[str, Any]] = {name: {} for name, _ in trained(network)}
+    kept: dict[str, dict[str, Tensor]] = {name: {} for name, _ in trained(network)}
     for place, tensor in tensors.items():
         name, _, key = place.rpartition("/")
         if key != WEIGHT:

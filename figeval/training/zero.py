@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from figeval.errors import TrainError
-from figeval.jsonfile import read_json
+from figeval.jsonfile import JSONObject, read_json
 from figeval.training.config import TrainConfig
 from figeval.training.state import STEP, Moments, Replicated
+
+if TYPE_CHECKING:
+    from deepspeed.runtime.base_optimizer import ZeROOptimizer
+    from torch import Tensor
 
 STAGES = {"zero2": 2, "zero3": 3}
 OURS = ("optimizer", "scheduler")  # of a DeepSpeed configuration, that figeval brings itself
@@ -21,7 +25,7 @@ OURS = ("optimizer", "scheduler")  # of a DeepSpeed configuration, that figeval 
 class Zero(Replicated):
     """Stage 3 parts weights too, so that no process can compute without the others."""
 
-    def __init__(self, configuration: dict[str, Any]) -> None:
+    def __init__(self, configuration: JSONObject) -> None:
         self.configuration = configuration
         self.alone = stage(configuration) < 3
 
@@ -41,7 +45,7 @@ class Zero(Replicated):
 
         unset_hf_deepspeed_config()
 
-    def whole(self, tensor: Any) -> Any:
+    def whole(self, tensor: Tensor) -> Tensor:
         """Gathered in every process; of weights that are trained in half precision, the float32 master."""
         from deepspeed.runtime.zero import GatheredParameters
         from deepspeed.utils import safe_get_full_fp32_param
@@ -53,7 +57,7 @@ class Zero(Replicated):
         with GatheredParameters([tensor]):
             return tensor.detach().clone()
 
-    def moments(self, optimizer: Any, weight: Any) -> dict[str, Any]:
+    def moments(self, optimizer: ZeROOptimizer, weight: Tensor) -> dict[str, Tensor]:
         """Gathered in every process; the counter is that of the first part, since all parts step together."""
         import torch
         from deepspeed.utils import safe_get_full_optimizer_state
@@ -67,7 +71,7 @@ class Zero(Replicated):
         found = {key: safe_get_full_optimizer_state(weight, key).detach() for key in names}
         return found | ({STEP: torch.as_tensor(state[STEP]).clone()} if STEP in state else {})
 
-    def remember(self, optimizer: Any, known: Sequence[tuple[Any, Moments]]) -> None:
+    def remember(self, optimizer: ZeROOptimizer, known: Sequence[tuple[Tensor, Moments]]) -> None:
         """Make room for moments in every part, and fill it weight by weight."""
         from deepspeed.utils import safe_set_full_optimizer_state
 
@@ -77,7 +81,7 @@ class Zero(Replicated):
                 if key != STEP:
                     safe_set_full_optimizer_state(weight, tensor.to(weight.device), key)
 
-    def _make_room(self, optimizer: Any, like: Moments) -> None:
+    def _make_room(self, optimizer: ZeROOptimizer, like: Moments) -> None:
         """An optimizer makes its state with its first step; here it must be there before."""
         import torch
 
@@ -98,7 +102,7 @@ def do_without_kernel() -> None:
     ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 
-def link(optimizer: Any) -> None:
+def link(optimizer: ZeROOptimizer) -> None:
     """Let weights know where their moments are, in stages 1 and 2.
 
     DeepSpeed (0.19) does so after the first step of the first group, when the other groups have no moments yet.
@@ -109,13 +113,13 @@ def link(optimizer: Any) -> None:
         lazy_init_hp_params_optimizer_state(weights, part, optimizer.optimizer.state)
 
 
-def partitions(optimizer: Any) -> Iterator[Any]:
+def partitions(optimizer: ZeROOptimizer) -> Iterator[Tensor]:
     """What this process holds of the weights of every group, each as one vector in float32."""
     older = getattr(optimizer, "single_partition_of_fp32_groups", None)
     yield from optimizer.fp32_partitioned_groups_flat if older is None else older
 
 
-def configuration(config: TrainConfig) -> dict[str, Any]:
+def configuration(config: TrainConfig) -> JSONObject:
     """The configuration that DeepSpeed gets: a stage of ZeRO or a file, and what the loop decides.
 
     The loop says itself when a step is whole, so batch sizes mean nothing.
@@ -124,7 +128,8 @@ def configuration(config: TrainConfig) -> dict[str, Any]:
         TrainError: a file that cannot be read, or one that decides what is decided here.
     """
     asked = config.deepspeed or ""
-    base = {"zero_optimization": {"stage": STAGES[asked]}} if asked in STAGES else read(Path(asked), config)
+    staged: JSONObject = {"zero_optimization": {"stage": STAGES[asked]}} if asked in STAGES else {}
+    base = staged or read(Path(asked), config)
     return {
         **base,
         "train_micro_batch_size_per_gpu": 1,
@@ -133,11 +138,11 @@ def configuration(config: TrainConfig) -> dict[str, Any]:
         "gradient_clipping": config.clip or 0.0,
         "zero_allow_untested_optimizer": True,
         "bf16": {"enabled": config.mixed_precision == "bf16"},
-        "fp16": {**base.get("fp16", {}), "enabled": config.mixed_precision == "fp16"},
+        "fp16": {**section(base, "fp16"), "enabled": config.mixed_precision == "fp16"},
     }
 
 
-def read(file: Path, config: TrainConfig) -> dict[str, Any]:
+def read(file: Path, config: TrainConfig) -> JSONObject:
     """A configuration file of DeepSpeed. Raises `TrainError` if it is none, or decides too much."""
     found = read_json(file, TrainError, cure=f"--deepspeed takes {' or '.join(STAGES)}, or a JSON file of DeepSpeed")
     if not isinstance(found, dict):
@@ -146,13 +151,26 @@ def read(file: Path, config: TrainConfig) -> dict[str, Any]:
         if name in found:
             raise TrainError(f"{file}: {name!r} is figeval's own; take it out and use --{name}, --lr …")
     for half in ("bf16", "fp16"):
-        if found.get(half, {}).get("enabled") is True and config.mixed_precision != half:
+        if section(found, half).get("enabled") is True and config.mixed_precision != half:
             raise TrainError(f"{file} turns on {half}; say --mixed_precision {half}, or take it out")
     if stage(found) < 1:
         raise TrainError(f"{file}: zero_optimization.stage is not 1, 2 or 3; without it leave --deepspeed out")
     return found
 
 
-def stage(configuration: dict[str, Any]) -> int:
+def stage(configuration: JSONObject) -> int:
     """How much is parted: 1 moments, 2 gradients too, 3 weights too."""
-    return int(configuration.get("zero_optimization", {}).get("stage", 0))
+    number = section(configuration, "zero_optimization").get("stage", 0)
+    return int(number) if isinstance(number, int | float | str) else 0
+
+
+def section(configuration: JSONObject, name: str) -> JSONObject:
+    """Return a section of a DeepSpeed configuration, empty if it is not there.
+
+    Raises:
+        TrainError: The section is not an object.
+    """
+    found = configuration.get(name, {})
+    if not isinstance(found, dict):
+        raise TrainError(f"{name!r} of the DeepSpeed configuration must be an object")
+    return found

@@ -17,12 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGTERM
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from figeval.errors import TrainError
 from figeval.evaluation.parallel import GRACE, environment_of_worker
 from figeval.evaluation.training.train import finished
-from figeval.jsonfile import parse_json
+from figeval.jsonfile import JSONValue, parse_json
 from figeval.training.config import TrainConfig
 from figeval.training.crew import device_of
 from figeval.training.folder import TrainFolder
@@ -126,7 +125,7 @@ class Ending:
 def heard(line: bytes, observer: Observer, ending: Ending) -> None:
     """Pass a line of the wire on to whom it concerns; what something else has printed is none of ours."""
     with suppress(ValueError):
-        said: dict[str, list[Any]] = parse_json(line)
+        said: dict[str, list[JSONValue]] = parse_json(line)
         for what, values in said.items():
             getattr(observer if hasattr(observer, what) else ending, what)(*values)
 
@@ -135,9 +134,15 @@ def heard(line: bytes, observer: Observer, ending: Ending) -> None:
 def running(arguments: list[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The launcher and what it starts, all of which is gone in the end, also after Ctrl-C."""
     command = [sys.executable, "-m", LAUNCHER, *arguments]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with log.open("ab") as output:
-        process = subprocess.Popen(command, **pipes, stderr=output, env=environment, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
+        )
     threading.Thread(target=dismiss, args=(process,), daemon=True).start()
     try:
         yield process

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from figeval.config import RunConfig
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.run import run
 from figeval.evaluation.training.apart import train_apart
 from figeval.evaluation.training.train import catch_up, train_here
-from figeval.records.schema import RunRecord
+from figeval.records.schema import RunRecord, TaskRecord
 from figeval.training.config import TrainConfig
 from figeval.training.launch import apart
+from figeval.training.loop import Observer
 
 
-def complete(config: TrainConfig, observer: Any) -> RunRecord | None:
+def complete(config: TrainConfig, observer: Observer) -> RunRecord | None:
     """Train, and run the tasks of `evaluate`; the record of that run, None if there are none.
 
     Of several machines the first one evaluates.
@@ -71,5 +71,5 @@ class Unheard:
     def scoring(self, what: str) -> None:
         """Nothing."""
 
-    def task_ended(self, task: Any) -> None:
+    def task_ended(self, task: TaskRecord) -> None:
         """Nothing."""

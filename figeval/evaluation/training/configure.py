@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args
+from typing import get_args
 
 from pydantic import ValidationError
 
@@ -20,7 +20,7 @@ from figeval.yamlfile import read_mapping
 NONE = "none"
 
 
-def configured(file: Path | None, flags: Mapping[str, Any], manager: PluginManager | None = None) -> TrainConfig:
+def configured(file: Path | None, flags: Mapping[str, object], manager: PluginManager | None = None) -> TrainConfig:
     """The resolved config; of a preset it names the row.
 
     Raises:
@@ -35,7 +35,7 @@ def configured(file: Path | None, flags: Mapping[str, Any], manager: PluginManag
     return checked(asked, "" if file is None else f"{file}: ")
 
 
-def checked(asked: Mapping[str, Any], where: str = "") -> TrainConfig:
+def checked(asked: Mapping[str, object], where: str = "") -> TrainConfig:
     """A config of these fields. Raises `TrainError` for the most telling mistake; `where` stands before it."""
     try:
         return TrainConfig.model_validate(asked)
@@ -43,7 +43,7 @@ def checked(asked: Mapping[str, Any], where: str = "") -> TrainConfig:
         raise TrainError(f"{where}{problem_of(error)}") from error
 
 
-def typed(name: str, value: Any) -> Any:
+def typed(name: str, value: object) -> object:
     """`none` on the command line is None where a field may be: `--patience none`."""
     field = TrainConfig.model_fields.get(name)
     empty = value == NONE and field is not None and NoneType in get_args(field.annotation)

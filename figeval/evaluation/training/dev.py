@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from figeval.config import RunConfig
 from figeval.evaluation.evaluate import CachedModel, TaskEvaluator
@@ -27,7 +26,7 @@ class DevScores:
     examples: Sequence[Example]
     harness: Harness
 
-    def __call__(self, backend: Any, crew: Crew) -> dict[str, float | None]:
+    def __call__(self, backend: object, crew: Crew) -> dict[str, float | None]:
         """Computed in every process from all rows."""
         task = self.task.model_copy(update={"examples": lambda: iter(self.examples), "baselines": ()})
         config = RunConfig(tasks=(task.name,), model=NAME, baselines=False)

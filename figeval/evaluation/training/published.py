@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from figeval import plugins
 from figeval.errors import TrainError
 from figeval.files import is_file
-from figeval.jsonfile import read_json
+from figeval.jsonfile import JSONValue, read_json
 from figeval.plugins import PluginManager
 from figeval.training.config import TrainConfig
 from figeval.training.described import described
@@ -33,7 +32,7 @@ def _line_of(model: str) -> Iterator[str]:
         seen.add(model)
         yield model
         file = Path(model) / DECLARED
-        declared: Any = read_json(file, TrainError) if is_file(file) else None
+        declared: JSONValue = read_json(file, TrainError) if is_file(file) else None
         about = declared.get("about") if isinstance(declared, dict) else None
         model = str(about.get("trained_from") or "") if isinstance(about, dict) else ""
 

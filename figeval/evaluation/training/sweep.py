@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from figeval.errors import TrainError, near
 from figeval.evaluation.harness import Harness
@@ -23,10 +22,12 @@ from figeval.evaluation.training.complete import complete
 from figeval.evaluation.training.configure import checked, typed
 from figeval.evaluation.training.seeds import scores_of, warnings_of
 from figeval.evaluation.training.train import criterion_of, stored_record
+from figeval.jsonfile import JSONValue
 from figeval.records.schema import RunRecord
 from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecord, write
 from figeval.training.config import ELSEWHERE, TrainConfig
 from figeval.training.folder import TrainFolder
+from figeval.training.loop import Observer
 from figeval.yamlfile import InvalidYAML, parse_yaml
 
 # What must be the same for scores on dev to be compared.
@@ -40,7 +41,7 @@ class Sweep:
     """What all trainings share; `say` hears which one begins."""
 
     config: TrainConfig
-    observer: Any
+    observer: Observer
     say: Callable[[str], None]
 
     # ---- grid -------------------------------------------------------------------------------------------------------
@@ -191,14 +192,15 @@ def folder_of(values: Mapping[str, str]) -> str:
     return "-".join(["grid", *(re.sub(r"[^\w.-]", "_", f"{name}-{value}") for name, value in values.items())])
 
 
-def scalar(text: str) -> Any:
+def scalar(text: str) -> JSONValue:
     """An option of a head as YAML reads it: 0.05 is a number, dot a text."""
     try:
-        return parse_yaml(text)
+        value: JSONValue = parse_yaml(text)
     except InvalidYAML as error:
         raise TrainError(f"--grid: {text!r:.80} is not a value ({error})") from error
+    return value
 
 
-def listed(values: Mapping[str, Any]) -> str:
+def listed(values: Mapping[str, object]) -> str:
     """`lr=1e-5, epochs=3`."""
     return ", ".join(f"{name}={value}" for name, value in values.items())

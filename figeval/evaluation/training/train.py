@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from figeval.errors import FigevalError, TrainError
 from figeval.evaluation.harness import Harness
@@ -202,7 +201,7 @@ def about(training: Training, progress: Progress) -> JSON:
 def record_of(training: Training, job: Job, progress: Progress) -> JSON:
     """All about a finished training."""
     splits = training.splits
-    facts: dict[str, Any] = {
+    return {
         "identity": progress.identity,
         "config": training.config.model_dump(mode="json", exclude={"output", "include_path"}),
         "head": {"name": training.head, **training.learner.describe()},
@@ -220,4 +219,3 @@ def record_of(training: Training, job: Job, progress: Progress) -> JSON:
         "peak_memory_mb": provenance.peak_memory_mb(),
         "provenance": provenance.collect(),
     }
-    return facts

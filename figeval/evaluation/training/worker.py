@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from figeval.errors import FigevalError, TrainError
 from figeval.evaluation.harness import Harness
@@ -32,7 +31,7 @@ class Wire:
         self.descriptor = descriptor
         self.process = process
 
-    def say(self, what: str, *values: Any) -> None:
+    def say(self, what: str, *values: object) -> None:
         """Pass a line on at once. Nobody may be there any more to hear it; that is noticed elsewhere."""
         with suppress(BrokenPipeError):
             os.write(self.descriptor, json.dumps({what: values}).encode() + b"\n")
@@ -49,7 +48,7 @@ class Wire:
         """The scores."""
         self._tell("evaluated", step, dict(scores), best)
 
-    def _tell(self, what: str, *values: Any) -> None:
+    def _tell(self, what: str, *values: object) -> None:
         """All processes see the same; the first one says it."""
         if self.process == 0:
             self.say(what, *values)
