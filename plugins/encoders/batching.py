@@ -6,9 +6,9 @@ halved when memory runs out. Results come back in the order of the inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 from figeval.errors import ModelError
 from figeval.types import JSON
@@ -63,7 +63,7 @@ class TokenBudget:
         return {"batch_size": "auto", "tokens_per_batch": self.tokens, "halved": self.halved}
 
 
-def run_batches(lengths: Sequence[int], forward: Callable[[list[int]], Sequence[T]], budget: TokenBudget) -> list[T]:
+def run_batches(lengths: Sequence[int], forward: Callable[[list[int]], Iterable[T]], budget: TokenBudget) -> list[T]:
     """`result[i]` is what `forward` returned for input i.
 
     `forward(rows)` gets indexes of inputs of about one length and returns as many results in their order; it must be
@@ -73,7 +73,7 @@ def run_batches(lengths: Sequence[int], forward: Callable[[list[int]], Sequence[
         ModelError: memory runs out and the budget cannot be halved.
     """
     order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
-    results: list[Any] = [None] * len(lengths)
+    results: list[T | None] = [None] * len(lengths)
     start = 0
     while start < len(order):
         longest = lengths[order[start]]
@@ -85,10 +85,10 @@ def run_batches(lengths: Sequence[int], forward: Callable[[list[int]], Sequence[
         for index, output in zip(rows, outputs, strict=True):
             results[index] = output
         start += len(rows)
-    return results
+    return cast("list[T]", results)  # every place is filled
 
 
-def attempt(forward: Callable[[list[int]], Sequence[T]], rows: list[int]) -> Sequence[T] | None:
+def attempt(forward: Callable[[list[int]], Iterable[T]], rows: list[int]) -> Iterable[T] | None:
     """What `forward` returns, None if memory ran out; every other error is a bug and passes.
 
     The failed batch's tensors hang on the traceback: they are freed here, once the exception is gone.

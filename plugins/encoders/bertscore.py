@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
 from figeval.files import is_folder
@@ -23,6 +23,9 @@ from figeval.types import Prediction
 
 from .files import fingerprint
 from .loading import suppress_logging
+
+if TYPE_CHECKING:
+    from bert_score import BERTScorer
 
 VARIABLE, DEFAULT = "FIGEVAL_BERTSCORE_MODEL", "roberta-large"
 
@@ -62,7 +65,7 @@ def _layer(model: str) -> int:
 
 
 @cache
-def _scorer(model: str) -> Any:
+def _scorer(model: str) -> BERTScorer:
     """The library's scorer with the model loaded, on a GPU where there is one."""
     layer = _layer(model)
     with suppress_logging():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.errors import ModelError
 from figeval.models.capabilities import Outputs
@@ -34,34 +34,40 @@ from .loading import (
     suppress_logging,
 )
 from .settings import Configured, Settings, one_of, refuse_model_name
-from .tokens import tokenize
+from .tokens import Floats, tokenize
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from torch import Tensor
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers.utils.generic import ModelOutput
 
 COSINE = "cosine"
 # (states (rows, length, d), mask (rows, length), model output) → (rows, d)
-Pooling = Callable[[Any, Any, Any], Any]
+Pooling: TypeAlias = "Callable[[Tensor, Tensor, ModelOutput], Tensor]"
 HEADS = ("pairs", "spans")  # heads that answer by themselves; what is under them is an encoder, too
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
-def first_token(states: Any, _mask: Any, _output: Any) -> Any:
+def first_token(states: Tensor, _mask: Tensor, _output: ModelOutput) -> Tensor:
     """The state of the first token."""
     return states[:, 0]
 
 
-def mean_token(states: Any, mask: Any, _output: Any) -> Any:
+def mean_token(states: Tensor, mask: Tensor, _output: ModelOutput) -> Tensor:
     """The mean of the states of all tokens that are no padding, in float32."""
     weights = mask.unsqueeze(-1).float()
     return (states.float() * weights).sum(1) / weights.sum(1)
 
 
-def last_token(states: Any, mask: Any, _output: Any) -> Any:
+def last_token(states: Tensor, mask: Tensor, _output: ModelOutput) -> Tensor:
     """The state of the last token that is no padding."""
     import torch
 
     return states[torch.arange(len(states), device=states.device), mask.sum(1) - 1]
 
 
-def pooler_output(_states: Any, _mask: Any, output: Any) -> Any:
+def pooler_output(_states: Tensor, _mask: Tensor, output: ModelOutput) -> Tensor:
     """What the model's own pooling layer returns.
 
     Raises:
@@ -108,12 +114,12 @@ class EncoderNetwork:
     and `encode(texts, rows)` does all.
     """
 
-    model: Any
-    tokenizer: Any
+    model: PreTrainedModel | SentenceTransformer
+    tokenizer: PreTrainedTokenizerBase | None
     limit: int | None
     pooling: str
-    vectors: Callable[[dict[str, Any]], Any]
-    encode: Callable[[list[str], int], Any] | None = None
+    vectors: Callable[[dict[str, Tensor]], Tensor]
+    encode: Callable[[list[str], int], Floats] | None = None
 
 
 def raw_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
@@ -126,7 +132,7 @@ def raw_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
 
-    def vectors(batch: dict[str, Any]) -> Any:
+    def vectors(batch: dict[str, Tensor]) -> Tensor:
         output = model(**batch, return_dict=True)
         return POOLINGS[declared](output.last_hidden_state, batch["attention_mask"], output)
 
@@ -143,14 +149,15 @@ def sentence_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
     modules = [module for module in model if type(module).__name__ != unwanted]
     pooling = "+".join(type(module).__name__ for module in modules[1:])
 
-    def vectors(batch: dict[str, Any]) -> Any:
+    def vectors(batch: dict[str, Tensor]) -> Tensor:
         features = {**batch, "modality": "text"}
         for module in modules:
             features = module(features)
         return features["sentence_embedding"]
 
-    def encode(texts: list[str], rows: int) -> Any:
-        return model.encode(texts, batch_size=rows, show_progress_bar=False)
+    def encode(texts: list[str], rows: int) -> Floats:
+        vectors: Floats = model.encode(texts, batch_size=rows, show_progress_bar=False)
+        return vectors
 
     first = modules[0]
     if hasattr(first, "auto_model") and not model.default_prompt_name:
@@ -161,7 +168,7 @@ def sentence_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
     return EncoderNetwork(model, None, None, pooling, vectors, encode)
 
 
-def load_sentence_transformer(setup: ModelSetup[EncoderSettings]) -> Any:
+def load_sentence_transformer(setup: ModelSetup[EncoderSettings]) -> SentenceTransformer:
     """The SentenceTransformer in evaluation mode.
 
     Raises:
@@ -186,7 +193,7 @@ def load_sentence_transformer(setup: ModelSetup[EncoderSettings]) -> Any:
     return model.to(dtype).eval()  # its dense layers come as they were stored
 
 
-def _check(model: Any, setup: ModelSetup[EncoderSettings]) -> None:
+def _check(model: SentenceTransformer, setup: ModelSetup[EncoderSettings]) -> None:
     """Read once more which weights of the transformer found a place, since the library does not say; no weight is read.
 
     Raises:
@@ -236,14 +243,15 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         lengths = tokens.lengths
         filled = [index for index, length in enumerate(lengths) if length]
 
-        def forward(rows: list[int]) -> Any:
+        def forward(rows: list[int]) -> Floats:
             import torch
 
             batch = tokens.tensors([filled[row] for row in rows], self.setup.device)
             with torch.inference_mode():
-                return network.vectors(batch).float().cpu().numpy()
+                vectors: Floats = network.vectors(batch).float().cpu().numpy()
+            return vectors
 
-        found = run_batches([lengths[index] for index in filled], forward, self.budget)
+        found: list[Floats] = run_batches([lengths[index] for index in filled], forward, self.budget)
         vectors: Any = np.full((len(texts), len(found[0]) if found else 1), np.nan, dtype=np.float32)
         vectors[filled] = found
         return Outputs(vectors, tokens.truncated)

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
 from figeval.models.capabilities import Outputs
@@ -33,9 +33,12 @@ from .encoder import Encoder, EncoderSettings, check_pooling, raw_network
 from .loading import ModelSetup, load_errors, one_line, prepare
 from .settings import Configured, one_of, positive
 from .span_finder import RULE, found_spans
-from .tokens import passages
+from .tokens import Floats, passages
 
 if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import ModuleDict
+
     from .encoder import EncoderNetwork
 
 FILE = "joint.safetensors"
@@ -60,7 +63,7 @@ class JointSettings(EncoderSettings):
 # ---- the span branch -------------------------------------------------------------------------------------------------
 
 
-def span_branch(width: int) -> Any:
+def span_branch(width: int) -> ModuleDict:
     """Three linear layers on an encoder's states (Ghosh and Srivastava 2022, appendix E).
 
     For states of `width` numbers: `joint` (2 width → width), `start` and `end` (width → 1). In the authors' code
@@ -73,7 +76,7 @@ def span_branch(width: int) -> Any:
     return ModuleDict({"joint": Linear(2 * width, width), "start": Linear(width, 1), "end": Linear(width, 1)})
 
 
-def branch_logits(branch: Any, states: Any, vectors: Any, activation: str = "none") -> Any:
+def branch_logits(branch: ModuleDict, states: Tensor, vectors: Tensor, activation: str = "none") -> Tensor:
     """Start and end logits, shape (rows, length, 2); `activation` stands behind the first layer.
 
     `states` (rows, length, width) are the text's, `vectors` (rows, width) stand for the given spans; a token's state
@@ -95,7 +98,7 @@ def branch_file(folder: Path, model: str) -> Path:
     return file
 
 
-def load_branch(folder: Path, model: str, width: int) -> Any:
+def load_branch(folder: Path, model: str, width: int) -> ModuleDict:
     """The branch of a checkpoint, in evaluation mode. Raises `ModelError` for other weights than those named above."""
     from safetensors.torch import load_file
 
@@ -107,7 +110,7 @@ def load_branch(folder: Path, model: str, width: int) -> Any:
     return branch.eval()
 
 
-def save_branch(weights: Mapping[str, Any], folder: Path) -> None:
+def save_branch(weights: Mapping[str, Tensor], folder: Path) -> None:
     """Write the weights of a branch, named as above."""
     from safetensors.torch import save_file
 
@@ -137,7 +140,7 @@ class Joint(Encoder):
         pooled = self.pooled([request.given for request in requests])
         given = torch.from_numpy(pooled.values)
 
-        def forward(rows: list[int]) -> Any:
+        def forward(rows: list[int]) -> list[Floats]:
             vectors = given[[found.windows[row].owner for row in rows]].to(self.setup.device)
             with torch.inference_mode():
                 batch = found.tokens.tensors(rows, self.setup.device)
@@ -149,7 +152,7 @@ class Joint(Encoder):
         return Outputs(found_spans(found, logits, texts, self.max_span), pooled.truncated)
 
     @cached_property
-    def branch(self) -> Any:
+    def branch(self) -> ModuleDict:
         """The span branch, in the encoder's precision and on its device."""
         import torch
 

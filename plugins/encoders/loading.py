@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partialmethod
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from figeval.errors import ModelError
 from figeval.types import JSON
@@ -22,6 +22,11 @@ from figeval.types import JSON
 from .batching import TokenBudget, release_memory
 from .checkpoint import Checkpoint
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
 # Buffers that older versions of transformers stored and newer ones compute.
 COMPUTED = re.compile(r"(^|\.)(position_ids|token_type_ids|inv_freq|(attn|attention)\.(masked_)?bias)$")
@@ -131,7 +136,9 @@ def suppress_logging(*libraries: str, errors: bool = False) -> Iterator[None]:
             reports.enable_progress_bar()
 
 
-def load_model(auto: Any, setup: ModelSetup[Any], *, spare: str = "", **changes: Any) -> Any:
+def load_model(
+    auto: type[_BaseAutoModelClass], setup: ModelSetup[S], *, spare: str = "", **changes: object
+) -> PreTrainedModel:
     """The model in evaluation mode; `auto` is a transformers Auto class, `changes` are of its configuration.
 
     `spare` names modules that may be missing from the checkpoint because nothing reads them (a pooler).
@@ -153,7 +160,9 @@ def load_model(auto: Any, setup: ModelSetup[Any], *, spare: str = "", **changes:
     return model.to(setup.device).eval()
 
 
-def check_weights(model: Any, report: Mapping[str, Any], name: str, saved_as: str, spare: str = "") -> None:
+def check_weights(
+    model: PreTrainedModel, report: Mapping[str, Collection[str]], name: str, saved_as: str, spare: str = ""
+) -> None:
     """Compare a loaded model with the weights of its checkpoint; `report` is transformers' `output_loading_info`.
 
     Weights outside of the model's body may be left over: a head that this architecture does not have, a pooler. What
@@ -180,7 +189,7 @@ def check_weights(model: Any, report: Mapping[str, Any], name: str, saved_as: st
         )
 
 
-def load_tokenizer(checkpoint: Checkpoint, *, trust: bool) -> Any:
+def load_tokenizer(checkpoint: Checkpoint, *, trust: bool) -> PreTrainedTokenizerBase:
     """The tokenizer of a checkpoint.
 
     Raises:
@@ -200,7 +209,7 @@ def load_tokenizer(checkpoint: Checkpoint, *, trust: bool) -> Any:
     return tokenizer
 
 
-def positions(model: Any) -> int | None:
+def positions(model: PreTrainedModel) -> int | None:
     """How many tokens the model has positions for, None where nothing bounds it.
 
     RoBERTa and MPNet count positions from `padding_idx + 1`: 514 rows of their table are 512 positions.
@@ -212,7 +221,7 @@ def positions(model: Any) -> int | None:
     return int(declared) if declared and declared > 0 else None
 
 
-def input_limit(asked: int | None, declared: int | None, model: Any) -> int | None:
+def input_limit(asked: int | None, declared: int | None, model: PreTrainedModel) -> int | None:
     """The longest input in tokens: what was asked for, else what the tokenizer declares, never more than positions.
 
     Raises:
@@ -242,7 +251,7 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-def parameters(model: Any) -> int:
+def parameters(model: Module) -> int:
     """How many weights a model has, tied ones counted once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
@@ -295,6 +304,6 @@ class Neural(ABC, Generic[S, N]):
         release_memory()
 
 
-def measures(model: Any, limit: int | None) -> JSON:
+def measures(model: Module, limit: int | None) -> JSON:
     """Class, number of weights and longest input of a model."""
     return {"class": type(model).__name__, "parameters": parameters(model), "max_length": limit}

@@ -6,11 +6,11 @@ A masked model has no probability of a text; the sum of log P(token | all other 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from figeval.errors import ModelError, TaskError
 from figeval.models.capabilities import Outputs
@@ -21,6 +21,12 @@ from .checkpoint import locate, require
 from .loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
 from .settings import Configured, Settings, one_of
 from .tokens import IDS, Tokens, padding_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers.utils.generic import ModelOutput
 
 CHUNK = 1_024  # requests expanded to masked copies at a time: bounds memory, not the batch
 VOCABULARY = 1_024  # so many scores of words take about the memory of one token's way through a model
@@ -36,6 +42,8 @@ class MaskedSettings(Settings):
         Settings.__post_init__(self)
         one_of("pll", self.pll, tuple(PLL))
 
+
+Indexes: TypeAlias = "Sequence[int] | Tensor"
 
 # ---- texts with blanks: what is asked, and at which tokens -----------------------------------------------------------
 
@@ -82,7 +90,7 @@ def cloze_part(request: Cloze, word: str) -> Part:
     return request.before + word + request.after, slice(len(request.before), len(request.before) + len(word))
 
 
-def fit(tokenizer: Any, parts: Sequence[Part], limit: int | None) -> list[Fitted]:
+def fit(tokenizer: PreTrainedTokenizerBase, parts: Sequence[Part], limit: int | None) -> list[Fitted]:
     """Tokenise texts and find the tokens to be scored; what is too long loses its beginning first.
 
     A text is tokenised in one piece, so that a word gets its leading blank where the tokenizer wants one.
@@ -95,7 +103,7 @@ def fit(tokenizer: Any, parts: Sequence[Part], limit: int | None) -> list[Fitted
     return [_fit_one(encoded, index, part, limit) for index, part in enumerate(parts)]
 
 
-def _fit_one(encoded: Any, index: int, part: Part, limit: int | None) -> Fitted:
+def _fit_one(encoded: BatchEncoding, index: int, part: Part, limit: int | None) -> Fitted:
     text, wanted = part
     offsets, special = encoded["offset_mapping"][index], encoded["special_tokens_mask"][index]
     body = [position for position, is_special in enumerate(special) if not is_special]
@@ -166,8 +174,8 @@ PLL = {"original": original, "within_word_l2r": within_word_l2r}
 class MaskedNetwork:
     """A loaded model. `sparse`: its head can be run at the asked positions only, checked against the full forward."""
 
-    model: Any
-    tokenizer: Any
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
     limit: int | None
     sparse: bool
 
@@ -227,7 +235,9 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
             wanted[blank] = dict(zip(wanted[blank], sums, strict=True))
         return [wanted[question.blank][question.targets] for question in questions]
 
-    def _sums(self, batch: Any, blanks: list[Blank], targets: list[list[tuple[int, ...]]]) -> list[list[float]]:
+    def _sums(
+        self, batch: dict[str, Tensor], blanks: list[Blank], targets: list[list[tuple[int, ...]]]
+    ) -> list[list[float]]:
         """`result[r][k]` = Σ_j log P(targets[r][k][j] at blanks[r].positions[j]), summed in float64."""
         import torch
 
@@ -265,8 +275,8 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
 
 
 def masked_logits(
-    model: Any, batch: dict[str, Any], rows: Sequence[int], columns: Sequence[int], *, sparse: bool
-) -> Any:
+    model: PreTrainedModel, batch: Mapping[str, Tensor | bool], rows: Indexes, columns: Indexes, *, sparse: bool
+) -> Tensor:
     """`result[i]` = scores of the vocabulary at (rows[i], columns[i]), shape (i, vocabulary).
 
     Sparse: the states of the body are replaced by those that are wanted before the head sees them. That needs no
@@ -279,10 +289,10 @@ def masked_logits(
 
 
 @contextmanager
-def only_states_at(body: Any, rows: Sequence[int], columns: Sequence[int]) -> Iterator[None]:
+def only_states_at(body: Module, rows: Indexes, columns: Indexes) -> Iterator[None]:
     """While this lasts, the body of a model hands on the states at (rows[i], columns[i]) only, as (i, 1, d)."""
 
-    def keep(_module: Any, _inputs: Any, output: Any) -> Any:
+    def keep(_module: Module, _inputs: tuple[Tensor, ...], output: ModelOutput) -> ModelOutput:
         output["last_hidden_state"] = output["last_hidden_state"][rows, columns].unsqueeze(1)
         return output
 
@@ -293,7 +303,7 @@ def only_states_at(body: Any, rows: Sequence[int], columns: Sequence[int]) -> It
         hook.remove()
 
 
-def has_separable_head(model: Any, mask: int) -> bool:
+def has_separable_head(model: PreTrainedModel, mask: int) -> bool:
     """Whether the head gives the same scores when it sees only the wanted states, tried on a few tokens."""
     import torch
 

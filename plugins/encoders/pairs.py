@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from figeval.errors import ModelError
 from figeval.models.capabilities import Outputs
@@ -20,7 +20,10 @@ from .batching import run_batches
 from .checkpoint import locate, require, with_declared
 from .loading import ModelSetup, Neural, input_limit, load_model, load_tokenizer, measures, prepare
 from .settings import Configured, Settings, one_of
-from .tokens import tokenize
+from .tokens import Floats, tokenize
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +129,9 @@ DECISIONS: dict[str, Callable[[list[float]], Probability]] = {
 """What a label gets of the probabilities of its classes; the label of the best of what is left is the answer."""
 
 
-def label_scores(logits: Any, behind: Classes, decide: Callable[[list[float]], Probability]) -> dict[str, Probability]:
+def label_scores(
+    logits: Floats, behind: Classes, decide: Callable[[list[float]], Probability]
+) -> dict[str, Probability]:
     """Label → probability or probabilities, all of them summing to 1, from the logits (classes,) of one pair.
 
     Classes that stand for none of the labels do not count. NaN stays NaN.
@@ -146,8 +151,8 @@ def label_scores(logits: Any, behind: Classes, decide: Callable[[list[float]], P
 class PairNetwork:
     """A loaded classifier."""
 
-    model: Any
-    tokenizer: Any
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
     limit: int | None
 
 
@@ -162,11 +167,13 @@ class PairModel(Neural[PairSettings, PairNetwork]):
         lefts, rights = [pair.left for pair in pairs], [pair.right for pair in pairs]
         tokens = tokenize(network.tokenizer, lefts, network.limit, rights)
 
-        def forward(rows: list[int]) -> Any:
+        def forward(rows: list[int]) -> Floats:
             import torch
 
             with torch.inference_mode():
-                return network.model(**tokens.tensors(rows, self.setup.device)).logits.double().cpu().numpy()
+                output = network.model(**tokens.tensors(rows, self.setup.device))
+            logits: Floats = output.logits.double().cpu().numpy()
+            return logits
 
         rows: Any = np.stack(run_batches(tokens.lengths, forward, self.budget))
         return Outputs(rows, tokens.truncated)
@@ -222,7 +229,7 @@ class PairLabeller(PairModel):
         return super().details(network) | {"classes": classes, "decision": self.setup.settings.decision}
 
 
-def with_padding(tokenizer: Any) -> Any:
+def with_padding(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
     """The tokenizer; one without padding, as GPT-2's, pads with what ends a text."""
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token

@@ -9,12 +9,16 @@ Each part is anything that --model takes, or with options of its own as JSON: `{
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from figeval import plugins
 from figeval.errors import FigevalError, ModelError
+from figeval.models.capabilities import Answers
 from figeval.models.model import Backends, Model, open_model
-from figeval.types import JSON, Example, SpanQuery
+from figeval.types import JSON, Example, ScoredSpan, SpanQuery
+
+if TYPE_CHECKING:
+    from figeval.jsonfile import JSONValue
 
 # What a part must be able to do: one of these.
 NEEDS = {"ranker": ("embed", "score_pairs", "loglikelihood"), "spans": ("find_spans",)}
@@ -24,8 +28,8 @@ USAGE = "--model pipeline --model_args ranker=MODEL,spans=MODEL"
 def pipeline(
     model: str = "",
     *,
-    ranker: str | Mapping[str, Any] = "",
-    spans: str | Mapping[str, Any] = "",
+    ranker: str | Mapping[str, JSONValue] = "",
+    spans: str | Mapping[str, JSONValue] = "",
     device: str | None = None,
     batch_size: int | str | None = None,
     seed: int | None = None,
@@ -42,7 +46,9 @@ def pipeline(
     return Pipeline(*(opened(role, value, backends, common) for role, value in (("ranker", ranker), ("spans", spans))))
 
 
-def opened(role: str, value: str | Mapping[str, Any], backends: Backends, common: Mapping[str, Any]) -> Model:
+def opened(
+    role: str, value: str | Mapping[str, JSONValue], backends: Backends, common: Mapping[str, JSONValue]
+) -> Model:
     """One part. Raises `ModelError` naming it."""
     options = {"model": value} if isinstance(value, str) else dict(value)
     name = options.pop("model", "")
@@ -65,7 +71,7 @@ class Pipeline:
         self.ranker = ranker
         self.spans = spans
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name in ("ranker", "spans"):  # not there yet: a copy is being made
             raise AttributeError(name)
         return getattr(self.ranker.backend, name)
@@ -75,9 +81,10 @@ class Pipeline:
         """Both models by their roles."""
         return {"ranker": self.ranker, "spans": self.spans}
 
-    def find_spans(self, requests: Sequence[SpanQuery]) -> Any:
+    def find_spans(self, requests: Sequence[SpanQuery]) -> Answers[Sequence[ScoredSpan]]:
         """What the second part finds."""
-        return self.spans.backend.find_spans(requests)
+        answers: Answers[Sequence[ScoredSpan]] = self.spans.backend.find_spans(requests)
+        return answers
 
     def fit(self, examples: Iterable[Example]) -> None:
         """Let both learn from the task, as far as they do, from the split that the ranker learns from."""

@@ -50,7 +50,7 @@ class Settings:
         return None if self.batch_size == "auto" else int(self.batch_size)
 
 
-def positive(name: str, value: Any) -> int:
+def positive(name: str, value: object) -> int:
     """A whole number of at least 1, given as a number or in digits."""
     number = whole_number(str(value))
     if not number:
@@ -58,7 +58,7 @@ def positive(name: str, value: Any) -> int:
     return number
 
 
-def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Raise `ModelError` unless `value` is one of the allowed words."""
     if value not in allowed:
         raise ModelError(f"{name}={value} is none of {', '.join(allowed)}{near(str(value), allowed)}")

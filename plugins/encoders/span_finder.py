@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
 from figeval.types import JSON, NO_SPAN, ScoredSpan, Span, SpanQuery
@@ -20,13 +20,10 @@ from .batching import run_batches
 from .checkpoint import locate, require, with_declared
 from .loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
 from .settings import Configured, Settings, one_of, positive
-from .tokens import Passages, passages
+from .tokens import Floats, Passages, passages
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 SECOND = "second"
@@ -76,14 +73,18 @@ class SpanSettings(Settings):
 
 
 def found_spans(
-    passages: Passages, outputs: Sequence[Any], texts: Sequence[str], longest: int | None, nulls: Any = None
+    passages: Passages,
+    outputs: Sequence[Floats],
+    texts: Sequence[str],
+    longest: int | None,
+    nulls: Sequence[Floats] | None = None,
 ) -> list[list[ScoredSpan]]:
     """The best span of every text; `outputs[w]` are start and end logits of the text's tokens in window w.
 
     `nulls` (windows, 2) are those of the token that stands for "no span". Of several windows the one counts that is
     least sure that there is none, as in the SQuAD 2.0 code of BERT.
     """
-    least: dict[int, Any] = {}
+    least: dict[int, Floats] = {}
     for window, null in zip(passages.windows, () if nulls is None else nulls, strict=nulls is not None):
         if window.owner not in least or sum(null) < sum(least[window.owner]):
             least[window.owner] = null
@@ -92,7 +93,7 @@ def found_spans(
 
 
 def best_span(
-    text: str, places: Sequence[tuple[int, int]], logits: Any, longest: int | None, null: Any = None
+    text: str, places: Sequence[tuple[int, int]], logits: Floats, longest: int | None, null: Floats | None = None
 ) -> list[ScoredSpan]:
     """The stretch with the best log p(start) + log p(end), in characters without white space at its ends.
 
@@ -162,8 +163,8 @@ def best_pair(starts: Floats, ends: Floats, longest: int | None = None) -> tuple
 class SpanNetwork:
     """A loaded model with start and end logits."""
 
-    model: Any
-    tokenizer: Any
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
     limit: int | None
 
 
@@ -180,7 +181,7 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
         settings, network = self.setup.settings, self.network
         found = passages_of(requests, settings, network.tokenizer, network.limit)
 
-        def forward(rows: list[int]) -> Any:
+        def forward(rows: list[int]) -> list[tuple[Floats, Floats]]:
             import torch
 
             with torch.inference_mode():
@@ -212,7 +213,9 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
         return measures(network.model, network.limit) | read | chosen
 
 
-def passages_of(requests: Sequence[SpanQuery], settings: SpanSettings, tokenizer: Any, limit: int | None) -> Passages:
+def passages_of(
+    requests: Sequence[SpanQuery], settings: SpanSettings, tokenizer: PreTrainedTokenizerBase, limit: int | None
+) -> Passages:
     """The texts with what stands beside them, as inputs of at most `limit` tokens.
 
     Raises:

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from figeval.errors import ModelError
 
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
+
 IDS = "input_ids"
 TYPES = "token_type_ids"
+Floats: TypeAlias = "NDArray[np.float32 | np.float64]"  # numbers that a model has computed
 LEAST = 16  # tokens of a longer text that a window has to show
 
 
@@ -30,16 +38,16 @@ class Tokens:
         """Tokens per input, special ones included."""
         return [len(ids) for ids in self.fields[IDS]]
 
-    def tensors(self, rows: Sequence[int], device: Any) -> dict[str, Any]:
+    def tensors(self, rows: Sequence[int], device: torch.device | str) -> dict[str, Tensor]:
         """The rows as tensors (rows, longest), padded on the right, and their attention mask."""
-        batch: dict[str, Any] = {}
+        batch: dict[str, Tensor] = {}
         for name, values in self.fields.items():
             filler = self.padding if name == IDS else 0
             batch[name], batch["attention_mask"] = padded([values[row] for row in rows], filler, device)
         return batch
 
 
-def padded(rows: Sequence[Sequence[int]], filler: int, device: Any) -> tuple[Any, Any]:
+def padded(rows: Sequence[Sequence[int]], filler: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
     """Numbers per token as a tensor (rows, longest), filled up on the right, and the mask of what is no filling."""
     import numpy as np
     import torch
@@ -51,7 +59,9 @@ def padded(rows: Sequence[Sequence[int]], filler: int, device: Any) -> tuple[Any
     return torch.from_numpy(whole).to(device), torch.from_numpy(mask.astype(np.int64)).to(device)
 
 
-def tokenize(tokenizer: Any, texts: Sequence[str], limit: int | None, seconds: Sequence[str] | None = None) -> Tokens:
+def tokenize(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], limit: int | None, seconds: Sequence[str] | None = None
+) -> Tokens:
     """Tokenise texts, or pairs of texts, cutting what is longer than `limit` tokens and saying which that was.
 
     Of a pair the longer text loses tokens first.
@@ -69,7 +79,11 @@ def tokenize(tokenizer: Any, texts: Sequence[str], limit: int | None, seconds: S
 
 
 def _encode(
-    tokenizer: Any, names: list[str], texts: Sequence[str], seconds: Sequence[str] | None, **options: Any
+    tokenizer: PreTrainedTokenizerBase,
+    names: list[str],
+    texts: Sequence[str],
+    seconds: Sequence[str] | None,
+    **options: bool | int | None,
 ) -> dict[str, list[Sequence[int]]]:
     encoded = tokenizer(
         list(texts),
@@ -82,7 +96,7 @@ def _encode(
     return {name: list(encoded[name]) for name in names}
 
 
-def padding_of(tokenizer: Any) -> int:
+def padding_of(tokenizer: PreTrainedTokenizerBase) -> int:
     """The id to pad with; the mask hides it, so a tokenizer without one may pad with anything."""
     return 0 if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
 
@@ -113,12 +127,12 @@ class Passages:
     windows: list[Window]
     places: list[list[tuple[int, int]]]
 
-    def within(self, outputs: Any, rows: Sequence[int]) -> list[Any]:
+    def within(self, outputs: Floats, rows: Sequence[int]) -> list[Floats]:
         """Of the outputs for these inputs, shape (rows, length, k), those for tokens of the text, (count, k) each."""
         windows = [self.windows[row] for row in rows]
         return [output[w.at : w.at + w.count] for w, output in zip(windows, outputs, strict=True)]
 
-    def joined(self, outputs: Sequence[Any]) -> list[Any]:
+    def joined(self, outputs: Sequence[Floats]) -> list[Floats]:
         """Per text the outputs for all its tokens, shape (tokens, k), from those of its windows.
 
         What several windows show is taken from the one in which most stands around it on both sides, as in the
@@ -127,7 +141,7 @@ class Passages:
         import numpy as np
 
         width = outputs[0].shape[1] if outputs else 0
-        whole = [np.empty((len(places), width)) for places in self.places]
+        whole: list[Floats] = [np.empty((len(places), width)) for places in self.places]
         context = [np.full(len(places), -1) for places in self.places]
         for window, output in zip(self.windows, outputs, strict=True):
             places = np.arange(window.count)
@@ -138,7 +152,9 @@ class Passages:
         return whole
 
 
-def passages(tokenizer: Any, sides: Sequence[Sequence[str]], side: int, limit: int | None) -> Passages:
+def passages(
+    tokenizer: PreTrainedTokenizerBase, sides: Sequence[Sequence[str]], side: int, limit: int | None
+) -> Passages:
     """Texts as inputs of at most `limit` tokens: alone, or as side 0 or 1 of pairs of texts.
 
     `sides` are one list of texts, or two of the same length; those of `sides[side]` are shown in windows where they

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from figeval.errors import DataError, ModelError
 from figeval.files import is_file
@@ -21,6 +21,7 @@ from ..encoders.settings import refuse_model_name
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
 
 DEFAULT = "glove.6B.50d.10k.txt"
@@ -42,7 +43,7 @@ class Glove:
         self._tokens = self._known = 0
         self._begun = self._unknown = 0  # texts
 
-    def embed(self, requests: Sequence[Text]) -> np.ndarray[Any, Any]:
+    def embed(self, requests: Sequence[Text]) -> NDArray[np.float64]:
         """Mean vectors, shape (n, d), float64; a row of NaN for a text of unknown words."""
         import numpy as np
 
@@ -90,7 +91,7 @@ class Glove:
         return Path(self._path) if self._path else fetch("glove", DEFAULT)
 
     @cached_property
-    def _table(self) -> tuple[dict[str, int], np.ndarray[Any, Any]]:
+    def _table(self) -> tuple[dict[str, int], NDArray[np.float32]]:
         return read_vectors(self._file)
 
 
@@ -99,7 +100,7 @@ def known_beginning(word: str, known: Container[str]) -> str:
     return next((word[:end] for end in range(len(word), 3, -1) if word[:end] in known), "")
 
 
-def read_vectors(path: Path) -> tuple[dict[str, int], np.ndarray[Any, Any]]:
+def read_vectors(path: Path) -> tuple[dict[str, int], NDArray[np.float32]]:
     """The row of every word, and the vectors, shape (words, d), float32.
 
     One word and d numbers to a line, separated by blanks; a word may itself contain blanks (GloVe 840B has some).
@@ -111,7 +112,7 @@ def read_vectors(path: Path) -> tuple[dict[str, int], np.ndarray[Any, Any]]:
     import numpy as np
 
     row_of: dict[str, int] = {}
-    vectors: list[np.ndarray[Any, Any]] = []
+    vectors: list[NDArray[np.float32]] = []
     with path.open("rb") as lines:
         for word, vector in parsed(lines, path.name):
             if word not in row_of:
@@ -122,7 +123,7 @@ def read_vectors(path: Path) -> tuple[dict[str, int], np.ndarray[Any, Any]]:
     return row_of, np.stack(vectors)
 
 
-def parsed(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+def parsed(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, NDArray[np.float32]]]:
     """(word, vector) of every line; bytes, because some words of GloVe contain what `str` takes for a line's end."""
     import numpy as np
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING
 
 from figeval.errors import DataError, ModelError
 from figeval.types import JSON, Example, TextPair
 
 from ..encoders.settings import refuse_model_name
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+    from sklearn.feature_extraction.text import TfidfVectorizer
 
 BLOCK = 8192  # pairs multiplied at a time: some 10 MB for paragraphs
 
@@ -25,7 +29,7 @@ class Tfidf:
 
     def __init__(self, model: str = "") -> None:
         refuse_model_name("tfidf", model)
-        self._vectorizer: Any = None
+        self._vectorizer: TfidfVectorizer | None = None
         self._digest = ""
 
     def fit(self, examples: Iterable[Example]) -> None:
@@ -73,7 +77,7 @@ class Tfidf:
         """The size of the vocabulary, once fitted."""
         return {"vocabulary": len(self._vectorizer.vocabulary_)} if self._vectorizer is not None else {}
 
-    def _rows(self, texts: Sequence[str]) -> tuple[Any, list[int]]:
+    def _rows(self, texts: Sequence[str]) -> tuple[csr_matrix, list[int]]:
         """The TF-IDF rows of the distinct texts, a sparse (u, vocabulary) matrix, and the row of every text."""
         if self._vectorizer is None:
             raise ModelError("'tfidf' has no word weights before fit(examples) has read the texts of the task")
