@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
@@ -20,6 +20,11 @@ from .engine.encoder_decoder import EncoderDecoder
 from .engine.packed import Answer, Engine
 from .engine.self_test import settle
 from .lm_eval_requests import Ids, encode_pairs, fitted
+
+if TYPE_CHECKING:
+    from lm_eval.api.instance import Instance
+    from transformers import PreTrainedModel
+    from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
 AT_ONCE = 4_096  # requests: shows progress and bounds memory
 Encoded = tuple[tuple[str, str] | None, Ids, Ids]  # texts, context, continuation
@@ -41,7 +46,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
             return EncoderDecoder(self.model, self.device, budget)
         return settle(Engine(self.model, self.device, budget))
 
-    def _create_model(self, *arguments: Any, **options: Any) -> None:
+    def _create_model(self, *arguments: object, **options: object) -> None:
         """As lm-eval does, but weights that are missing or left over are refused.
 
         Raises:
@@ -55,7 +60,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         finally:
             loader.AUTO_MODEL_CLASS = auto
 
-    def loglikelihood(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[Answer]:
+    def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
         """(Σ log P(token), is greedy) per request, in order."""
         texts = [request.args for request in requests]
         encoded = [(text, *ids) for text, ids in zip(texts, encode_pairs(self, texts), strict=True)]
@@ -82,9 +87,9 @@ class FigevalHF(HFLM):  # type: ignore[misc]
 class _Checked:
     """A transformers Auto class whose models have the weights of their checkpoints, all of them and no others."""
 
-    auto: Any
+    auto: type[_BaseAutoModelClass]
 
-    def from_pretrained(self, name: str, **options: Any) -> Any:
+    def from_pretrained(self, name: str, **options: object) -> PreTrainedModel:
         """The model. Raises `ModelError` where weights are missing or left over."""
         model, report = self.auto.from_pretrained(name, output_loading_info=True, **options)
         check_weights(model, report, name, type(model).__name__)

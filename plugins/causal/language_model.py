@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError, TaskError
 from figeval.models.capabilities import Outputs
@@ -31,6 +31,11 @@ from ..encoders.loading import (
 from ..encoders.settings import Configured, Settings, refuse_model_name
 from .lm_eval_requests import decoding, encode_pairs, fitted, instances, is_cut, reply
 from .packaged import SMOLLM2
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from .figeval_hf import FigevalHF
 
 ONE_BATCH = 1 << 20  # rows: what one call hands to lm-eval is one batch
 
@@ -61,7 +66,7 @@ class LanguageSettings(Settings):
         return {name: value for name, value in given.items() if value is not None}
 
 
-class LanguageModel(Neural[LanguageSettings, Any]):
+class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
     """Scores continuations and writes. The network is an `HFLM` of lm-eval with our engine."""
 
     def __init__(self, setup: ModelSetup[LanguageSettings], kind: str) -> None:
@@ -108,7 +113,7 @@ class LanguageModel(Neural[LanguageSettings, Any]):
         """What lm-eval writes, a batch of prompts of about one length at a time."""
         asked = instances("generate_until", zip(texts, map(decoding, requests), strict=True))
 
-        def forward(rows: list[int]) -> list[Any]:
+        def forward(rows: list[int]) -> list[str]:
             return list(self.network.generate_until([asked[row] for row in rows], disable_tqdm=True))
 
         with suppress_logging("lm_eval"):
@@ -116,7 +121,7 @@ class LanguageModel(Neural[LanguageSettings, Any]):
             return run_batches(costs, forward, self.budget)
 
     @cached_property
-    def tokenizer(self) -> Any:
+    def tokenizer(self) -> PreTrainedTokenizerBase:
         """Known before the weights: prompts are rendered first."""
         return load_tokenizer(self.setup.checkpoint, trust=self.setup.settings.trust_remote_code)
 
@@ -145,7 +150,7 @@ class LanguageModel(Neural[LanguageSettings, Any]):
         if self.first_prompt is None:
             self.first_prompt = list(ids)
 
-    def load(self) -> Any:
+    def load(self) -> FigevalHF:
         """The `HFLM`.
 
         Raises:
@@ -167,14 +172,14 @@ class LanguageModel(Neural[LanguageSettings, Any]):
         self._check(lm)
         return lm
 
-    def _check(self, lm: Any) -> None:
+    def _check(self, lm: FigevalHF) -> None:
         name = self.setup.checkpoint.model
         if lm.prefix_token_id is None:
             raise ModelError(f"{name!r} has no token to begin a text with; give --model_args prefix_token_id=…")
         if self.kind == "seq2seq" and getattr(lm.model.config, "decoder_start_token_id", None) is None:
             raise ModelError(f"the config.json of {name!r} has no decoder_start_token_id; add it (T5: pad_token_id)")
 
-    def details(self, network: Any) -> JSON:
+    def details(self, network: FigevalHF) -> JSON:
         """Size, limit, how log-likelihoods were computed, and what the first prompt looked like in tokens."""
         found = measures(network.model, network.max_length) | {"kind": network.backend}
         if "engine" in vars(network):
@@ -185,7 +190,7 @@ class LanguageModel(Neural[LanguageSettings, Any]):
         return found
 
 
-def opening_warnings(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+def opening_warnings(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> list[str]:
     """What is odd about how a prompt begins; a token that ends texts as well (GPT-2's) opens none by itself."""
     bos = tokenizer.bos_token_id
     if bos is None or bos == tokenizer.eos_token_id:

@@ -8,12 +8,17 @@ texts are encoded apart; an empty context is the token that begins a text. What 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from figeval.errors import TaskError
 from figeval.types import JSON, Prompt, Reply
 
 from .engine.prefix_tree import Scored
+
+if TYPE_CHECKING:
+    from lm_eval.api.instance import Instance
+    from lm_eval.api.model import LM
+    from lm_eval.models.huggingface import HFLM
 
 Texts: TypeAlias = tuple[str, str]  # context, continuation
 Ids: TypeAlias = list[int]
@@ -25,7 +30,7 @@ def split(context: str, continuation: str) -> Texts:
     return bare, context[len(bare) :] + continuation
 
 
-def encode_pairs(lm: Any, texts: Sequence[Texts]) -> list[tuple[Ids, Ids]]:
+def encode_pairs(lm: HFLM, texts: Sequence[Texts]) -> list[tuple[Ids, Ids]]:
     """Token ids of context and continuation for each pair, as `lm`, an `HFLM` of lm-eval, would encode them.
 
     Raises:
@@ -42,7 +47,7 @@ def encode_pairs(lm: Any, texts: Sequence[Texts]) -> list[tuple[Ids, Ids]]:
     return ids
 
 
-def _causal(lm: Any, known: dict[str, Ids], context: str, continuation: str) -> tuple[Ids, Ids]:
+def _causal(lm: HFLM, known: dict[str, Ids], context: str, continuation: str) -> tuple[Ids, Ids]:
     if context:
         return known[context], known[context + continuation][len(known[context]) :]
     whole = lm.tok_encode(continuation, add_special_tokens=False)
@@ -50,12 +55,12 @@ def _causal(lm: Any, known: dict[str, Ids], context: str, continuation: str) -> 
     return (whole[:1], whole[1:]) if begins else ([lm.prefix_token_id], whole)
 
 
-def _apart(lm: Any, known: dict[str, Ids], context: str, continuation: str) -> tuple[Ids, Ids]:
+def _apart(lm: HFLM, known: dict[str, Ids], context: str, continuation: str) -> tuple[Ids, Ids]:
     before = known[context] if context else [lm.prefix_token_id]
     return before, lm.tok_encode(continuation, add_special_tokens=False)
 
 
-def encode_all(lm: Any, texts: Sequence[str]) -> dict[str, Ids]:
+def encode_all(lm: HFLM, texts: Sequence[str]) -> dict[str, Ids]:
     """What `lm.tok_encode` says of each text; those that need no special care in one call of the tokenizer."""
     opening = lm.tokenizer.decode(lm.prefix_token_id)
     known = {text: lm.tok_encode(text) for text in texts if text and text.startswith(opening)}
@@ -84,7 +89,7 @@ def is_cut(kind: str, context: Ids, continuation: Ids, limit: int) -> bool:
     return len(context) > (limit if kind == "seq2seq" else limit + 1 - len(continuation))
 
 
-def instances(method: str, arguments: Iterable[tuple[Any, ...]]) -> list[Any]:
+def instances(method: str, arguments: Iterable[tuple[object, ...]]) -> list[Instance]:
     """Requests as a method of an LM wants them."""
     from lm_eval.api.instance import Instance
 
@@ -97,8 +102,10 @@ def decoding(request: Prompt) -> JSON:
     return {"until": list(request.stop), "max_gen_toks": request.max_new_tokens, "do_sample": False}
 
 
-def written_tokens(lm: Any, text: str) -> int | None:
+def written_tokens(lm: LM | None, text: str) -> int | None:
     """How many tokens an answer has; None where only a server knows, or the tokenizer cannot be had."""
+    if lm is None:
+        return None
     try:
         known = getattr(lm, "tokenizer", None) is not None and hasattr(lm, "tok_encode")
     except OSError:  # some fetch it when they are first asked for it
@@ -106,7 +113,7 @@ def written_tokens(lm: Any, text: str) -> int | None:
     return len(lm.tok_encode(text, add_special_tokens=False)) if known else None
 
 
-def reply(lm: Any, text: str | None, allowed: int) -> Reply:
+def reply(lm: LM | None, text: str | None, allowed: int) -> Reply:
     """An answer and how it ended. lm-eval does not say why it stopped: all the tokens it may have mean cut off."""
     tokens = written_tokens(lm, text or "")
     return Reply(text=text or "", finish="length" if tokens is not None and tokens >= allowed else "stop")

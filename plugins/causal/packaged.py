@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from figeval.errors import ModelError
 from figeval.files import home
@@ -104,9 +103,8 @@ def _convert(source: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    given: dict[str, Any] = {"gguf_file": source.name}
-    AutoTokenizer.from_pretrained(source.parent, **given).save_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(source.parent, dtype=torch.float32, **given)
+    AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(source.parent, dtype=torch.float32, gguf_file=source.name)
     # What is saved is no longer quantised, and would otherwise be read as if it were.
     del model.config.quantization_config
     model.hf_quantizer = None

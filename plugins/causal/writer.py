@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
 from figeval.models.capabilities import Outputs
@@ -33,6 +33,10 @@ from ..encoders.loading import (
 )
 from ..encoders.settings import Configured, Settings, positive
 from ..encoders.tokens import IDS, Tokens, padded, padding_of, tokenize
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 BEAMS = 4
 LONGEST = 250  # tokens of a text
@@ -107,7 +111,12 @@ def names_of(inputs: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def form_of(
-    tokenizer: Any, separator: str | None, inputs: Sequence[str] | None, *, causal: bool, marker: str | None
+    tokenizer: PreTrainedTokenizerBase,
+    separator: str | None,
+    inputs: Sequence[str] | None,
+    *,
+    causal: bool,
+    marker: str | None,
 ) -> Form:
     """The form that was asked for; by default the separator is the tokenizer's own, the marker of a causal model two.
 
@@ -121,12 +130,16 @@ def form_of(
     return Form(separator=own, marker=after, inputs=tuple(inputs or ()))
 
 
-def encoder_prompts(tokenizer: Any, form: Form, values: Sequence[Values], limit: int | None) -> Tokens:
+def encoder_prompts(
+    tokenizer: PreTrainedTokenizerBase, form: Form, values: Sequence[Values], limit: int | None
+) -> Tokens:
     """What an encoder reads; what is too long loses its end."""
     return tokenize(tokenizer, [form.text(one) for one in values], limit)
 
 
-def causal_prompts(tokenizer: Any, form: Form, values: Sequence[Values], limit: int | None) -> Tokens:
+def causal_prompts(
+    tokenizer: PreTrainedTokenizerBase, form: Form, values: Sequence[Values], limit: int | None
+) -> Tokens:
     """What a causal model reads before it writes, up to and with the marker.
 
     At most half of `limit`, so that there is room for a text; inputs lose their end. Raises `ModelError` for a marker
@@ -141,12 +154,12 @@ def causal_prompts(tokenizer: Any, form: Form, values: Sequence[Values], limit: 
     return Tokens({IDS: [[*before, *ids[:room], *after] for ids in bodies]}, padding_of(tokenizer), cut)
 
 
-def bare_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+def bare_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
     """Texts as token ids, with nothing around them."""
     return list(tokenizer(list(texts), add_special_tokens=False, verbose=False)[IDS])
 
 
-def opening(tokenizer: Any) -> list[int]:
+def opening(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """What the tokenizer begins every text with."""
     return [token for token in tokenizer("", verbose=False)[IDS] if token != tokenizer.eos_token_id]
 
@@ -163,8 +176,8 @@ def causal_room(limit: int | None, asked: int) -> int:
 class WriterNetwork:
     """A loaded model, and the form of its inputs."""
 
-    model: Any
-    tokenizer: Any
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
     limit: int | None
     form: Form
 
@@ -178,7 +191,7 @@ class WriterNetwork:
         read = causal_prompts if self.causal else encoder_prompts
         return read(self.tokenizer, self.form, [dict(request.values) for request in requests], self.limit)
 
-    def batch(self, tokens: Tokens, rows: list[int], device: str) -> dict[str, Any]:
+    def batch(self, tokens: Tokens, rows: list[int], device: str) -> dict[str, Tensor]:
         """Rows as tensors. A causal model's are padded on the left: a text goes on where its prompt ends."""
         if not self.causal:
             return tokens.tensors(rows, device)
@@ -213,7 +226,7 @@ class Writer(Neural[WriterSettings, WriterNetwork]):
         costs = [length + room for length in tokens.lengths]
         return Outputs(run_batches(costs, forward, self.budget), tokens.truncated)
 
-    def _written(self, network: WriterNetwork, batch: dict[str, Any], decoding: Any) -> list[Reply]:
+    def _written(self, network: WriterNetwork, batch: dict[str, Tensor], decoding: GenerationConfig) -> list[Reply]:
         import torch
 
         with torch.inference_mode(), suppress_logging():
@@ -221,11 +234,11 @@ class Writer(Neural[WriterSettings, WriterNetwork]):
         before = batch[IDS].shape[1] if network.causal else 1
         return [self._reply(network.tokenizer, ids) for ids in written[:, before:].tolist()]
 
-    def _reply(self, tokenizer: Any, ids: list[int]) -> Reply:
+    def _reply(self, tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> Reply:
         text = tokenizer.decode(ids, skip_special_tokens=True).strip()
         return Reply(text=text, finish="stop" if tokenizer.eos_token_id in ids else "length")
 
-    def _decoding(self, network: WriterNetwork, room: int) -> Any:
+    def _decoding(self, network: WriterNetwork, room: int) -> GenerationConfig:
         """How texts are decoded; what is not said here is as the checkpoint's own generation config has it."""
         from transformers import GenerationConfig
 

@@ -4,15 +4,25 @@ chosen states. Nothing here knows how an architecture is built.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-Kept: TypeAlias = list[tuple[Any, Any]]  # per layer keys and values, (1, heads, tokens, d)
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache, DynamicLayer
+    from transformers.utils.generic import ModelOutput
+
+    from .prefix_tree import Ints
+
+Kept: TypeAlias = "list[tuple[Tensor, Tensor]]"  # per layer keys and values, (1, heads, tokens, d)
+Index: TypeAlias = "Ints | Tensor"
 
 
-def head(model: Any, body: Any, output: Any, states: Any) -> Any:
+def head(model: PreTrainedModel, body: Module, output: ModelOutput, states: Tensor) -> Tensor:
     """Scores of the vocabulary for states (n, d), as (n, vocabulary); `output` is one of the model's body.
 
     The model's own forward runs with its body exchanged for the given states, so soft-capping and scaling of the
@@ -25,7 +35,7 @@ def head(model: Any, body: Any, output: Any, states: Any) -> Any:
 
 
 @contextmanager
-def exchanged(module: Any, output: Any) -> Iterator[None]:
+def exchanged(module: Module, output: ModelOutput) -> Iterator[None]:
     """While this lasts, a module returns `output`, whatever it is given."""
     before = vars(module).get("forward")  # accelerate puts one of its own there
     module.forward = lambda *_args, **_kwargs: output
@@ -38,7 +48,7 @@ def exchanged(module: Any, output: Any) -> Iterator[None]:
             module.forward = before
 
 
-def fuse_activations(model: Any) -> None:
+def fuse_activations(model: PreTrainedModel) -> None:
     """Exchange GPT-2's activation, written out in eight passes over the widest vectors there are, for torch's: the same
     formula in one.
     """
@@ -54,7 +64,7 @@ def fuse_activations(model: Any) -> None:
 FEED_FORWARD = ("mlp", "feed_forward", "ffn", "block_sparse_moe")
 
 
-def last_feed_forward(body: Any) -> Any:
+def last_feed_forward(body: Module) -> Module | None:
     """The feed-forward part of the last layer: behind it tokens do not see each other any more. None if it has no
     name of its own.
     """
@@ -66,15 +76,15 @@ def last_feed_forward(body: Any) -> Any:
 
 
 @contextmanager
-def only_at(module: Any, lines: Any, columns: Any) -> Iterator[None]:
+def only_at(module: Module, lines: Index, columns: Index) -> Iterator[None]:
     """While this lasts, a module computes states (rows, tokens, d) at (lines[i], columns[i]) only; others become 0."""
     shape: list[int] = []
 
-    def choose(_module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def choose(_module: Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         shape[:] = inputs[0].shape[:2]
         return (inputs[0][lines, columns].unsqueeze(0), *inputs[1:])
 
-    def scatter(_module: Any, _inputs: Any, output: Any) -> Any:
+    def scatter(_module: Module, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
         whole = output.new_zeros(*shape, output.shape[-1])
         whole[lines, columns] = output[0]
         return whole
@@ -87,12 +97,12 @@ def only_at(module: Any, lines: Any, columns: Any) -> Iterator[None]:
             hook.remove()
 
 
-def vocabulary(model: Any) -> int:
+def vocabulary(model: PreTrainedModel) -> int:
     """How many scores the head computes per state."""
     return int(getattr(model.config, "vocab_size", None) or model.get_output_embeddings().weight.shape[0])
 
 
-def bytes_per_token(model: Any) -> int:
+def bytes_per_token(model: PreTrainedModel) -> int:
     """About what one token's way through a layer keeps in memory at a time: states, queries, keys, values, and the
     two or three wide vectors of the feed-forward part.
     """
@@ -102,21 +112,21 @@ def bytes_per_token(model: Any) -> int:
     return (8 * width + 4 * wide) * int(next(model.parameters()).element_size())
 
 
-def growing(kept: Kept) -> Any:
+def growing(kept: Kept) -> Cache:
     """A cache that goes on from kept keys and values, and has the longer ones in its layers afterwards."""
     from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
     return Cache(layers=[_filled(DynamicLayer, *pair) for pair in kept]) if kept else DynamicCache()
 
 
-def fixed(kept: Kept) -> Any:
+def fixed(kept: Kept) -> Cache:
     """A cache that all rows of a batch see before their own tokens, and that stays as it is."""
     from transformers.cache_utils import Cache
 
     return Cache(layers=[_filled(_shared_layer(), *pair) for pair in kept])
 
 
-def _filled(kind: Any, keys: Any, values: Any) -> Any:
+def _filled(kind: Callable[[], DynamicLayer], keys: Tensor, values: Tensor) -> DynamicLayer:
     layer = kind()
     layer.lazy_initialization(keys, values)
     layer.keys, layer.values = keys, values
@@ -124,7 +134,7 @@ def _filled(kind: Any, keys: Any, values: Any) -> Any:
 
 
 @cache
-def _shared_layer() -> Any:
+def _shared_layer() -> type[DynamicLayer]:
     """The class is made on first use: transformers is only imported then."""
     import torch
     from transformers.cache_utils import DynamicLayer
@@ -132,7 +142,9 @@ def _shared_layer() -> Any:
     class SharedLayer(DynamicLayer):  # type: ignore[misc]
         """Keys and values of one text before those of every row; nothing is stored."""
 
-        def update(self, key_states: Any, value_states: Any, *_args: Any, **_kwargs: Any) -> tuple[Any, Any]:
+        def update(
+            self, key_states: Tensor, value_states: Tensor, *_args: object, **_kwargs: object
+        ) -> tuple[Tensor, Tensor]:
             rows = len(key_states)
             pairs = ((self.keys, key_states), (self.values, value_states))
             keys, values = (torch.cat((old.expand(rows, -1, -1, -1), new), dim=-2) for old, new in pairs)

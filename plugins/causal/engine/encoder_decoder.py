@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from figeval.types import JSON
 
@@ -13,6 +13,11 @@ from ...encoders.batching import TokenBudget, run_batches
 from ...encoders.tokens import padded
 from .packed import Answer, TokenCount, logits_at_once
 from .prefix_tree import Scored
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PreTrainedModel
 
 IGNORED = -100
 
@@ -28,7 +33,7 @@ class Story:
 class EncoderDecoder:
     """Scores continuations with a transformers encoder-decoder."""
 
-    def __init__(self, model: Any, device: Any, budget: TokenBudget) -> None:
+    def __init__(self, model: PreTrainedModel, device: torch.device, budget: TokenBudget) -> None:
         self.model = model
         self.device = device
         self.budget = budget
@@ -68,7 +73,7 @@ class EncoderDecoder:
             found[line].append((index, answer))
         return found
 
-    def _decode(self, states: Any, mask: Any, continuations: list[tuple[int, ...]]) -> list[Answer]:
+    def _decode(self, states: Tensor, mask: Tensor, continuations: list[tuple[int, ...]]) -> list[Answer]:
         from transformers.modeling_outputs import BaseModelOutput
 
         labels, _ = padded(continuations, IGNORED, self.device)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,14 @@ from .bodies import Kept, fixed, growing, head, only_at, vocabulary
 from .prefix_tree import NONE, Ints, PrefixTree, Scored, build, common
 from .reading_plan import PackedRow, Prefix, Shape, plan_of
 from .views import ReadStrategy, View
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+    from torch import Tensor
+    from torch.nn import Module
+    from transformers import PreTrainedModel
+    from transformers.cache_utils import Cache
 
 Answer: TypeAlias = tuple[float, bool]  # Σ log P(token), whether each token was the likeliest
 
@@ -49,13 +57,13 @@ class Engine:
     strategy.
     """
 
-    model: Any
-    device: Any
+    model: PreTrainedModel
+    device: torch.device
     budget: TokenBudget
     strategy: ReadStrategy = PLAIN
     reason: str = ""  # why rows are plain
-    body: Any = None  # the module before the head; None where the head cannot be run apart from it
-    last: Any = None  # the feed-forward part of its last layer; None where it cannot be run on chosen states
+    body: Module | None = None  # the module before the head; None where the head cannot be run apart from it
+    last: Module | None = None  # the feed-forward part of its last layer; None where it cannot be run on chosen states
     tokens: TokenCount = field(default_factory=TokenCount)
     _shared_prefix: tuple[Ints, Kept] = (NONE, [])
     _last: Ints = field(default_factory=lambda: NONE)  # what the last requests all began with
@@ -105,7 +113,7 @@ class Engine:
         """Remember the shared prefix: the next requests may begin with the same solved examples."""
         self._shared_prefix = (tokens, kept)
 
-    def states(self, inputs: JSON, lines: Ints, columns: Ints) -> tuple[Any, Callable[[Any], Any]]:
+    def states(self, inputs: JSON, lines: Ints, columns: Ints) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """The states at (lines[i], columns[i]) of a batch, and what makes scores of the vocabulary of some of them."""
         if self.body is None:
             return self.model(**inputs).logits[lines, columns], lambda logits: logits
@@ -141,7 +149,7 @@ class ForwardPass:
         self.predicts = np.zeros(len(tree.tokens), dtype=np.bool_)
         self.predicts[tree.asked[:, 0]] = True
 
-    def results(self) -> tuple[Any, Any]:
+    def results(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Per prediction log P and whether it is the likeliest token, as numpy arrays."""
         return self.logprobs.double().cpu().numpy(), self.greedy.cpu().numpy()
 
@@ -180,7 +188,7 @@ class ForwardPass:
         self._read([rows[index] for index in chosen], length, fixed(past) if past else None)
         return [None] * len(chosen)
 
-    def _read(self, rows: Sequence[PackedRow], before: int, cache: Any) -> None:
+    def _read(self, rows: Sequence[PackedRow], before: int, cache: Cache | None) -> None:
         """Rows through the body, then the states that predict something through the head, a part at a time."""
         engine = self.engine
         engine.tokens.read += sum(map(len, rows))
@@ -196,7 +204,7 @@ class ForwardPass:
         nodes = np.concatenate([row.nodes[columns] for row, columns in zip(rows, chosen, strict=True)])
         return nodes, np.repeat(np.arange(len(rows)), [len(columns) for columns in chosen]), np.concatenate(chosen)
 
-    def _write_scores(self, nodes: Ints, states: Any, to_logits: Callable[[Any], Any]) -> None:
+    def _write_scores(self, nodes: Ints, states: Tensor, to_logits: Callable[[Tensor], Tensor]) -> None:
         """Write down log P of all that is predicted from the nodes; `states` (nodes, d) in parts that fit."""
         import torch
 
@@ -212,7 +220,7 @@ class ForwardPass:
             self.greedy[place] = (logits.argmax(-1)[line] == word).to(self.greedy.device)
 
 
-def log_normalizers(logits: Any) -> Any:
+def log_normalizers(logits: Tensor) -> Tensor:
     """The logarithm of Σ exp over the vocabulary for n states, shape (n,); in blocks that stay in a CPU's caches."""
     import torch
 
@@ -220,6 +228,6 @@ def log_normalizers(logits: Any) -> Any:
     return torch.cat([block.logsumexp(-1) for block in logits.split(rows)])
 
 
-def logits_at_once(model: Any, device: Any) -> int:
+def logits_at_once(model: PreTrainedModel, device: torch.device) -> int:
     """For how many tokens the vocabulary may be scored at a time."""
     return max(1, LOGITS.get(device.type, LOGITS_ON_ACCELERATOR) // (4 * vocabulary(model)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,12 @@ from .bodies import bytes_per_token, fuse_activations, head, last_feed_forward, 
 from .packed import PLAIN, Answer, Engine
 from .prefix_tree import Scored
 from .views import LONGEST_TRIED, ReadStrategy, strategies_for, windows
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from torch.nn import Module
+    from transformers import PretrainedConfig, PreTrainedModel
 
 TOLERANCE = 1e-4  # nats per request, in single precision
 HALF_TOLERANCE = 0.05  # nats per token in half precision; a wrong mask costs tenths or more
@@ -69,7 +75,7 @@ def gaps(left: Sequence[Answer], right: Sequence[Answer]) -> list[float]:
     return [math.inf if math.isnan(difference) else difference for difference in differences]
 
 
-def separable_body(model: Any, device: Any) -> Any:
+def separable_body(model: PreTrainedModel, device: torch.device) -> Module | None:
     """The module whose states make the head give the same scores, tried on a few tokens; None if none does."""
     import torch
 
@@ -87,14 +93,13 @@ def separable_body(model: Any, device: Any) -> Any:
     return None
 
 
-def separable_last(body: Any, device: Any) -> Any:
+def separable_last(body: Module | None, device: torch.device) -> Module | None:
     """The feed-forward part of a body's last layer, if the states at some tokens are the same where it is run for
     these only; else None.
     """
     import torch
 
-    last = None if body is None else last_feed_forward(body)
-    if last is None:
+    if body is None or (last := last_feed_forward(body)) is None:
         return None
     ids = torch.tensor([[5, 6, 7, 8], [8, 7, 6, 5]], device=device)
     at = (torch.tensor([0, 1, 1]), torch.tensor([3, 0, 2]))
@@ -108,7 +113,7 @@ def separable_last(body: Any, device: Any) -> Any:
     return last if alike(part, whole) else None
 
 
-def alike(part: Any, whole: Any) -> bool:
+def alike(part: Tensor, whole: Tensor) -> bool:
     """Whether two tensors are the same but for rounding."""
     import torch
 
@@ -117,7 +122,7 @@ def alike(part: Any, whole: Any) -> bool:
     return bool(same)
 
 
-def sample_for(config: Any, limit: int | None) -> list[Scored]:
+def sample_for(config: PretrainedConfig, limit: int | None) -> list[Scored]:
     """Texts that differ where it matters: two contexts that begin alike, of one or several continuations that begin
     alike, longer than every window that can be tried.
     """

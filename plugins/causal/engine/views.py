@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from figeval.types import JSON
 from .prefix_tree import PrefixTree
 from .reading_plan import PackedRow, Shape
 
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers import PretrainedConfig, PreTrainedModel
+
 LONGEST_TRIED = 1_024  # tokens of the sample on which a window is tried; texts beyond a longer window go plain
 
 
@@ -26,13 +31,13 @@ LONGEST_TRIED = 1_024  # tokens of the sample on which a window is tried; texts 
 class View:
     """A batch of rows as tensors: `ids`, `depth` and `end` (rows, longest), after `before` tokens kept for all."""
 
-    ids: Any
-    depth: Any
-    end: Any
+    ids: Tensor
+    depth: Tensor
+    end: Tensor
     before: int
 
     @classmethod
-    def of(cls, tree: PrefixTree, rows: Sequence[PackedRow], before: int, device: Any) -> View:
+    def of(cls, tree: PrefixTree, rows: Sequence[PackedRow], before: int, device: torch.device) -> View:
         """Padded on the right; padding sees itself, so that no row of the attention is empty."""
         import torch
 
@@ -46,7 +51,7 @@ class View:
         tensors = [torch.from_numpy(values).to(device) for values in (ids, depth, end)]
         return cls(tensors[0], tensors[1], tensors[2], before)
 
-    def allowed(self, window: int | None = None) -> Any:
+    def allowed(self, window: int | None = None) -> Tensor:
         """Whether a query may see a key, (rows, 1, longest, before + longest); of a window, the nearest keys only."""
         import torch
 
@@ -60,7 +65,7 @@ class View:
             seen &= self.depth[:, :, None] - places[:, None, :] < window
         return seen[:, None]
 
-    def mask(self, dtype: Any, window: int | None = None) -> Any:
+    def mask(self, dtype: torch.dtype, window: int | None = None) -> Tensor:
         """The same as numbers that are added to attention scores."""
         import torch
 
@@ -69,7 +74,8 @@ class View:
         return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(~allowed, barred)
 
 
-Mask: TypeAlias = Callable[[View, Any], Any]  # view, dtype → what the model is given as attention_mask
+# The attention mask that a model is given for a view: one tensor, or one for each kind of layer.
+Mask: TypeAlias = "Callable[[View, torch.dtype], Tensor | dict[str, Tensor]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,7 @@ class ReadStrategy:
     masked: Mask | None = None
     reach: int | None = None
 
-    def inputs(self, view: View, model: Any) -> JSON:
+    def inputs(self, view: View, model: PreTrainedModel) -> JSON:
         """What the model is called with."""
         if self.masked is None:  # unbranched rows: what models know of themselves
             rows, longest = view.ids.shape
@@ -91,18 +97,18 @@ class ReadStrategy:
         return {"input_ids": view.ids, "position_ids": view.depth, "attention_mask": mask}
 
 
-def strategies_for(config: Any) -> Iterator[ReadStrategy]:
+def strategies_for(config: PretrainedConfig) -> Iterator[ReadStrategy]:
     """The strategies to try on a model, best first."""
     window, reach = getattr(config, "sliding_window", None), reach_of(config)
     kinds = set(getattr(config, "layer_types", None) or ())
 
-    def full(view: View, dtype: Any) -> Any:
+    def full(view: View, dtype: torch.dtype) -> Tensor:
         return view.mask(dtype)
 
-    def band(view: View, dtype: Any) -> Any:
+    def band(view: View, dtype: torch.dtype) -> Tensor:
         return view.mask(dtype, window)
 
-    def per_layer(view: View, dtype: Any) -> Any:
+    def per_layer(view: View, dtype: torch.dtype) -> dict[str, Tensor]:
         masks = {"full_attention": full, "sliding_attention": band}
         return {kind: masks[kind](view, dtype) for kind in kinds}
 
@@ -115,13 +121,13 @@ def strategies_for(config: Any) -> Iterator[ReadStrategy]:
     yield ReadStrategy("rows that share their beginning", Shape(trees=False), None, reach)
 
 
-def windows(config: Any) -> list[int]:
+def windows(config: PretrainedConfig) -> list[int]:
     """Every number of a config that bounds how far a token sees."""
     names = [name for name in vars(config) if ("window" in name or "chunk" in name) and "feed_forward" not in name]
     values = [getattr(config, name) for name in names]
     return [value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0]
 
 
-def reach_of(config: Any) -> int | None:
+def reach_of(config: PretrainedConfig) -> int | None:
     """Up to how many tokens a sample can show that masks are right; None for all."""
     return min((window for window in windows(config) if window > LONGEST_TRIED), default=None)
