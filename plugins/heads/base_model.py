@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from figeval.errors import ModelError, TrainError, near
 from figeval.jsonfile import read_json
@@ -28,6 +28,10 @@ from ..encoders.loading import (
 from ..encoders.settings import Settings
 
 if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers.models.auto.auto_factory import _BaseAutoModelClass
+
     from figeval.training.contract import Setup
 
 KNOWN = ("Transformer", "Pooling", "Normalize")  # modules of sentence-transformers
@@ -46,11 +50,11 @@ class Base:
     checkpoint: Checkpoint
 
     @cached_property
-    def tokenizer(self) -> Any:
+    def tokenizer(self) -> PreTrainedTokenizerBase:
         """Its tokenizer."""
         return load_tokenizer(self.checkpoint, trust=False)
 
-    def load(self, auto: Any, *, spare: str = "") -> Any:
+    def load(self, auto: type[_BaseAutoModelClass], *, spare: str = "") -> PreTrainedModel:
         """A fresh model of a transformers Auto class, in training mode; `spare` modules may come with random weights.
 
         Raises:
@@ -59,7 +63,7 @@ class Base:
         loading = ModelSetup(Settings(), self.checkpoint, "cpu", "float32")
         return self.ready(load_model(auto, loading, spare=spare, **self.dropouts()))
 
-    def ready(self, model: Any) -> Any:
+    def ready(self, model: PreTrainedModel) -> PreTrainedModel:
         """The model in training mode, its activations kept or computed twice. Raises `ModelError` if it cannot."""
         if self.setup.gradient_checkpointing:
             if not model.supports_gradient_checkpointing:
@@ -77,7 +81,7 @@ class Base:
         return dict.fromkeys(named, self.setup.dropout)
 
     @cached_property
-    def config(self) -> Any:
+    def config(self) -> PretrainedConfig:
         """The model's configuration."""
         from transformers import AutoConfig
 
@@ -112,7 +116,7 @@ class Base:
         named = POOLING_MODES.get(str(modes.get("pooling_mode")), modes.get("pooling_mode"))
         return named or next((ours for mode, ours in POOLING_MODES.items() if modes.get(f"pooling_mode_{mode}")), None)
 
-    def brought(self, settings: Settings, *names: str) -> dict[str, Any]:
+    def brought(self, settings: Settings, *names: str) -> dict[str, object]:
         """What the checkpoint declares of these options. Raises `ModelError` for a declaration that is wrong."""
         declared = with_declared(settings, self.checkpoint)
         return {name: value for name in names if (value := getattr(declared, name)) is not None}
@@ -126,7 +130,7 @@ class Base:
                 f"{self.setup.model!r} has a layer {strange[0]}, which is not trained; take its encoder alone"
             )
 
-    def save(self, model: Any, weights: Mapping[str, Any], prefix: str, folder: Path) -> None:
+    def save(self, model: PreTrainedModel, weights: Mapping[str, Tensor], prefix: str, folder: Path) -> None:
         """Write a model of transformers, whose weights stand under `prefix`, and its tokenizer.
 
         The tokenizer is told the longest input of the training, so that what was trained is also what is asked.
@@ -156,14 +160,14 @@ def base_of(setup: Setup) -> Base:
     return Base(setup, checkpoint)
 
 
-def refuse_pickle(model: str, folder: Any) -> None:
+def refuse_pickle(model: str, folder: Path) -> None:
     """Raise `ModelError` if weights are only there as a pickle, which may run code when it is read."""
     found = weight_files(folder)
     if found and not any(file.suffix == ".safetensors" for file in found):
         raise ModelError(f"{model!r} has its weights in {found[0].name}, a pickle; save it anew, or say --allow_pickle")
 
 
-def fresh_head(base: Base, auto: Any, **changes: Any) -> Any:
+def fresh_head(base: Base, auto: type[_BaseAutoModelClass], **changes: object) -> PreTrainedModel:
     """A model of a transformers Auto class with the checkpoint's body; its head is random.
 
     `changes` are entries of the configuration: `id2label`, and so how many outputs the head has.
@@ -189,7 +193,7 @@ def fresh_head(base: Base, auto: Any, **changes: Any) -> Any:
     return base.ready(model)
 
 
-def options_of(kind: Callable[..., T], given: Mapping[str, Any]) -> T:
+def options_of(kind: Callable[..., T], given: Mapping[str, object]) -> T:
     """The options of a head. Raises `TrainError` for one that it does not have."""
     known = list(signature(kind).parameters)
     for name in given:
@@ -198,7 +202,7 @@ def options_of(kind: Callable[..., T], given: Mapping[str, Any]) -> T:
     return kind(**given)
 
 
-def frozen_modules(model: Any, names: str) -> None:
+def frozen_modules(model: PreTrainedModel, names: str) -> None:
     """Take modules, named a+b, out of the training. Raises `TrainError` for one that the model does not have."""
     modules = dict(model.named_modules())
     for name in filter(None, names.split("+")):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import torch
 from torch.nn import Module, Parameter, functional
@@ -31,11 +31,16 @@ from .base_model import Base, base_of, frozen_modules, options_of
 from .inputs import inputs_of, ranking_losses, rectangle
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
     from figeval.training.contract import Batch, Setup
 
 TEMPERATURE = 0.05  # of cosines, as sentence-transformers' ranking losses have it
 CANDIDATES = ("all", "batch")
 CACHING = ("auto", "on", "off")
+Encoded = TypeVar("Encoded")
 Golds = Sequence[Sequence[int]]  # per row the numbers of its right candidates
 SHARE = 2  # of all memory, one part may be taken by activations of candidates
 
@@ -118,7 +123,7 @@ def shared_candidates(examples: Sequence[RankingExample]) -> tuple[str, ...]:
     return candidates
 
 
-def hardest(queries: Any, candidates: Any, golds: Golds, count: int) -> list[list[int]]:
+def hardest(queries: ArrayLike, candidates: ArrayLike, golds: Golds, count: int) -> list[list[int]]:
     """Per row the `count` wrong candidates that are nearest, from vectors (rows, d) and (candidates, d)."""
     import numpy as np
 
@@ -134,7 +139,7 @@ def hardest(queries: Any, candidates: Any, golds: Golds, count: int) -> list[lis
 class BiencoderNetwork(Module):  # type: ignore[misc]
     """Losses of queries among candidates; similarities and the loss are computed in float32."""
 
-    def __init__(self, encoder: Any, pooling: str, options: BiencoderOptions) -> None:
+    def __init__(self, encoder: PreTrainedModel, pooling: str, options: BiencoderOptions) -> None:
         super().__init__()
         self.encoder = encoder
         self.pooling = POOLINGS[pooling]
@@ -143,37 +148,37 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
         degree = torch.tensor([options.degree]).log()  # (1,): a scalar cannot be sharded
         self.log_temperature = Parameter(degree, requires_grad=options.learn_temperature)
 
-    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:
         """Losses (rows,) of the rows of all batches."""
         with self.economical(self.vectors, batches, beside) as encode:
             queries = torch.cat([encode(batch) for batch in batches])
             candidates = torch.cat([encode(batch) for batch in beside])
         return self.ranked(queries, candidates, batches, beside)
 
-    def ranked(self, queries: Any, candidates: Any, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:
+    def ranked(self, queries: Tensor, candidates: Tensor, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:
         """Losses (rows,) from the vectors of all queries and candidates, (rows, d) and (candidates, d)."""
         with torch.autocast(queries.device.type, enabled=False):
             logits = queries @ candidates.T / self.log_temperature.exp()
             return ranking_losses(logits, torch.cat([batch["columns"] for batch in beside]), filled(batches))
 
-    def vectors(self, batch: Batch) -> Any:
+    def vectors(self, batch: Batch) -> Tensor:
         """Vectors (rows, d) in float32, of length 1 for cosines."""
         return self.scaled(self.pooled(inputs_of(batch)))
 
-    def pooled(self, batch: dict[str, Any]) -> Any:
+    def pooled(self, batch: dict[str, Tensor]) -> Tensor:
         """What comes out of the encoder, pooled."""
         output = self.encoder(**batch, return_dict=True)
         return self.pooling(output.last_hidden_state, batch["attention_mask"], output)
 
-    def scaled(self, vectors: Any) -> Any:
+    def scaled(self, vectors: Tensor) -> Tensor:
         """In float32, of length 1 for cosines."""
         found = vectors.float()
         return functional.normalize(found, dim=-1) if self.cosine else found
 
     @contextmanager
     def economical(
-        self, compute: Callable[[Batch], Any], batches: Sequence[Batch], beside: Sequence[Batch]
-    ) -> Iterator[Callable[[Batch], Any]]:
+        self, compute: Callable[[Batch], Encoded], batches: Sequence[Batch], beside: Sequence[Batch]
+    ) -> Iterator[Callable[[Batch], Encoded]]:
         """The same function, for use in this context.
 
         Where activations would not fit, they are computed again, with the same random numbers, when gradients come
@@ -198,7 +203,7 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
         return 4 * 17 * int(config.hidden_size) * int(config.num_hidden_layers)
 
 
-def memory_of(device: Any) -> int:
+def memory_of(device: torch.device) -> int:
     """Bytes that a process may call its own on a device, used or not."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
@@ -208,7 +213,7 @@ def memory_of(device: Any) -> int:
 
 
 @contextmanager
-def looked_up_once(embeddings: Any, batches: Sequence[Batch]) -> Iterator[None]:
+def looked_up_once(embeddings: Module, batches: Sequence[Batch]) -> Iterator[None]:
     """Let all batches take their word vectors from one lookup of the words among them.
 
     The gradient of a lookup is as large as the vocabulary; one for every batch costs as much as a layer does.
@@ -220,7 +225,7 @@ def looked_up_once(embeddings: Any, batches: Sequence[Batch]) -> Iterator[None]:
     words = ids.unique()
     table = embeddings(words)
 
-    def from_table(_module: Any, inputs: Any, _output: Any) -> Any:
+    def from_table(_module: Module, inputs: tuple[Tensor, ...], _output: Tensor) -> Tensor:
         return table[torch.searchsorted(words, inputs[0])]
 
     hook = embeddings.register_forward_hook(from_table)
@@ -230,7 +235,7 @@ def looked_up_once(embeddings: Any, batches: Sequence[Batch]) -> Iterator[None]:
         hook.remove()
 
 
-def filled(batches: Sequence[Batch]) -> Any:
+def filled(batches: Sequence[Batch]) -> Tensor:
     """The right candidates of all rows (rows, k), filled up with -1."""
     golds = [batch["golds"] for batch in batches]
     most = max(rows.shape[1] for rows in golds)
@@ -249,12 +254,12 @@ class Biencoder:
     pooling: str
     select_by: None = None
 
-    def network(self) -> Any:
+    def network(self) -> BiencoderNetwork:
         """Encoder and temperature."""
         encoder = self.encoder()
         return BiencoderNetwork(encoder, self.pooling, self.options)
 
-    def encoder(self) -> Any:
+    def encoder(self) -> PreTrainedModel:
         """The encoder; frozen modules have no gradient."""
         from transformers import AutoModel
 
@@ -281,7 +286,7 @@ class Biencoder:
             found.hard = hardest(vectors[0], vectors[1], golds, self.options.hard)
         return found
 
-    def backend(self, network: Any) -> Any:
+    def backend(self, network: BiencoderNetwork) -> Encoder:
         """The encoder as `figeval run` has it."""
         settings = EncoderSettings(pooling=self.pooling, similarity=self.options.similarity)
         device = str(next(network.parameters()).device)
@@ -289,11 +294,11 @@ class Biencoder:
         vars(encoder)["network"] = self.read_by(network)
         return encoder
 
-    def read_by(self, network: Any) -> EncoderNetwork:
+    def read_by(self, network: BiencoderNetwork) -> EncoderNetwork:
         """The encoder of the network, as a backend reads it."""
         return EncoderNetwork(network.encoder, self.base.tokenizer, self.base.limit, self.pooling, network.pooled)
 
-    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+    def save(self, network: BiencoderNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """An encoder of transformers with its tokenizer."""
         self.base.save(network.encoder, weights, "encoder.", folder)
         return {"kind": "encoder", "pooling": self.pooling, "similarity": self.options.similarity}

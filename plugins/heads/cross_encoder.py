@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import torch
 from torch.nn import Module, functional
@@ -46,6 +46,9 @@ from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
 from .inputs import IndependentFeatures, inputs_of, ranking_losses, rectangle
 
 if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
     from figeval.training.contract import Batch, Setup
 
 CLOSENESS = {0: "closeness"}  # the one output of a cross-encoder
@@ -69,6 +72,9 @@ class RankingOptions(CrossOptions):
         positive("negatives", self.negatives)
 
 
+Losses: TypeAlias = "Callable[[Tensor, Batch], Tensor]"  # logits (pairs, outputs) and a batch → losses (rows,)
+
+
 # ---- features: a pair for every example, or one for each of its options ----------------------------------------------
 
 
@@ -76,7 +82,7 @@ class RankingOptions(CrossOptions):
 class PairTokenizer:
     """What makes token ids of pairs."""
 
-    tokenizer: Any
+    tokenizer: PreTrainedTokenizerBase
     limit: int | None
 
     def pairs(self, lefts: Sequence[str], rights: Sequence[str]) -> Tokens:
@@ -184,22 +190,22 @@ def gold_of(example: ChoiceExample) -> int:
 class CrossNetwork(Module):  # type: ignore[misc]
     """Losses of what a classifier says of pairs; `losses(logits, batch)` is in float32."""
 
-    def __init__(self, model: Any, losses: Callable[[Any, Batch], Any]) -> None:
+    def __init__(self, model: PreTrainedModel, losses: Losses) -> None:
         super().__init__()
         self.model = model
         self.losses = losses
 
-    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:  # noqa: ARG002 - there is nothing
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
         """Losses (rows,) of the rows of all batches."""
         return torch.cat([self.losses(self.model(**inputs_of(batch)).logits.float(), batch) for batch in batches])
 
 
-def class_losses(logits: Any, batch: Batch) -> Any:
+def class_losses(logits: Tensor, batch: Batch) -> Tensor:
     """-log of the probability of the right class (rows,), from logits (rows, classes)."""
     return functional.cross_entropy(logits, batch["classes"], reduction="none")
 
 
-def option_losses(logits: Any, batch: Batch) -> Any:
+def option_losses(logits: Tensor, batch: Batch) -> Tensor:
     """-log of the probability of the right option among those of its example (rows,), from logits (pairs, 1).
 
     `pairs` (rows, k) are the pairs of every example and `golds` the places of the right ones, filled up with -1.
@@ -223,7 +229,7 @@ class Cross(ABC):
     select_by: str | None = None
 
     @abstractmethod
-    def losses(self) -> Callable[[Any, Any], Any]:
+    def losses(self) -> Losses:
         """Losses (rows,) from logits (pairs, outputs) and a batch."""
 
     @abstractmethod
@@ -235,7 +241,7 @@ class Cross(ABC):
         """Tokenizer and limit."""
         return PairTokenizer(with_padding(self.base.tokenizer), self.base.limit)
 
-    def network(self) -> Any:
+    def network(self) -> CrossNetwork:
         """The classifier, with its own head or a fresh one."""
         from transformers import AutoModelForSequenceClassification as Auto
 
@@ -245,14 +251,14 @@ class Cross(ABC):
         frozen_modules(model, self.options.freeze)
         return CrossNetwork(model, self.losses())
 
-    def backend(self, network: Any) -> PairModel:
+    def backend(self, network: CrossNetwork) -> PairModel:
         """The classifier as `figeval run` has it."""
         device = str(next(network.parameters()).device)
         backend = self.reading(ModelSetup(PairSettings(), self.base.checkpoint, device, "float32"))
         vars(backend)["network"] = PairNetwork(network.model, self.pair_tokenizer.tokenizer, self.pair_tokenizer.limit)
         return backend
 
-    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+    def save(self, network: CrossNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """A classifier of transformers with its tokenizer."""
         self.base.save(network.model, weights, "model.", folder)
         return {"kind": "pairs"}
@@ -288,7 +294,7 @@ class LabelCross(Cross):
         """What each class means."""
         return parse_labels(None, self.names, self.base.setup.model)
 
-    def losses(self) -> Callable[[Any, Any], Any]:
+    def losses(self) -> Losses:
 
         return class_losses
 
@@ -300,11 +306,11 @@ class LabelCross(Cross):
 class OptionCross(Cross):
     """One score per pair, compared among the options of an example."""
 
-    def features(self, examples: Sequence[Example]) -> Any:
+    def features(self, examples: Sequence[Example]) -> ChoiceFeatures | CandidateFeatures:
         """Query and option, as the route `by_pair_score` sends them."""
         return ChoiceFeatures(self.pair_tokenizer, cast("Sequence[ChoiceExample]", examples))
 
-    def losses(self) -> Callable[[Any, Any], Any]:
+    def losses(self) -> Losses:
 
         return option_losses
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..encoders.tokens import IDS, TYPES
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from figeval.training.contract import Batch
 
 READ = (IDS, TYPES, "attention_mask")
@@ -29,12 +31,12 @@ class IndependentFeatures:
         return []
 
 
-def inputs_of(batch: Batch, prefix: str = "") -> dict[str, Any]:
+def inputs_of(batch: Batch, prefix: str = "") -> dict[str, Tensor]:
     """What the model reads of a batch; a second kind of inputs stands under names with a prefix."""
     return {name: batch[prefix + name] for name in READ if prefix + name in batch}
 
 
-def rectangle(rows: Sequence[Sequence[int]]) -> Any:
+def rectangle(rows: Sequence[Sequence[int]]) -> Tensor:
     """Numbers as a tensor (rows, longest), filled up with -1."""
     import torch
 
@@ -42,7 +44,7 @@ def rectangle(rows: Sequence[Sequence[int]]) -> Any:
     return torch.tensor([[*row, *[-1] * (most - len(row))] for row in rows])
 
 
-def ranking_losses(logits: Any, columns: Any, golds: Any) -> Any:
+def ranking_losses(logits: Tensor, columns: Tensor, golds: Tensor) -> Tensor:
     """-log of the probability of the right candidates (rows,), from logits (rows, columns).
 
     `columns` are the numbers of the candidates, `golds` (rows, k) those of the right ones, filled up with -1.

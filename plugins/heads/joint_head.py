@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 
@@ -41,6 +41,10 @@ from .inputs import inputs_of
 from .span_head import AnswerTokens, answer_in, gold_tokens, inside, searched, span_losses
 
 if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import ModuleDict
+    from transformers import PreTrainedModel
+
     from figeval.training.contract import Batch, Setup
 
 TANH = "tanh"
@@ -147,13 +151,13 @@ def whole_parts(window: Window, stretches: Sequence[Sequence[int]], number: int)
 class JointNetwork(BiencoderNetwork):
     """Losses of queries among candidates, and of the spans in them."""
 
-    def __init__(self, encoder: Any, branch: Any, pooling: str, options: JointOptions) -> None:
+    def __init__(self, encoder: PreTrainedModel, branch: ModuleDict, pooling: str, options: JointOptions) -> None:
         super().__init__(encoder, pooling, options)
         self.branch = branch
         self.activation = options.activation
         self.shares = options.shares
 
-    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:
         """Losses (rows,) of the rows of all batches: that of the candidate, and the mean of those of its spans."""
         with self.economical(self.read, batches, beside) as read:
             queries, spans = zip(*map(read, batches), strict=True)
@@ -162,7 +166,7 @@ class JointNetwork(BiencoderNetwork):
         ranked = self.ranked(torch.cat(queries), candidates, batches, beside)
         return self.shares[0] * ranked + torch.cat(spans)
 
-    def read(self, batch: Batch) -> tuple[Any, Any]:
+    def read(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Vectors of the queries (rows, d), to be ranked by, and the losses of their spans (rows,)."""
         inputs, owners = inputs_of(batch), batch["owners"]
         output = self.encoder(**inputs, return_dict=True)
@@ -187,7 +191,7 @@ class JointLearner:
     cut: int = 0
     select_by: None = None
 
-    def network(self) -> Any:
+    def network(self) -> JointNetwork:
         """Encoder, temperature and branch; the branch is fresh where the model is no joint one yet."""
         encoder, checkpoint = self.ranker.encoder(), self.ranker.base.checkpoint
         width = int(encoder.config.hidden_size)
@@ -213,7 +217,7 @@ class JointLearner:
         self.cut += found.cut
         return found
 
-    def backend(self, network: Any) -> Joint:
+    def backend(self, network: JointNetwork) -> Joint:
         """The network as `figeval run` has it."""
         options, base = self.options, self.ranker.base
         settings = JointSettings(pooling=self.ranker.pooling, similarity=options.similarity, max_span=options.max_span)
@@ -223,7 +227,7 @@ class JointLearner:
         vars(backend).update(network=self.ranker.read_by(network), branch=network.branch)
         return backend
 
-    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+    def save(self, network: JointNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """The encoder with its tokenizer, and the branch beside it."""
         declared = self.ranker.save(network, weights, folder)
         own = {name.removeprefix(BRANCH): tensor for name, tensor in weights.items() if name.startswith(BRANCH)}

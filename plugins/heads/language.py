@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.nn import Module, functional
@@ -13,6 +13,9 @@ from ..encoders.masked import masked_logits
 from ..encoders.tokens import IDS, padded
 
 if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
     from figeval.training.contract import Batch
 
 LABELS = "labels"  # the token that is to be predicted at a position; IGNORED where nothing is
@@ -52,21 +55,21 @@ class LanguageNetwork(Module):  # type: ignore[misc]
     `sparse`: the head of the model is run where there are labels, and nowhere else. `options` are the model's.
     """
 
-    def __init__(self, model: Any, *, sparse: bool = False, **options: Any) -> None:
+    def __init__(self, model: PreTrainedModel, *, sparse: bool = False, **options: bool) -> None:
         super().__init__()
         self.model = model
         self.sparse = sparse
         self.options = options
 
-    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:  # noqa: ARG002
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002
         """Losses (rows,) of the rows of all batches."""
         return torch.cat([self.losses(batch) for batch in batches])
 
-    def losses(self, batch: Batch) -> Any:
+    def losses(self, batch: Batch) -> Tensor:
         """Losses (rows,) of one batch."""
         labels = batch[LABELS]
         rows, columns = (labels != IGNORED).nonzero(as_tuple=True)
-        inputs = {name: tensor for name, tensor in batch.items() if name != LABELS}
+        inputs: dict[str, Tensor | bool] = {name: tensor for name, tensor in batch.items() if name != LABELS}
         logits = masked_logits(self.model, inputs | self.options, rows, columns, sparse=self.sparse)
         losses = functional.cross_entropy(logits.float(), labels[rows, columns], reduction="none")
         return losses.new_zeros(labels.shape).index_put((rows, columns), losses).sum(1)

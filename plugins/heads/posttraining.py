@@ -14,7 +14,7 @@ from hashlib import sha256
 from itertools import count, takewhile
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from figeval.errors import TrainError
 from figeval.files import expand_user, read_text
@@ -30,7 +30,12 @@ from .noise import Holes, Masks, Noise, Piece, Sentinels, Spans
 from .writing import decoder_start, written_by
 
 if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerBase
+
     from figeval.training.contract import Batch, Setup
+
+    from .language import LanguageNetwork
 
 SHARE = 0.15  # of the tokens are hidden
 MEAN_SPAN = 3.0
@@ -100,7 +105,7 @@ def _field(line: str, where: str) -> str:
     return text
 
 
-def pieces_of(tokenizer: Any, texts: dict[str, str], limit: int | None) -> list[Piece]:
+def pieces_of(tokenizer: PreTrainedTokenizerBase, texts: dict[str, str], limit: int | None) -> list[Piece]:
     """Texts in pieces of at most `limit` tokens, special ones included. Raises `TrainError` if there are none."""
     cutting = {} if limit is None else {"truncation": True, "max_length": limit, "return_overflowing_tokens": True}
     encoded = tokenizer(list(texts), return_special_tokens_mask=True, verbose=False, **cutting)
@@ -157,11 +162,11 @@ class PostTraining(ABC):
     select_by: ClassVar[str] = "loss"
 
     @abstractmethod
-    def network(self) -> Any:
+    def network(self) -> LanguageNetwork:
         """The model with its head."""
 
     @abstractmethod
-    def backend(self, network: Any) -> Any:
+    def backend(self, network: LanguageNetwork) -> MaskedModel:
         """The model as `figeval run` has it."""
 
     def features(self, examples: Sequence[Example]) -> NoisyFeatures:
@@ -180,7 +185,7 @@ class PostTraining(ABC):
         pieces = pieces_of(self.base.tokenizer, texts, self.base.limit)
         return NoisyFeatures(pieces, self.noise, padding_of(self.base.tokenizer))
 
-    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+    def save(self, network: LanguageNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """A model of transformers with its tokenizer. There is nothing to declare."""
         self.base.save(network.model, weights, "model.", folder)
         return {}
@@ -196,7 +201,7 @@ class PostTraining(ABC):
 class MaskedLearner(PostTraining):
     """Hidden words are guessed from both sides. A bare encoder gets a fresh head, which it learns with the rest."""
 
-    def network(self) -> Any:
+    def network(self) -> LanguageNetwork:
         """The head is run at hidden words only, where that gives the same."""
         from transformers import AutoModelForMaskedLM as Auto
 
@@ -206,7 +211,8 @@ class MaskedLearner(PostTraining):
         network = LanguageNetwork(model, sparse=has_separable_head(model, self.base.tokenizer.mask_token_id))
         if self.has_no_head:
             network.fresh = [name for name, child in model.named_children() if child is not model.base_model]
-        return network.train()
+        network.train()
+        return network
 
     @property
     def has_no_head(self) -> bool:
@@ -214,7 +220,7 @@ class MaskedLearner(PostTraining):
         architecture = self.base.checkpoint.architecture
         return not architecture or architecture.endswith("Model")
 
-    def backend(self, network: Any) -> MaskedModel:
+    def backend(self, network: LanguageNetwork) -> MaskedModel:
         """A masked model."""
         device = str(next(network.parameters()).device)
         masked = MaskedModel(ModelSetup(MaskedSettings(), self.base.checkpoint, device, "float32"))
@@ -229,7 +235,7 @@ class MaskedLearner(PostTraining):
 class InfillLearner(PostTraining):
     """Hidden spans are written by the decoder."""
 
-    def network(self) -> Any:
+    def network(self) -> LanguageNetwork:
         """The encoder-decoder."""
         from transformers import AutoModelForSeq2SeqLM
 
@@ -237,7 +243,7 @@ class InfillLearner(PostTraining):
 
         return LanguageNetwork(self.base.load(AutoModelForSeq2SeqLM), use_cache=False)
 
-    def backend(self, network: Any) -> Any:  # noqa: ARG002
+    def backend(self, network: LanguageNetwork) -> NoReturn:  # noqa: ARG002
         """Raises `TrainError`: no task is put to a model in this form."""
         raise TrainError("infill is judged by its loss alone; leave --select_by out")
 
@@ -281,7 +287,7 @@ def infill(setup: Setup) -> InfillLearner:
     return InfillLearner(base, options, Holes(spans, mask, start))
 
 
-def sentinels(tokenizer: Any) -> list[int]:
+def sentinels(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """T5's tokens for hidden spans, in order."""
     vocabulary = tokenizer.get_vocab()
     names = takewhile(vocabulary.__contains__, (f"<extra_id_{number}>" for number in count()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch.nn import Module, functional
@@ -27,6 +27,9 @@ from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
 from .inputs import IndependentFeatures, inputs_of
 
 if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
     from figeval.training.contract import Batch, Setup
 
 
@@ -99,7 +102,7 @@ def searched(passages: Passages, row: int, text: str) -> list[int]:
     return [window.at + token for token in solid]
 
 
-def inside(places: Sequence[Sequence[int]], length: int) -> Any:
+def inside(places: Sequence[Sequence[int]], length: int) -> Tensor:
     """Places per row as a mask (rows, length)."""
     mask = torch.zeros(len(places), length, dtype=torch.bool)
     for row, own in enumerate(places):
@@ -107,7 +110,7 @@ def inside(places: Sequence[Sequence[int]], length: int) -> Any:
     return mask
 
 
-def span_losses(logits: Any, searched: Any, answers: Any) -> Any:
+def span_losses(logits: Tensor, searched: Tensor, answers: Tensor) -> Tensor:
     """Cross-entropies of start and end (rows, 2) in float32, over the tokens where the reading side searches.
 
     `logits` (rows, length, 2), `searched` (rows, length) a mask, `answers` (rows, 2) the right places.
@@ -172,15 +175,15 @@ def best_window(passages: Passages, rows: Sequence[int], example: SpanExample) -
 class SpanHeadNetwork(Module):  # type: ignore[misc]
     """Losses of start and end, added up."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Any:  # noqa: ARG002 - there is nothing
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
         """Losses (rows,) of the rows of all batches."""
         return torch.cat([self.losses(batch) for batch in batches])
 
-    def losses(self, batch: Batch) -> Any:
+    def losses(self, batch: Batch) -> Tensor:
         """Those of one batch."""
         output = self.model(**inputs_of(batch))
         logits = torch.stack((output.start_logits, output.end_logits), dim=-1)
@@ -204,7 +207,7 @@ class SpanLearner:
         """Whether the checkpoint has no such head."""
         return not ends("ForQuestionAnswering")(self.base.checkpoint)
 
-    def network(self) -> Any:
+    def network(self) -> SpanHeadNetwork:
         """The model, with its own head or a fresh one."""
         from transformers import AutoModelForQuestionAnswering as Auto
 
@@ -219,14 +222,14 @@ class SpanLearner:
         found = passages_of(queries, self.settings, self.base.tokenizer, self.base.limit)
         return SpanFeatures(found, rows, null=bool(self.settings.null_score))
 
-    def backend(self, network: Any) -> SpanFinder:
+    def backend(self, network: SpanHeadNetwork) -> SpanFinder:
         """The model as `figeval run` has it."""
         device = str(next(network.parameters()).device)
         backend = SpanFinder(ModelSetup(self.settings, self.base.checkpoint, device, "float32"))
         vars(backend)["network"] = SpanNetwork(network.model, self.base.tokenizer, self.base.limit)
         return backend
 
-    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+    def save(self, network: SpanHeadNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """A question-answering model of transformers with its tokenizer."""
         self.base.save(network.model, weights, "model.", folder)
         return {"kind": "spans", **self.declared()}

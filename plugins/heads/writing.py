@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from figeval.errors import TrainError
 from figeval.task_types.generation import GenerationExample
@@ -43,7 +43,12 @@ from .base_model import Base, base_of, options_of
 from .language import LABELS, Row, batch_of, length, read_and_written, weight
 
 if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers.models.auto.auto_factory import _BaseAutoModelClass
+
     from figeval.training.contract import Batch, Setup
+
+    from .language import LanguageNetwork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +99,7 @@ class Writing(ABC):
 
     @property
     @abstractmethod
-    def auto(self) -> Any:
+    def auto(self) -> type[_BaseAutoModelClass]:
         """The Auto class of transformers that loads it."""
 
     @property
@@ -114,7 +119,7 @@ class Writing(ABC):
     def row(self, prompt: Sequence[int], target: Sequence[int]) -> Row:
         """What is learnt from one example."""
 
-    def network(self) -> Any:
+    def network(self) -> LanguageNetwork:
         """The model. Nothing is kept of earlier tokens, which only decoding needs."""
         from .language import LanguageNetwork
 
@@ -130,7 +135,7 @@ class Writing(ABC):
         rows = list(map(self.row, prompts.fields[IDS], targets.fields[IDS]))
         return FixedFeatures(rows, prompts.padding, len(prompts.truncated | targets.truncated))
 
-    def backend(self, network: Any) -> Writer:
+    def backend(self, network: LanguageNetwork) -> Writer:
         """The model as `figeval run` has it."""
         settings = WriterSettings(num_beams=self.options.num_beams, max_new_tokens=self.options.max_new_tokens)
         device = str(next(network.parameters()).device)
@@ -138,7 +143,7 @@ class Writing(ABC):
         vars(writer)["network"] = WriterNetwork(network.model, self.base.tokenizer, self.base.limit, self.form)
         return writer
 
-    def save(self, network: Any, weights: Mapping[str, Any], folder: Path) -> JSON:
+    def save(self, network: LanguageNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """A model of transformers with its tokenizer; the form and the decoding are declared."""
         self.base.save(network.model, weights, "model.", folder)
         return {"kind": "writer", **self.declared()}
@@ -159,10 +164,11 @@ class Seq2Seq(Writing):
     """The encoder reads the inputs, the decoder writes the text."""
 
     @property
-    def auto(self) -> Any:
+    def auto(self) -> type[_BaseAutoModelClass]:
         from transformers import AutoModelForSeq2SeqLM
 
-        return AutoModelForSeq2SeqLM
+        auto: type[_BaseAutoModelClass] = AutoModelForSeq2SeqLM
+        return auto
 
     @property
     def room(self) -> int | None:
@@ -189,10 +195,11 @@ class Causal(Writing):
     """The text goes on where the inputs end."""
 
     @property
-    def auto(self) -> Any:
+    def auto(self) -> type[_BaseAutoModelClass]:
         from transformers import AutoModelForCausalLM
 
-        return AutoModelForCausalLM
+        auto: type[_BaseAutoModelClass] = AutoModelForCausalLM
+        return auto
 
     @property
     def room(self) -> int | None:
