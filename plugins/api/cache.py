@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from figeval.files import home
 from figeval.jsonfile import parse_json
@@ -39,7 +38,7 @@ def packed(reply: Reply) -> str:
     return json.dumps(asdict(reply))
 
 
-def unpacked(stored: Any) -> Reply | None:
+def unpacked(stored: object) -> Reply | None:
     """A stored reply; None where the row is damaged, so that the question is asked again."""
     if not isinstance(stored, str) or not stored.isascii():  # `packed` writes nothing else
         return None

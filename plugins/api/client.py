@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from figeval.errors import ModelError
 from figeval.jsonfile import parse_json
@@ -30,6 +30,9 @@ from figeval.types import JSON, Reply
 
 from .dialects import ApiAnswer, Dialect, Unreadable, scrubbed
 from .settings import ApiSettings, Endpoint
+
+if TYPE_CHECKING:
+    from httpx import AsyncClient
 
 T = TypeVar("T")
 CONNECT = 10.0  # seconds to reach the server, and for all of its list of models
@@ -79,7 +82,7 @@ class Client:
         """Where requests go."""
         return self.endpoint.url + self.dialect.path
 
-    def opened(self) -> Any:
+    def opened(self) -> AsyncClient:
         """An `httpx.AsyncClient` for some requests: a context manager."""
         import httpx
 
@@ -90,7 +93,7 @@ class Client:
             trust_env=not self.endpoint.local,  # no proxy lies between us and this machine
         )
 
-    async def attempt(self, http: Any, body: bytes) -> ApiAnswer:
+    async def attempt(self, http: AsyncClient, body: bytes) -> ApiAnswer:
         """The answer to one request.
 
         Raises:
@@ -258,7 +261,7 @@ def retry_after(value: str | None) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def run_async(work: Coroutine[Any, Any, T]) -> T:
+def run_async(work: Coroutine[object, None, T]) -> T:
     """Run a coroutine to its end; in a thread of its own where a loop is running already, as in a notebook."""
     try:
         asyncio.get_running_loop()

@@ -4,11 +4,11 @@ speak (vLLM, llama.cpp, `transformers serve`, OpenRouter …), and Anthropic's m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from figeval.errors import ModelError
+from figeval.jsonfile import JSONObject, JSONValue
 from figeval.models.archive import Usage
 from figeval.text import one_line, valid
 from figeval.types import JSON, Finish, Message, Prompt, Reply
@@ -49,7 +49,7 @@ class Dialect(Protocol):
 
     def headers(self, key: str) -> dict[str, str]: ...
     def body(self, prompt: Prompt) -> JSON: ...
-    def read(self, answer: JSON) -> ApiAnswer: ...
+    def read(self, answer: JSONObject) -> ApiAnswer: ...
 
 
 # ---- OpenAI --------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class OpenAI:
             **settings.extra_body,
         }
 
-    def read(self, answer: JSON) -> ApiAnswer:
+    def read(self, answer: JSONObject) -> ApiAnswer:
         """The first choice. Raises `Unreadable`."""
         choice = first(answer.get("choices"))
         message = mapping(choice.get("message"))
@@ -151,7 +151,7 @@ class Anthropic:
             **settings.extra_body,
         }
 
-    def read(self, answer: JSON) -> ApiAnswer:
+    def read(self, answer: JSONObject) -> ApiAnswer:
         """The blocks of text. Raises `Unreadable`."""
         if not isinstance(answer.get("content"), list):
             raise Unreadable("no content in it")
@@ -172,15 +172,15 @@ def turn(message: Message) -> JSON:
     return {"role": message.role, "content": content}
 
 
-def parts(content: Any) -> tuple[str, str]:
+def parts(content: JSONValue) -> tuple[str, str]:
     """(text, thoughts) of a message that is a text, nothing, or a list of blocks."""
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    blocks: list[JSONValue] = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
     told = {kind: "".join(str(block.get(kind) or "") for block in map(mapping, blocks) if block.get("type") == kind)
             for kind in ("text", "thinking")}  # fmt: skip
     return told["text"], told["thinking"]
 
 
-def usage(used: Mapping[str, Any], read: str, written: str, *also_read: str) -> Usage | None:
+def usage(used: JSONObject, read: str, written: str, *also_read: str) -> Usage | None:
     """Tokens as the server counts them, None if it does not say or if its counts cannot be true: a budget holds only
     while nothing is given back, and no request reads nothing.
     """
@@ -189,22 +189,22 @@ def usage(used: Mapping[str, Any], read: str, written: str, *also_read: str) -> 
     return Usage(sum(told[1:]), told[0]) if len(told) == len(counts) + 1 and any(told[1:]) else None
 
 
-def counts_of(answer: JSON) -> Mapping[str, Any]:
+def counts_of(answer: JSONObject) -> JSONObject:
     """The server's counts; none where they are not of the expected form, since the answer itself is paid for."""
     used = answer.get("usage")
-    return used if isinstance(used, Mapping) else {}
+    return used if isinstance(used, dict) else {}
 
 
-def first(value: Any) -> Mapping[str, Any]:
+def first(value: JSONValue) -> JSONObject:
     """The first of a list of objects. Raises `Unreadable`."""
     if not isinstance(value, list) or not value:
         raise Unreadable("no answer in it")
     return mapping(value[0])
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: JSONValue) -> JSONObject:
     """An object. Raises `Unreadable`."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise Unreadable("not of the expected form")
     return value
 

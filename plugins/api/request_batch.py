@@ -11,7 +11,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from figeval.errors import FigevalError, ModelError
 from figeval.models.archive import Archive, PaidAnswer, Usage
@@ -21,6 +21,9 @@ from .budget import Budget, estimated_tokens
 from .cache import packed
 from .client import Client, PermanentError, RetryableError
 from .dialects import ApiAnswer
+
+if TYPE_CHECKING:
+    from httpx import AsyncClient
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds; a Retry-After is honoured up to the longest
 IN_A_ROW = 20  # requests that fail one after the other before no more are sent
@@ -101,7 +104,7 @@ class RequestBatch:
             raise self._fatal
         return self.replies
 
-    async def _work(self, http: Any, waiting: deque[Call]) -> None:
+    async def _work(self, http: AsyncClient, waiting: deque[Call]) -> None:
         while waiting and self._fatal is None:
             call = waiting.popleft()
             try:
@@ -109,7 +112,7 @@ class RequestBatch:
             except FigevalError as error:  # the others finish what they have begun, since it is paid for
                 self._fatal = self._fatal or error
 
-    async def _one(self, http: Any, call: Call) -> Reply:
+    async def _one(self, http: AsyncClient, call: Call) -> Reply:
         likely = await self._enter(call)
         try:
             if self.session.broken:
@@ -140,7 +143,7 @@ class RequestBatch:
             self.budget.reserved -= likely
             self._changed.notify_all()
 
-    async def _answered(self, http: Any, call: Call) -> Reply:
+    async def _answered(self, http: AsyncClient, call: Call) -> Reply:
         """The reply after as many attempts as it takes, or as are allowed."""
         try:
             answer = await self._persist(http, call)
@@ -160,7 +163,7 @@ class RequestBatch:
         await self._write(PaidAnswer(used, call.key, packed(answer.reply) if self.settings.memo else None))
         return answer.reply
 
-    async def _persist(self, http: Any, call: Call) -> ApiAnswer:
+    async def _persist(self, http: AsyncClient, call: Call) -> ApiAnswer:
         attempts = self.settings.max_retries + 1
         for attempt in range(attempts):
             if self._fatal is not None:

@@ -7,11 +7,11 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import SupportsFloat
 from urllib.parse import urlsplit
 
 from figeval.errors import ModelError
-from figeval.jsonfile import parse_json
+from figeval.jsonfile import JSONObject, JSONValue, parse_json
 
 from ..encoders.settings import positive
 
@@ -46,7 +46,7 @@ class ApiSettings:
     seed: int | None = None
     reasoning_tokens: int = 0
     send_stop: bool = True
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    extra_body: Mapping[str, JSONValue] = field(default_factory=dict)
     input_price: float | None = None
     output_price: float | None = None
     max_cost: float | None = None
@@ -85,16 +85,16 @@ class ApiSettings:
         return self.temperature != 0
 
     @property
-    def decoding(self) -> dict[str, Any]:
+    def decoding(self) -> dict[str, float]:
         """The options that are sent under the same name by every dialect; what is None is left to the server."""
         options = {"temperature": self.temperature, "top_p": self.top_p}
         return {name: value for name, value in options.items() if value is not None}
 
 
-def number(name: str, value: Any) -> float:
+def number(name: str, value: object) -> float:
     """A finite number of at least 0."""
     try:
-        found = float(value)
+        found = float(value) if isinstance(value, SupportsFloat | str) else math.nan
     except (TypeError, ValueError):
         found = math.nan
     if isinstance(value, bool) or not 0 <= found < math.inf:
@@ -102,7 +102,7 @@ def number(name: str, value: Any) -> float:
     return found
 
 
-def above_zero(name: str, value: Any) -> float:
+def above_zero(name: str, value: object) -> float:
     """A finite number above 0."""
     found = number(name, value)
     if not found:
@@ -110,19 +110,19 @@ def above_zero(name: str, value: Any) -> float:
     return found
 
 
-def whole(name: str, value: Any) -> int:
+def whole(name: str, value: object) -> int:
     """A whole number of at least 0."""
     return 0 if str(value) == "0" else positive(name, value)
 
 
-def switch(name: str, value: Any) -> bool:
+def switch(name: str, value: object) -> bool:
     """On or off."""
     if str(value).lower() not in SWITCH:
         raise ModelError(f"{name}={value} is neither on nor off")
     return SWITCH[str(value).lower()]
 
 
-def json_object(name: str, value: Any) -> dict[str, Any]:
+def json_object(name: str, value: object) -> JSONObject:
     """A JSON object, as such or as text."""
     try:
         found = parse_json(value) if isinstance(value, str) else value

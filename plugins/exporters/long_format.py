@@ -8,8 +8,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
 from figeval.text import csv_cell, shown_json
@@ -25,7 +25,10 @@ COLUMNS = (
 )
 
 
-def rows(runs: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
+Row: TypeAlias = Mapping[str, str | float | bool | None]  # by column
+
+
+def rows(runs: Sequence[RunRecord]) -> Iterator[Row]:
     """Every number of every run with its circumstances; `kind` is model, baseline or macro mean, and prompt or probe
     where the model was asked in another way. Where it has seen some of the examples, which `seen` says, the scores on
     the others follow, with "(remaining)" after their kind. Of a task in several languages the rows of each have its
@@ -42,7 +45,7 @@ def rows(runs: Sequence[RunRecord]) -> Iterator[dict[str, Any]]:
             yield _row(about, {"kind": "macro mean", "task": macro.suite, "status": run.status}, numbers)
 
 
-def _of_task(about: dict[str, Any], task: TaskRecord) -> Iterator[dict[str, Any]]:
+def _of_task(about: Row, task: TaskRecord) -> Iterator[Row]:
     shared = {key: getattr(task, key) for key in ("task", "version", "task_type", "status", "examples_sha256")}
     kind = "model" if task.kind == "task" else task.kind
     scored = [(f" ({one.language})", one.scores, one.baselines) for one in task.languages]
@@ -66,14 +69,12 @@ def _of_task(about: dict[str, Any], task: TaskRecord) -> Iterator[dict[str, Any]
             yield _row(about, shared, about_option, expected)
 
 
-def _numbers(score: ScoreRecord) -> dict[str, Any]:
+def _numbers(score: ScoreRecord) -> Row:
     return {key: getattr(score, key) for key in OF_SCORE}
 
 
-def _row(*parts: dict[str, Any]) -> dict[str, Any]:
-    known: dict[str, Any] = {}
-    for part in parts:
-        known |= part
+def _row(*parts: Row) -> Row:
+    known = {column: value for part in parts for column, value in part.items()}
     return {column: known.get(column) for column in COLUMNS}
 
 
