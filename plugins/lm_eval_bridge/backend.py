@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from figeval.errors import ModelError, TaskError
 from figeval.files import expand_user, is_folder
@@ -24,7 +24,10 @@ from ..encoders.checkpoint import Checkpoint, backend_of, check_chat_template, l
 from ..encoders.files import fingerprint
 from ..encoders.loading import choose_device, load_errors, one_line, suppress_logging
 from . import lm_eval_models
-from .lm_eval_models import find, lm_eval_version
+from .lm_eval_models import Rendered, find, lm_eval_version
+
+if TYPE_CHECKING:
+    from lm_eval.api.model import LM
 
 ENCODERS = frozenset({"encoder", "masked", "pairs"})  # backends for what reads both sides
 # How fast an answer comes, not which.
@@ -37,7 +40,7 @@ class ModelRequest:
 
     name: str
     kind: type
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     templated: bool = False
 
     @property
@@ -66,7 +69,8 @@ class ModelRequest:
         pretrained = self.options.get("pretrained")
         if not self.is_local or not isinstance(pretrained, str) or self.options.get("gguf_file"):
             return None
-        return locate(pretrained, self.options.get("revision"))
+        revision = self.options.get("revision")
+        return locate(pretrained, None if revision is None else str(revision))
 
     def check_checkpoint(self, apply_chat_template: bool | None) -> None:
         """Refuse what lm-eval would score with nonsense or without a word.
@@ -85,7 +89,7 @@ class ModelRequest:
             )
         check_chat_template(checkpoint, apply_chat_template)
 
-    def build(self) -> Any:
+    def build(self) -> LM:
         """The LM.
 
         Raises:
@@ -110,8 +114,8 @@ class ModelRequest:
             if option == "pretrained" and checkpoint is not None:
                 found[option] = checkpoint.fingerprint()
             elif option not in PACE:
-                folder = isinstance(value, str) and value and is_folder(expand_user(value))
-                found[option] = fingerprint(expand_user(value)) if folder else value
+                folder = expand_user(value) if isinstance(value, str) and value else None
+                found[option] = fingerprint(folder) if folder is not None and is_folder(folder) else value
         return found
 
 
@@ -122,7 +126,7 @@ def lm_eval(
     device: str | None = None,
     batch_size: int | str | None = None,
     apply_chat_template: bool | None = None,
-    **options: Any,
+    **options: object,
 ) -> LmEvalModel:
     """The model of lm-eval of this name; `options` are those of its class, which may have one called `model`.
 
@@ -165,7 +169,7 @@ class LmEvalModel:
             self.chat = self._chat
 
     @cached_property
-    def lm(self) -> Any:
+    def lm(self) -> LM:
         """The LM, made on first use."""
         return self.request.build()
 
@@ -196,17 +200,17 @@ class LmEvalModel:
         """A conversation as the model's own template writes it, with the header of the answer."""
         return str(self._templated(messages))
 
-    def _shown(self, request: Prompt) -> Any:
+    def _shown(self, request: Prompt) -> Rendered:
         """A prompt as lm-eval wants it: text, or for a chat API the conversation that it keeps as JSON."""
         return self._templated(request.messages) if self.converses else request.plain
 
-    def _templated(self, messages: Sequence[Message]) -> Any:
+    def _templated(self, messages: Sequence[Message]) -> Rendered:
         try:
             return self.lm.apply_chat_template([asdict(message) for message in messages])
         except (ValueError, TypeError, NotImplementedError) as error:
             raise ModelError(f"lm_eval:{self.request.name} has no usable chat template: {one_line(error)}") from error
 
-    def _ask(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def _ask(self, method: str, arguments: Sequence[tuple[object, ...]]) -> list[Any]:
         """One answer per request from a method of the LM.
 
         Raises:
@@ -223,7 +227,7 @@ class LmEvalModel:
             where = f" at {self.request.options['base_url']}" if "base_url" in self.request.options else ""
             raise ModelError(f"lm_eval:{self.request.name}{where} did not answer: {one_line(error)}") from error
 
-    def _note(self, prompt: Any) -> None:
+    def _note(self, prompt: object) -> None:
         """Keep the tokens of the first prompt: they show what a tokenizer or template put before it."""
         if self.first_prompt is None and isinstance(prompt, str) and written_tokens(self.lm, "") is not None:
             self.first_prompt = [int(token) for token in self.lm.tok_encode(prompt)]

@@ -8,11 +8,14 @@ from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from figeval.errors import ModelError, UnknownName, near
+
+if TYPE_CHECKING:
+    from argparse import Namespace
 
 
 @click.group("lm-eval")
@@ -90,15 +93,15 @@ def launch(arguments: Sequence[str]) -> None:
         command.execute(given)
 
 
-def _settings(given: Any) -> dict[str, Any]:
+def _settings(given: Namespace) -> dict[str, object]:
     """The flags, over those of a --config file."""
-    stored: dict[str, Any] = {}
+    stored: dict[str, object] = {}
     if getattr(given, "config", None):
         stored = import_module("lm_eval.config.evaluate_config").EvaluatorConfig.load_yaml_config(given.config)
     return {**stored, **{key: value for key, value in vars(given).items() if value}}
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: object) -> list[object]:
     if not value:
         return []
     return list(value) if isinstance(value, list | tuple) else [value]

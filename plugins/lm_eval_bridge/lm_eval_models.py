@@ -7,15 +7,21 @@ import inspect
 import os
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points, version
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from figeval.errors import ModelError, near
 
 from ..encoders.loading import one_line, suppress_logging
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from lm_eval.api.registry import Registry
+    from lm_eval.models.api_models import JsonChatStr
 
 GROUP = "lm_eval.models"  # entry points; lm-eval itself reads them from the release after 0.4.13 on
 OURS = {"figeval-hf": "figeval.builtin.plugins.causal.figeval_hf:FigevalHF"}
@@ -63,12 +69,15 @@ HARMLESS = frozenset({"add_bos_token", "bos_token", "eos_token", "pad_token", "s
 SECRET = re.compile(r"(^|_)(api_?key|apikey|key|token|secret|password|passwd|credentials?|authorization|headers?)$")
 
 
+Rendered: TypeAlias = "str | JsonChatStr"  # a conversation: text, or for a chat API the turns as JSON
+
+
 def lm_eval_version() -> str:
     """The installed release."""
     return version("lm_eval")
 
 
-def model_registry() -> Any:
+def model_registry() -> Registry:
     """lm-eval's models by name: its own first, then `figeval-hf`, then those of installed distributions.
 
     The order matters: lm-eval fills its registry when `lm_eval.models` is imported, and otherwise only while it is
@@ -76,7 +85,7 @@ def model_registry() -> Any:
     """
     import_module("lm_eval.models")
     registry = import_module("lm_eval.api.registry").MODEL_REGISTRY
-    further: dict[str, Any] = {**OURS, **{point.name: point for point in entry_points(group=GROUP)}}
+    further: dict[str, str | EntryPoint] = {**OURS, **{point.name: point for point in entry_points(group=GROUP)}}
     for name, target in further.items():
         if name not in registry:
             registry.register(name, target=target)
@@ -106,7 +115,7 @@ def find(name: str) -> type:
 # ---- what a class can do --------------------------------------------------------------------------------------------
 
 
-def offered(name: str, kind: type, options: Mapping[str, Any]) -> frozenset[str]:
+def offered(name: str, kind: type, options: Mapping[str, object]) -> frozenset[str]:
     """The capabilities of one of lm-eval's models, asked for by this name with these options."""
     able = {capability for capability, method in METHODS.items() if not refuses(kind, method)}
     asked_for = str(options.get("model") or options.get("pretrained") or "")
@@ -139,7 +148,7 @@ def refuses(kind: type, method: str) -> bool:
 # ---- what it may be given -------------------------------------------------------------------------------------------
 
 
-def check_options(name: str, kind: type, options: Mapping[str, Any]) -> None:
+def check_options(name: str, kind: type, options: Mapping[str, object]) -> None:
     """Refuse secrets, a missing key, and options that the class does not know.
 
     Raises:
@@ -156,7 +165,7 @@ def check_options(name: str, kind: type, options: Mapping[str, Any]) -> None:
             raise ModelError(f"lm_eval:{name} has no option {option!r}{near(option, known)}")
 
 
-def check_no_secret(name: str, option: str, value: Any) -> None:
+def check_no_secret(name: str, option: str, value: object) -> None:
     """Raise `ModelError` for a key among the options: options are recorded, and seen by whoever lists processes."""
     for inner, held in value.items() if isinstance(value, Mapping) else ():
         check_no_secret(name, str(inner), held)
@@ -184,20 +193,20 @@ def parameters(kind: type) -> tuple[frozenset[str], bool]:
     return frozenset(found), not forgetful
 
 
-def constructors(kind: type) -> Iterator[Any]:
+def constructors(kind: type) -> Iterator[Callable[..., object]]:
     """The `__init__` of a class and of its bases, nearest first."""
     for base in kind.__mro__:
         if "__init__" in vars(base) and base is not object and base.__name__ not in ("LM", "TemplateLM"):
             yield vars(base)["__init__"]
 
 
-def _named(function: Any) -> Iterator[str]:
+def _named(function: Callable[..., object]) -> Iterator[str]:
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name != "self" and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             yield parameter.name
 
 
-def _takes_any(function: Any) -> bool:
+def _takes_any(function: Callable[..., object]) -> bool:
     return any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values())
 
 

@@ -6,13 +6,15 @@ import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
 from figeval.errors import TaskError
 
 if TYPE_CHECKING:
+    from figeval.evaluation.harness import Harness
+    from figeval.task_types.routes import Route
     from figeval.types import JSON
 
 PREFIX = "figeval_"  # of every name: lm-eval replaces a task or tag of the same name without a word
@@ -122,13 +124,13 @@ def suite_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
             yield {"group": f"{PREFIX}{suite.name}{IN_WORDS}", "task": written}
 
 
-def _written(harness: Any, task_type: str) -> list[str]:
+def _written(harness: Harness, task_type: str) -> list[str]:
     """How the name of a task ends on the first route by which a model only writes; nothing where there is none."""
     routes = reachable_routes(harness, task_type)
     return [f"_{route.name}" if route is not routes[0] else "" for route in routes if route.needs <= WRITTEN][:1]
 
 
-def reachable_routes(harness: Any, task_type: str) -> list[Any]:
+def reachable_routes(harness: Harness, task_type: str) -> list[Route]:
     """The routes of a task type that models of lm-eval can take, best first; none where lm-eval has no room for it."""
     from figeval.task_types.routes import routes_of
 
@@ -136,7 +138,7 @@ def reachable_routes(harness: Any, task_type: str) -> list[Any]:
     return [route for route in mine if route.needs and route.needs <= ANSWERED]
 
 
-def _harness(include: tuple[str, ...]) -> Any:
+def _harness(include: tuple[str, ...]) -> Harness:
     from figeval.evaluation import Harness
 
     return Harness(include=tuple(map(Path, include)))

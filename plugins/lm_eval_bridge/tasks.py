@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.metrics import mean
@@ -35,11 +35,18 @@ from figeval.types import Continuation, Example, Message, Prediction, Prompt, Re
 
 from ..causal.lm_eval_requests import decoding, reply, split
 from ..encoders.loading import suppress_logging
-from .lm_eval_models import model_registry
+from .lm_eval_models import Rendered, model_registry
+
+if TYPE_CHECKING:
+    from functools import _lru_cache_wrapper
+
+    from lm_eval.api.model import LM
 
 model_registry()  # whoever runs our tasks finds our models
 
 STRICT = "acc_strict"
+Document: TypeAlias = Mapping[str, object]  # an example as lm-eval keeps it
+LMResult: TypeAlias = tuple[float, bool] | str  # of an LM: a log-likelihood and whether it is greedy, or a text
 
 
 @lru_cache(maxsize=8)
@@ -58,7 +65,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         self.route = _route(self.harness, self.spec.type, given["route"])
         self.seed = 0
         self.setting: Setting | None = None
-        self.lm: Any = None
+        self.lm: LM | None = None
         with suppress_logging(
             "lm_eval", errors=True
         ):  # it warns that a task without a configuration has no decoding options
@@ -78,7 +85,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         """Its name in lm-eval, which older releases ask of tasks made of YAML only."""
         return str(self.config.task)
 
-    def dump_config(self) -> dict[str, Any]:
+    def dump_config(self) -> dict[str, object]:
         """For lm-eval's results: where the task comes from and how it was put."""
         about = {
             "version": version("figeval"),
@@ -95,7 +102,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
 
     # ---- data --------------------------------------------------------------------------------------------------------
 
-    def download(self, *_args: Any, **_options: Any) -> None:
+    def download(self, *_args: object, **_options: object) -> None:
         """Nothing yet: figeval reads its data when it is asked for, from its own cache or mirror."""
 
     @cached_property
@@ -106,7 +113,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         return {example.id: example for example in source()}
 
     @cached_property
-    def docs(self) -> list[dict[str, Any]]:
+    def docs(self) -> list[Document]:
         """The examples as lm-eval writes them into its samples."""
         shown = [variables(one.for_prompt()) for one in self.examples.values()]
         return [{name: _plain(value) for name, value in one.items()} for one in shown]
@@ -123,16 +130,16 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         """Every task has a test split."""
         return True
 
-    def test_docs(self) -> list[dict[str, Any]]:
+    def test_docs(self) -> list[Document]:
         """The examples in figeval's order, so that --limit takes the same ones."""
         return self.docs
 
-    def doc_to_text(self, doc: Mapping[str, Any]) -> str:
+    def doc_to_text(self, doc: Document) -> str:
         """The question as it stands, without what is shown before it."""
         first = self._asked(doc, self._context(Setting()))[0]
         return first.plain if isinstance(first, Prompt) else str(getattr(first, "context", ""))
 
-    def doc_to_target(self, doc: Mapping[str, Any]) -> str:
+    def doc_to_target(self, doc: Document) -> str:
         """The right answer, for lm-eval's samples; scores do not come from it."""
         return str(next((doc[key] for key in self.spec.task_type.gold_fields if key in doc), ""))
 
@@ -143,12 +150,12 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         self.seed = seed or 0
         self._contexts.cache_clear()
 
-    def build_all_requests(self, **options: Any) -> None:
+    def build_all_requests(self, **options: object) -> None:
         """As lm-eval does; the model is noted on the way, whose tokenizer knows whether an answer was cut off."""
         self.lm = asking_model()
         super().build_all_requests(**options)
 
-    def fewshot_context(self, doc: Mapping[str, Any], num_fewshot: int, **flags: Any) -> Sequence[Request]:
+    def fewshot_context(self, doc: Document, num_fewshot: int, **flags: Any) -> Sequence[Request]:
         """The route's first round of requests, with everything that stands before the question."""
         template = flags.get("chat_template") if flags.get("apply_chat_template") else None
         self.setting = Setting(
@@ -159,13 +166,13 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         )
         return self._asked(doc, self._context(self.setting))
 
-    def construct_requests(self, doc: Mapping[str, Any], ctx: Sequence[Request], **options: Any) -> list[Instance]:
+    def construct_requests(self, doc: Document, ctx: Sequence[Request], **options: object) -> list[Instance]:
         """The requests as lm-eval's methods want them."""
         metadata = options["metadata"]
         asked = [self._arguments(request) for request in ctx]
         return [Instance(kind, doc, given, index, metadata=metadata) for index, (kind, given) in enumerate(asked)]
 
-    def _arguments(self, request: Request) -> tuple[str, tuple[Any, ...]]:
+    def _arguments(self, request: Request) -> tuple[str, tuple[object, ...]]:
         """The method of an LM that answers a request, and what it is given."""
         if isinstance(request, Continuation):
             return "loglikelihood", split(request.context, request.continuation)
@@ -176,11 +183,11 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         """Greedy, as in figeval, except for what --gen_kwargs says."""
         return {**decoding(request), **(self.config.generation_kwargs or {})}
 
-    def _asked(self, doc: Mapping[str, Any], context: PromptContext) -> Sequence[Request]:
-        return next(self.route.begin(self.examples[doc["id"]], context))
+    def _asked(self, doc: Document, context: PromptContext) -> Sequence[Request]:
+        return next(self.route.begin(self.examples[str(doc["id"])], context))
 
     @cached_property
-    def _contexts(self) -> Any:
+    def _contexts(self) -> _lru_cache_wrapper[PromptContext]:
         """A context per setting: the pool of solved examples is read once."""
         return lru_cache(maxsize=4)(self._make_context)
 
@@ -211,20 +218,20 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         config = RunConfig(tasks=(self.spec.name,), model="lm-eval")
         return MetricSet(metrics_of(self.spec, self.route, config, self.harness.metrics), self.spec.labels)
 
-    def process_results(self, doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    def process_results(self, doc: Document, results: Sequence[LMResult]) -> dict[str, object]:
         """The metrics of one example; one that does not apply to it (no answer) is left out, not zero.
 
         Raises:
             TaskError: the route asks a second round of questions, which lm-eval has no place for.
         """
-        example = self.examples[doc["id"]]
+        example = self.examples[str(doc["id"])]
         prediction = self._predicted(example, results)
-        found: dict[str, Any] = self.measures.features(example, prediction)
+        found: dict[str, object] = {**self.measures.features(example, prediction)}
         if self.is_strict and example.group is not None:
             found[STRICT] = [example.group, example.cluster, found.get("acc")]
         return found
 
-    def _predicted(self, example: Example, results: Sequence[Any]) -> Prediction:
+    def _predicted(self, example: Example, results: Sequence[LMResult]) -> Prediction:
         """Begin the dialogue anew and hand it the answers: lm-eval may keep requests on disk, but no generator."""
         setting = self.setting or Setting(num_fewshot=self.config.num_fewshot or 0)
         dialogue = self.route.begin(example, self._context(setting))
@@ -236,18 +243,18 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
             return prediction
         raise TaskError(f"{self.spec.name}: {self.route.name} asks a second round; lm-eval has one")
 
-    def _output(self, request: Request, result: Any) -> float | Reply:
+    def _output(self, request: Request, result: LMResult) -> float | Reply:
         """An answer of the LM as the route knows it."""
         if isinstance(request, Prompt):
-            return reply(self.lm, result, int(self._decoding(request)["max_gen_toks"]))
-        return float(result[0])
+            return reply(self.lm, cast("str", result), int(self._decoding(request)["max_gen_toks"]))
+        return float(cast("tuple[float, bool]", result)[0])
 
     @property
     def is_strict(self) -> bool:
         """Whether whole minimal pairs are scored, too."""
         return self.spec.group is not None and "acc" in self.measures.statistics
 
-    def aggregation(self) -> dict[str, Callable[[Sequence[Any]], float]]:
+    def aggregation(self) -> dict[str, Callable[..., float]]:
         """How lm-eval sums up: a mean is lm-eval's own, for which it knows a standard error."""
         found = {name: _summary(statistic) for name, statistic in self.measures.statistics.items()}
         if self.is_strict:
@@ -267,11 +274,11 @@ def _route(harness: Harness, task_type: str, name: str) -> Route:
     return mine[name]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return sorted(value) if isinstance(value, frozenset) else value
 
 
-def _summary(statistic: Statistic) -> Callable[[Sequence[Any]], float]:
+def _summary(statistic: Statistic) -> Callable[..., float]:
     """The function of all examples' numbers that gives the score."""
     return mean if statistic.is_mean else partial(_combined, statistic)
 
@@ -301,16 +308,16 @@ class Setting:
 
     num_fewshot: int = 0
     system_instruction: str = ""
-    template: Callable[..., Any] | None = None
+    template: Callable[..., Rendered] | None = None
     as_multiturn: bool = True
 
-    def chat(self, messages: Sequence[Message]) -> Any:
+    def chat(self, messages: Sequence[Message]) -> Rendered:
         """A conversation as the model's template writes it; for a chat API, whatever lm-eval keeps it as."""
         assert self.template is not None
         turns = messages if self.as_multiturn else folded(messages)
         return self.template([asdict(turn) for turn in turns])
 
-    def shown(self, prompt: Prompt) -> Any:
+    def shown(self, prompt: Prompt) -> Rendered:
         """A prompt as the model's method wants it."""
         return prompt.plain if self.template is None else self.chat(prompt.messages)
 
@@ -329,7 +336,7 @@ class PromptModel:
     chat: Callable[[Sequence[Message]], str] | None
 
 
-def asking_model() -> Any:
+def asking_model() -> LM | None:
     """The LM that lm-eval is about to ask. It tells a task nothing about it, so its caller's variables are looked at;
     None where they hold none, which costs no more than to know of an answer that it was cut off.
     """
