@@ -5,7 +5,7 @@ Imported where it is used: a torch optimizer is a subclass of torch's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch.optim import Optimizer  # noqa: TID253
@@ -13,13 +13,13 @@ from torch.optim import Optimizer  # noqa: TID253
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from figeval.training.optimizers import ParameterGroup
-
 
 class BertAdam(Optimizer):  # type: ignore[misc]
     """w -= lr (m / (sqrt(v) + eps) + decay w), m and v the running means of the gradient and its square."""
 
-    def __init__(self, groups: list[ParameterGroup], lr: float, betas: tuple[float, float], eps: float) -> None:
+    def __init__(
+        self, groups: Sequence[Mapping[str, object]], lr: float, betas: tuple[float, float], eps: float
+    ) -> None:
         super().__init__(groups, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0})
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:

@@ -21,7 +21,7 @@ from figeval.training.adapters import Adapters, with_adapters
 from figeval.training.batches import Epochs, Share, budget, shares
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Features, Learner
-from figeval.training.crew import Crew
+from figeval.training.distributed import Distributed
 from figeval.training.folder import Progress, TrainFolder
 from figeval.training.optimizers import optimizer_of, rate, set_rate
 from figeval.training.selection import Criterion, Evaluation, best_of, exhausted
@@ -35,7 +35,7 @@ LOSS = "loss"
 Scores = dict[str, float | None]
 
 
-class Observer(Protocol):
+class TrainingObserver(Protocol):
     """Hears how a training goes on."""
 
     def began(self, total: int, done: int) -> None: ...  # noqa: D102
@@ -58,40 +58,41 @@ class Job:
     ids: Sequence[str]
     criterion: Criterion
     folder: TrainFolder
-    observer: Observer
+    observer: TrainingObserver
     about: Callable[[Progress], JSON]
     remember: Callable[[Path], None] | None = None
     data: str = ""
     dev: Features | None = None
-    score: Callable[[object, Crew], Scores] | None = None
+    score: Callable[[object, Distributed], Scores] | None = None
 
 
-def train(job: Job, crew: Crew) -> Progress:
+def train(job: Job, distributed: Distributed) -> Progress:
     """Train to the end, or on from the last checkpoint to the end; the model is then on top of the folder.
 
     Raises:
         TrainError: the loss is no number any more, or the folder is another training's.
     """
-    with job.folder.locked() if crew.first else nullcontext():
-        progress = job.folder.begin(job.config, job.data) if crew.first else None
-        progress = cast("Progress", crew.told(progress))
+    with job.folder.locked() if distributed.is_main else nullcontext():
+        progress = job.folder.begin(job.config, job.data) if distributed.is_main else None
+        progress = cast("Progress", distributed.broadcast(progress))
         if not progress.complete:
-            Session(job, crew, progress).go()
-        crew.wait()
-    crew.close()
+            Session(job, distributed, progress).go()
+        distributed.wait()
+    distributed.close()
     return progress
 
 
 class Session:
     """One process' part of a training, from a checkpoint on."""
 
-    def __init__(self, job: Job, crew: Crew, progress: Progress) -> None:
-        self.job, self.crew, self.progress = job, crew, progress
+    def __init__(self, job: Job, distributed: Distributed, progress: Progress) -> None:
+        self.job, self.distributed, self.progress = job, distributed, progress
         config = job.config
         self.epochs = Epochs(len(job.train.lengths), config.batch_size, config.seed, config.shuffle)
-        self.total = total_steps(config, self.epochs)
+        steps = config.epochs * self.epochs.steps
+        self.total = steps if config.max_steps is None else min(steps, config.max_steps)
         self.every = max(1, round(config.evaluate_every * self.epochs.steps))
-        self.tokens = budget(config.tokens_per_batch, crew.device)
+        self.tokens = budget(config.tokens_per_batch, distributed.device)
 
     def go(self) -> None:
         """All steps that are left, with what falls due after each."""
@@ -111,12 +112,12 @@ class Session:
 
     def _open(self) -> None:
         """Network and optimizer on the device, as they were left."""
-        self.crew.seed(self.job.config.seed, 0)
+        self.distributed.seed(self.job.config.seed, 0)
         network, self.adapters = self._made()
         checkpoint = self.job.folder.checkpoint(self.progress.step) if self.progress.step else None
         optimizer = partial(optimizer_of, config=self.job.config)
-        self.network, self.optimizer = self.crew.prepare(network, optimizer, checkpoint)
-        if self.crew.first:
+        self.network, self.optimizer = self.distributed.prepare(network, optimizer, checkpoint)
+        if self.distributed.is_main:
             self.job.folder.history(self.progress.step)
 
     def _made(self) -> tuple[Module, Adapters]:
@@ -133,7 +134,7 @@ class Session:
     def _step(self, step: int) -> None:
         began = time.monotonic()
         config = self.job.config
-        self.crew.seed(config.seed, step + 1)
+        self.distributed.seed(config.seed, step + 1)
         self.network.train()
         lr = None if config.lr is None else config.lr * rate(step, self.total, config)
         set_rate(self.optimizer, lr)
@@ -150,13 +151,13 @@ class Session:
         weight = sum(self.job.train.weights[row] for row in rows)
         total: Tensor | float = 0.0
         for losses, last in self._losses(self.job.train, rows, self.epochs.draw(step)):
-            loss = losses * (self.crew.processes / weight)
+            loss = losses * (self.distributed.processes / weight)
             total = total + loss.detach()
             if last:
-                mean = self.crew.mean(total)
+                mean = self.distributed.mean(total)
                 self._check(mean, rows, step)
-            self.crew.backward(loss)
-        self.crew.update(self.network, self.optimizer, self.job.config.clip)
+            self.distributed.backward(loss)
+        self.distributed.update(self.network, self.optimizer, self.job.config.clip)
         return mean
 
     def _losses(self, features: Features, rows: Sequence[int], draw: int) -> Iterator[tuple[Tensor, bool]]:
@@ -164,15 +165,15 @@ class Session:
 
         Rows that are read beside something common go through in one call, since all of them need it.
         """
-        crew = self.crew
-        parts = list(shares(rows, features.lengths, self.tokens, crew.process, crew.processes))
-        beside = [crew.on_device(batch) for batch in features.beside(rows)]
+        distributed = self.distributed
+        parts = list(shares(rows, features.lengths, self.tokens, distributed.process, distributed.processes))
+        beside = [distributed.on_device(batch) for batch in features.beside(rows)]
         calls = [parts] if beside else [[part] for part in parts]
         for number, call in enumerate(calls, start=1):
-            batches = [crew.on_device(features.batch(part.rows, draw)) for part in call]
-            with crew.syncing(self.network, number == len(calls)):
+            batches = [distributed.on_device(features.batch(part.rows, draw)) for part in call]
+            with distributed.syncing(self.network, number == len(calls)):
                 losses = self.network(batches, beside)
-                yield (losses * crew.numbers(counts_of(call), losses)).sum(), number == len(calls)
+                yield (losses * distributed.numbers(counts_of(call), losses)).sum(), number == len(calls)
 
     def _check(self, loss: float, rows: Sequence[int], step: int) -> None:
         if math.isfinite(loss):
@@ -187,9 +188,9 @@ class Session:
     def _tell(self, loss: float, lr: float | None, speed: float) -> None:
         progress = self.progress
         remaining = progress.seconds / progress.step * (self.total - progress.step)
-        if self.crew.first:
+        if self.distributed.is_main:
             self.job.folder.note(step=progress.step, loss=loss, lr=lr, tokens_per_second=round(speed))
-        self.crew.log({"loss": loss, "lr": lr or 0.0}, progress.step)
+        self.distributed.log({"loss": loss, "lr": lr or 0.0}, progress.step)
         self.job.observer.stepped(progress.step, loss, lr or 0.0, speed, remaining)
 
     # ---- what falls due ---------------------------------------------------------------------------------------------
@@ -201,16 +202,18 @@ class Session:
         if self.job.dev is not None:
             scores[LOSS] = self.dev_loss(self.job.dev)
         if self.job.score is not None:
-            whole = self.crew.whole(self.network, lambda: self._made()[0])
-            scores |= self.job.score(self.job.learner.backend(whole), self.crew)
+            whole = self.distributed.whole(self.network, lambda: self._made()[0])
+            scores |= self.job.score(self.job.learner.backend(whole), self.distributed)
         scores = {name: value if value is not None and math.isfinite(value) else None for name, value in scores.items()}
         evaluations = [*self.progress.evaluations, Evaluation(step=self.progress.step, scores=scores)]
         best = best_of(evaluations, self.job.criterion)
         self.progress.evaluations = evaluations
         self._keep(None if best is None else best.step)
-        if self.crew.first:
+        if self.distributed.is_main:
             self.job.folder.note(step=self.progress.step, scores=scores)
-        self.crew.log({f"dev/{name}": value for name, value in scores.items() if value is not None}, self.progress.step)
+        self.distributed.log(
+            {f"dev/{name}": value for name, value in scores.items() if value is not None}, self.progress.step
+        )
         self.job.observer.evaluated(self.progress.step, scores, self.progress.best == self.progress.step)
 
     def dev_loss(self, dev: Features) -> float:
@@ -223,23 +226,23 @@ class Session:
         with torch.no_grad():
             for start in range(0, len(rows), size):
                 total = total + sum(loss for loss, _ in self._losses(dev, rows[start : start + size], 0))
-        return self.crew.mean(total * (self.crew.processes / sum(dev.weights)))
+        return self.distributed.mean(total * (self.distributed.processes / sum(dev.weights)))
 
     def _keep(self, best: int | None) -> None:
         """A checkpoint of where the training stands."""
         job, progress = self.job, self.progress
         progress.best = best
-        tensors = self.crew.state(self.network, self.optimizer)
-        weights = self.adapters.merged(self.crew.weights(self.network))
-        if self.crew.first:
-            module = self.crew.bare(self.network)
+        tensors = self.distributed.state(self.network, self.optimizer)
+        weights = self.adapters.merged(self.distributed.weights(self.network))
+        if self.distributed.is_main:
+            module = self.distributed.unwrapped(self.network)
             job.folder.write_checkpoint(
                 progress.step,
                 lambda place: self._saved(module, weights, place),
-                lambda place: self.crew.write(tensors, place),
+                lambda place: self.distributed.write(tensors, place),
             )
             job.folder.commit(progress)
-        self.crew.wait()
+        self.distributed.wait()
 
     def _saved(self, module: Module, weights: Mapping[str, Tensor], place: Path) -> JSON:
         """The model in a folder, with what it has seen; what figeval.json says of it."""
@@ -251,7 +254,7 @@ class Session:
     def _end(self, why: str) -> None:
         """The chosen model, on top of the folder."""
         self.progress.complete, self.progress.why = True, why
-        if self.crew.first:
+        if self.distributed.is_main:
             chosen = self.progress.step if self.progress.best is None else self.progress.best
             self.job.folder.publish(chosen)
             self.job.folder.commit(self.progress)
@@ -260,9 +263,3 @@ class Session:
 def counts_of(parts: Sequence[Share]) -> list[float]:
     """Which rows of a call count."""
     return [count for part in parts for count in part.counts]
-
-
-def total_steps(config: TrainConfig, epochs: Epochs) -> int:
-    """Steps of the whole training."""
-    steps = config.epochs * epochs.steps
-    return steps if config.max_steps is None else min(steps, config.max_steps)

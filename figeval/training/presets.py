@@ -27,7 +27,7 @@ OWN = frozenset({"task", "model", "output", "preset", "include_path"})  # the us
 SENTENCES = ("as_released", "not_reproduced", "unknown")
 
 
-class Said(BaseModel):
+class PublishedSettings(BaseModel):
     """What a publication and its code say of a training; a row's own values win over those of its table."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,7 +50,7 @@ class Said(BaseModel):
         return values
 
 
-class Row(Said):
+class PresetRow(PublishedSettings):
     """One row of a table: a checkpoint, and the globs of other models to which it is the nearest one."""
 
     row: str
@@ -59,14 +59,14 @@ class Row(Said):
     stands_for: tuple[str, ...] = ()
 
 
-class Table(Said):
+class PresetTable(PublishedSettings):
     """One table of a publication, under the name of a preset: paper, or released."""
 
     name: str
     table: str = Field(description="what the names of its rows begin with")
     source: str
     tasks: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PresetRow, ...]
 
 
 class PresetsFile(BaseModel):
@@ -74,15 +74,15 @@ class PresetsFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    presets: tuple[Table, ...]
+    presets: tuple[PresetTable, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
     """A row with what it has of its table."""
 
-    table: Table
-    own: Row
+    table: PresetTable
+    own: PresetRow
 
     @property
     def full_name(self) -> str:

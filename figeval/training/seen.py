@@ -212,12 +212,6 @@ def _described(ancestor: Ancestor) -> JSON:
     return {key: value for key, value in found.items() if value}
 
 
-def _ancestor(described: JSON) -> Ancestor:
-    return Ancestor(
-        str(described["model"]), dict(described.get("about", {})), weights=str(described.get("weights", ""))
-    )
-
-
 def read(file: Path) -> Lineage:
     """What `write` wrote.
 
@@ -232,7 +226,10 @@ def read(file: Path) -> Lineage:
         if header["sha256"] != sha256(body.encode()).hexdigest():
             raise ValueError("its checksum is another")
         digests = [int(line, 16) for line in body.split()]
-        ancestors = tuple(map(_ancestor, header["ancestors"]))
+        ancestors = tuple(
+            Ancestor(str(one["model"]), dict(one.get("about", {})), weights=str(one.get("weights", "")))
+            for one in header["ancestors"]
+        )
         count, unknown = int(header["trained"]), tuple(map(str, header["unknown"]))
         if count < 0 or count + int(header["chosen"]) != len(digests):
             raise ValueError("its digests are not as many as it says")

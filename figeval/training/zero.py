@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from figeval.errors import TrainError
 from figeval.jsonfile import JSONObject, read_json
 from figeval.training.config import TrainConfig
-from figeval.training.state import STEP, Moments, Replicated
+from figeval.training.sharding import STEP, Moments, Replicated
 
 if TYPE_CHECKING:
     from deepspeed.runtime.base_optimizer import ZeROOptimizer
@@ -27,7 +27,7 @@ class Zero(Replicated):
 
     def __init__(self, configuration: JSONObject) -> None:
         self.configuration = configuration
-        self.alone = stage(configuration) < 3
+        self.independent = stage(configuration) < 3
 
     def options(self, device: str) -> dict[str, Any]:
         """The plugin, and gloo between the processes of a CPU; told of a CPU, accelerate would not ask DeepSpeed."""
@@ -39,7 +39,7 @@ class Zero(Replicated):
         do_without_kernel()
         return {"deepspeed_plugin": plugin, "kwargs_handlers": [InitProcessGroupKwargs(backend="gloo")]}
 
-    def opened(self) -> None:
+    def on_initialized(self) -> None:
         """A network is made whole and parted afterwards: what trains it looks at its shapes."""
         from transformers.integrations import unset_hf_deepspeed_config
 
@@ -90,7 +90,7 @@ class Zero(Replicated):
             state[part] = {
                 key: tensor.clone() if key == STEP else torch.zeros_like(part) for key, tensor in like.items()
             }
-        if self.alone:
+        if self.independent:
             link(optimizer)
 
 

@@ -54,7 +54,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         """
         loader: Any = self  # its types are none of ours
         auto = loader.AUTO_MODEL_CLASS
-        loader.AUTO_MODEL_CLASS = _Checked(auto)
+        loader.AUTO_MODEL_CLASS = _CheckedAutoModel(auto)
         try:
             super()._create_model(*arguments, **options)
         finally:
@@ -84,7 +84,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
+class _CheckedAutoModel:
     """A transformers Auto class whose models have the weights of their checkpoints, all of them and no others."""
 
     auto: type[_BaseAutoModelClass]

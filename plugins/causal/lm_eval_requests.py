@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from figeval.errors import TaskError
 from figeval.types import JSON, Prompt, Reply
 
-from .engine.prefix_tree import Scored
+from .engine.prefix_tree import TokenRequest
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
@@ -71,7 +71,7 @@ def encode_all(lm: HFLM, texts: Sequence[str]) -> dict[str, Ids]:
     return known
 
 
-def fitted(kind: str, context: Ids, continuation: Ids, limit: int) -> Scored:
+def fitted(kind: str, context: Ids, continuation: Ids, limit: int) -> TokenRequest:
     """What a model reads. A causal one takes `limit` tokens, and never reads the last one; an encoder-decoder takes
     as many on either side.
 
@@ -81,7 +81,7 @@ def fitted(kind: str, context: Ids, continuation: Ids, limit: int) -> Scored:
     if len(continuation) > limit:
         raise TaskError(f"an option of {len(continuation)} tokens is longer than the model takes ({limit})")
     room = limit if kind == "seq2seq" else limit + 1 - len(continuation)
-    return Scored((*context[max(0, len(context) - room) :], *continuation), len(continuation))
+    return TokenRequest((*context[max(0, len(context) - room) :], *continuation), len(continuation))
 
 
 def is_cut(kind: str, context: Ids, continuation: Ids, limit: int) -> bool:

@@ -206,7 +206,7 @@ class WriterNetwork:
         return asked if most is None else min(asked, most - 1)
 
 
-class Writer(Neural[WriterSettings, WriterNetwork]):
+class WriterModel(Neural[WriterSettings, WriterNetwork]):
     """Writes texts."""
 
     def write(self, requests: Sequence[Inputs]) -> Outputs[Reply]:
@@ -289,7 +289,7 @@ class Writer(Neural[WriterSettings, WriterNetwork]):
         )
 
 
-def open_writer(settings: WriterSettings) -> Writer:
+def open_writer(settings: WriterSettings) -> WriterModel:
     """A model that was trained to write, from a folder or hub id.
 
     Raises:
@@ -297,7 +297,7 @@ def open_writer(settings: WriterSettings) -> Writer:
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, "writer")
-    return Writer(prepare(with_declared(settings, checkpoint), checkpoint))
+    return WriterModel(prepare(with_declared(settings, checkpoint), checkpoint))
 
 
 writer = Configured(WriterSettings, open_writer)

@@ -120,7 +120,7 @@ def save_branch(weights: Mapping[str, Tensor], folder: Path) -> None:
 # ---- the backend -----------------------------------------------------------------------------------------------------
 
 
-class Joint(Encoder):
+class JointEncoder(Encoder):
     """Embeds texts, and finds in a text the stretch that corresponds to a given one."""
 
     def __init__(self, setup: ModelSetup[EncoderSettings], max_span: int | None, activation: str) -> None:
@@ -175,7 +175,7 @@ class Joint(Encoder):
         super().close()
 
 
-def open_joint(settings: JointSettings) -> Joint:
+def open_joint(settings: JointSettings) -> JointEncoder:
     """A joint model from a folder or hub id.
 
     Raises:
@@ -188,7 +188,7 @@ def open_joint(settings: JointSettings) -> Joint:
     if checkpoint.folder is not None:
         branch_file(checkpoint.folder, checkpoint.model)  # before anything heavy is loaded
     setup: ModelSetup[EncoderSettings] = prepare(settings, checkpoint)
-    return Joint(setup, settings.max_span, settings.activation or ACTIVATIONS[0])
+    return JointEncoder(setup, settings.max_span, settings.activation or ACTIVATIONS[0])
 
 
 joint = Configured(JointSettings, open_joint)

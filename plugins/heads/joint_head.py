@@ -25,7 +25,7 @@ from figeval.types import JSON, Example
 from ..encoders.encoder import EncoderSettings
 from ..encoders.joint_encoder import (
     ACTIVATIONS,
-    Joint,
+    JointEncoder,
     JointSettings,
     branch_logits,
     load_branch,
@@ -217,13 +217,13 @@ class JointLearner:
         self.cut += found.cut
         return found
 
-    def backend(self, network: JointNetwork) -> Joint:
+    def backend(self, network: JointNetwork) -> JointEncoder:
         """The network as `figeval run` has it."""
         options, base = self.options, self.ranker.base
         settings = JointSettings(pooling=self.ranker.pooling, similarity=options.similarity, max_span=options.max_span)
         device = str(next(network.parameters()).device)
         setup: ModelSetup[EncoderSettings] = ModelSetup(settings, base.checkpoint, device, "float32")
-        backend = Joint(setup, settings.max_span, options.activation)
+        backend = JointEncoder(setup, settings.max_span, options.activation)
         vars(backend).update(network=self.ranker.read_by(network), branch=network.branch)
         return backend
 

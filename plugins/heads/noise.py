@@ -54,7 +54,7 @@ class Masks:
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
+class SpanSampler:
     """Where spans of a piece are hidden, about `mean` tokens each."""
 
     share: float
@@ -78,7 +78,7 @@ class Spans:
 class Sentinels:
     """Every span becomes a sentinel; the target are the spans, each after its sentinel."""
 
-    spans: Spans
+    spans: SpanSampler
     sentinels: Sequence[int]
     start: int
 
@@ -96,7 +96,7 @@ class Sentinels:
 class Holes:
     """Every span becomes one mask; the target is the whole text."""
 
-    spans: Spans
+    spans: SpanSampler
     mask: int
     start: int
 

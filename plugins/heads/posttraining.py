@@ -26,7 +26,7 @@ from ..encoders.masked import MaskedModel, MaskedNetwork, MaskedSettings, has_se
 from ..encoders.tokens import IDS, padding_of
 from .base_model import Base, base_of, fresh_head, options_of
 from .language import Row, batch_of, length, weight
-from .noise import Holes, Masks, Noise, Piece, Sentinels, Spans
+from .noise import Holes, Masks, Noise, Piece, Sentinels, SpanSampler
 from .writing import decoder_start, written_by
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def infill(setup: Setup) -> InfillLearner:
     options, base = options_of(InfillOptions, setup.options), base_of(setup)
     if written_by(base.checkpoint) != "seq2seq":
         raise TrainError(f"{setup.model!r} is a {base.checkpoint.architecture}; infill needs an encoder-decoder")
-    spans, start = Spans(options.share, options.mean_span), decoder_start(base)
+    spans, start = SpanSampler(options.share, options.mean_span), decoder_start(base)
     found, mask = sentinels(base.tokenizer), base.tokenizer.mask_token_id
     if found:
         return InfillLearner(base, options, Sentinels(spans, found, start))

@@ -25,7 +25,7 @@ from ..causal.writer import (
     LONGEST,
     Form,
     Values,
-    Writer,
+    WriterModel,
     WriterNetwork,
     WriterSettings,
     bare_ids,
@@ -135,11 +135,11 @@ class Writing(ABC):
         rows = list(map(self.row, prompts.fields[IDS], targets.fields[IDS]))
         return FixedFeatures(rows, prompts.padding, len(prompts.truncated | targets.truncated))
 
-    def backend(self, network: LanguageNetwork) -> Writer:
+    def backend(self, network: LanguageNetwork) -> WriterModel:
         """The model as `figeval run` has it."""
         settings = WriterSettings(num_beams=self.options.num_beams, max_new_tokens=self.options.max_new_tokens)
         device = str(next(network.parameters()).device)
-        writer = Writer(ModelSetup(settings, self.base.checkpoint, device, "float32"))
+        writer = WriterModel(ModelSetup(settings, self.base.checkpoint, device, "float32"))
         vars(writer)["network"] = WriterNetwork(network.model, self.base.tokenizer, self.base.limit, self.form)
         return writer
 

@@ -13,7 +13,6 @@ import yaml
 from figeval.errors import TaskError
 
 if TYPE_CHECKING:
-    from figeval.evaluation.harness import Harness
     from figeval.task_types.routes import Route
     from figeval.types import JSON
 
@@ -91,10 +90,12 @@ def stubs(include: tuple[str, ...] = ()) -> dict[str, str]:
 
 def task_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
     """One for each route that a model of lm-eval can take; the preferred one bears the plain name."""
-    harness = _harness(include)
+    from figeval.evaluation import Harness
+
+    harness = Harness(include=tuple(map(Path, include)))
     for entry in harness.catalogue.tasks:
         task = entry.load()
-        for number, route in enumerate(reachable_routes(harness, task.type)):
+        for number, route in enumerate(reachable_routes(harness.routes, task.type)):
             about: JSON = {"task": task.name, "route": route.name}
             yield {
                 "task": f"{PREFIX}{task.name}" if number == 0 else f"{PREFIX}{task.name}_{route.name}",
@@ -112,33 +113,29 @@ def suite_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
 
     What lm-eval has no room for is left out, as in a run.
     """
-    harness = _harness(include)
+    from figeval.evaluation import Harness
+
+    harness = Harness(include=tuple(map(Path, include)))
     for entry in harness.catalogue.suites:
         suite = entry.load()
         tasks = harness.catalogue.expand([suite.name])
-        preferred = [f"{PREFIX}{task.name}" for task in tasks if reachable_routes(harness, task.type)]
-        written = [f"{PREFIX}{task.name}{ending}" for task in tasks for ending in _written(harness, task.type)]
+        preferred = [f"{PREFIX}{task.name}" for task in tasks if reachable_routes(harness.routes, task.type)]
+        written = [f"{PREFIX}{task.name}{ending}" for task in tasks for ending in _written(harness.routes, task.type)]
         if preferred:
             yield {"group": f"{PREFIX}{suite.name}", "task": preferred}
         if written and written != preferred:
             yield {"group": f"{PREFIX}{suite.name}{IN_WORDS}", "task": written}
 
 
-def _written(harness: Harness, task_type: str) -> list[str]:
+def _written(known: Iterable[Route], task_type: str) -> list[str]:
     """How the name of a task ends on the first route by which a model only writes; nothing where there is none."""
-    routes = reachable_routes(harness, task_type)
+    routes = reachable_routes(known, task_type)
     return [f"_{route.name}" if route is not routes[0] else "" for route in routes if route.needs <= WRITTEN][:1]
 
 
-def reachable_routes(harness: Harness, task_type: str) -> list[Route]:
+def reachable_routes(known: Iterable[Route], task_type: str) -> list[Route]:
     """The routes of a task type that models of lm-eval can take, best first; none where lm-eval has no room for it."""
     from figeval.task_types.routes import routes_of
 
-    mine = [] if task_type in BEYOND else routes_of(task_type, harness.routes)
+    mine = [] if task_type in BEYOND else routes_of(task_type, known)
     return [route for route in mine if route.needs and route.needs <= ANSWERED]
-
-
-def _harness(include: tuple[str, ...]) -> Harness:
-    from figeval.evaluation import Harness
-
-    return Harness(include=tuple(map(Path, include)))

@@ -10,7 +10,7 @@ import torch
 
 from figeval.builtin.plugins.causal.engine import bodies, packed, self_test, views
 from figeval.builtin.plugins.causal.engine.packed import Engine
-from figeval.builtin.plugins.causal.engine.prefix_tree import Scored
+from figeval.builtin.plugins.causal.engine.prefix_tree import TokenRequest
 from figeval.builtin.plugins.causal.engine.self_test import settle
 from figeval.builtin.plugins.encoders.batching import TokenBudget
 from tests.plugins.architectures import ALL, PACKED, PLAIN, POSITIONS, SHARING, WORDS, build
@@ -22,7 +22,7 @@ def engine_for(model: Any, rows: int | None = None) -> Engine:
     return settle(Engine(model, torch.device("cpu"), TokenBudget.on("cpu", rows)))
 
 
-def naive(model: Any, request: Scored) -> Answer:
+def naive(model: Any, request: TokenRequest) -> Answer:
     """One text, one forward pass."""
     with torch.inference_mode():
         table = model(input_ids=torch.tensor([request.ids[:-1]])).logits[0].double().log_softmax(-1)
@@ -30,7 +30,7 @@ def naive(model: Any, request: Scored) -> Answer:
     return float(rows.gather(1, words[:, None]).sum()), bool((rows.argmax(-1) == words).all())
 
 
-def some_requests(shots: int = 40, stories: int = 3, options: int = 7) -> list[Scored]:
+def some_requests(shots: int = 40, stories: int = 3, options: int = 7) -> list[TokenRequest]:
     """Solved examples that all share, stories of several lengths, options that begin alike; and one of a token."""
     generator = np.random.default_rng(1)
 
@@ -41,10 +41,10 @@ def some_requests(shots: int = 40, stories: int = 3, options: int = 7) -> list[S
     contexts = [begin + words(5 + 9 * index) for index in range(stories)]
     first = words(2)
     continuations = [[*first, *words(3)], first[:1], *(words(1 + index) for index in range(options - 2))]
-    return [Scored((*context, *option), len(option)) for context in contexts for option in continuations]
+    return [TokenRequest((*context, *option), len(option)) for context in contexts for option in continuations]
 
 
-def agrees(engine: Engine, requests: list[Scored], tolerance: float = 1e-4) -> None:
+def agrees(engine: Engine, requests: list[TokenRequest], tolerance: float = 1e-4) -> None:
     for answer, request in zip(engine.score(requests), requests, strict=True):
         wanted = naive(engine.model, request)
         assert answer[0] == pytest.approx(wanted[0], abs=tolerance)
@@ -55,7 +55,7 @@ def agrees(engine: Engine, requests: list[Scored], tolerance: float = 1e-4) -> N
 def test_every_architecture_scores_as_plain_rows_do(name: str) -> None:
     engine = engine_for(build(name))
     requests = some_requests()
-    greedy = [Scored((*request.ids[:-1], likeliest(engine.model, request)), 1) for request in requests[:2]]
+    greedy = [TokenRequest((*request.ids[:-1], likeliest(engine.model, request)), 1) for request in requests[:2]]
     agrees(engine, requests + greedy)
     assert any(answer[1] for answer in engine.score(greedy))
     expected = "packed" if name in PACKED else "share their beginning" if name in SHARING else "plain rows"
@@ -66,7 +66,7 @@ def test_every_architecture_scores_as_plain_rows_do(name: str) -> None:
     assert (described["tokens"]["read"] < described["tokens"]["one_row_per_continuation"] / 2) == (name not in PLAIN)
 
 
-def likeliest(model: Any, request: Scored) -> int:
+def likeliest(model: Any, request: TokenRequest) -> int:
     with torch.inference_mode():
         return int(model(input_ids=torch.tensor([request.ids[:-1]])).logits[0, -1].argmax())
 
@@ -92,14 +92,14 @@ def test_the_trunk_is_read_once_for_many_calls() -> None:
     assert engine.tokens.read - read == read  # the first call could not know that others follow
     engine.score(requests[:7])
     assert engine.tokens.read - 2 * read == 5 + 14
-    agrees(engine, [Scored(request.ids[10:], request.predicted) for request in requests])  # another shared prefix
+    agrees(engine, [TokenRequest(request.ids[10:], request.predicted) for request in requests])  # another shared prefix
 
 
 def test_calls_that_begin_differently_share_nothing() -> None:
     engine = engine_for(build("GPT2"))
     requests = some_requests(shots=40)
     agrees(engine, requests)
-    others = [Scored((7, *request.ids), request.predicted) for request in requests]
+    others = [TokenRequest((7, *request.ids), request.predicted) for request in requests]
     agrees(engine, requests + others)
     agrees(engine, requests + others)
 
@@ -109,11 +109,14 @@ def test_a_text_that_ends_within_the_trunk_is_scored_nevertheless() -> None:
     engine = engine_for(build("Llama"))
     engine.score(requests)
     begin = requests[0].ids
-    agrees(engine, [*requests, Scored(begin[:30], 4), Scored(begin[:61], 1)])
+    agrees(engine, [*requests, TokenRequest(begin[:30], 4), TokenRequest(begin[:61], 1)])
 
 
 def test_one_token_of_context_is_enough() -> None:
-    agrees(engine_for(build("GPT2")), [Scored((5, 6), 1), Scored((5, 7), 1), Scored((5, 7, 8), 2), Scored((5, 6), 1)])
+    agrees(
+        engine_for(build("GPT2")),
+        [TokenRequest((5, 6), 1), TokenRequest((5, 7), 1), TokenRequest((5, 7, 8), 2), TokenRequest((5, 6), 1)],
+    )
 
 
 def test_nothing_asked_nothing_answered() -> None:

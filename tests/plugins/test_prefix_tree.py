@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.plugins.causal.engine.prefix_tree import Scored, build
+from figeval.builtin.plugins.causal.engine.prefix_tree import TokenRequest, build
 from figeval.builtin.plugins.causal.engine.reading_plan import Prefix, Shape, plan_of
 
 tokens = st.integers(0, 3)
 requests = st.lists(
     st.builds(
-        lambda context, continuation: Scored((*context, *continuation), len(continuation)),
+        lambda context, continuation: TokenRequest((*context, *continuation), len(continuation)),
         st.lists(tokens, min_size=1, max_size=12),
         st.lists(tokens, min_size=1, max_size=6),
     ),
@@ -38,7 +38,7 @@ def texts_of(prefix: Prefix, before: tuple[int, ...] = ()) -> list[tuple[tuple[i
 
 
 @given(requests)
-def test_a_forest_holds_each_beginning_once(asked: list[Scored]) -> None:
+def test_a_forest_holds_each_beginning_once(asked: list[TokenRequest]) -> None:
     tree = build(asked)
     beginnings = {request.ids[:length] for request in asked for length in range(1, len(request.ids))}
     assert len(tree.tokens) == len(beginnings)
@@ -46,7 +46,7 @@ def test_a_forest_holds_each_beginning_once(asked: list[Scored]) -> None:
 
 
 @given(requests)
-def test_every_request_finds_its_predictions(asked: list[Scored]) -> None:
+def test_every_request_finds_its_predictions(asked: list[TokenRequest]) -> None:
     tree = build(asked)
     for request, answer in zip(asked, tree.answers, strict=True):
         nodes, words = tree.asked[answer].T
@@ -57,7 +57,7 @@ def test_every_request_finds_its_predictions(asked: list[Scored]) -> None:
 
 
 @given(requests, shapes)
-def test_in_every_plan_a_token_sees_its_text_and_nothing_else(asked: list[Scored], shape: Shape) -> None:
+def test_in_every_plan_a_token_sees_its_text_and_nothing_else(asked: list[TokenRequest], shape: Shape) -> None:
     tree = build(asked)
     plan = plan_of(tree, shape)
     predicted = []
@@ -71,7 +71,7 @@ def test_in_every_plan_a_token_sees_its_text_and_nothing_else(asked: list[Scored
 
 
 @given(requests)
-def test_unbranched_rows_are_unbranched(asked: list[Scored]) -> None:
+def test_unbranched_rows_are_unbranched(asked: list[TokenRequest]) -> None:
     plan = plan_of(build(asked), Shape(trees=False, prefixes=False))
     assert not plan.prefixes
     assert all((row.end == len(row)).all() for row in plan.rows)
@@ -83,7 +83,7 @@ def test_what_a_plan_costs() -> None:
     shots = generator.integers(10, 1000, 300).tolist()
     proverbs = [[word, *generator.integers(10, 1000, 6).tolist()] for word in range(1000, 1030)]
     stories = [[story, *generator.integers(10, 1000, 39).tolist()] for story in range(2000, 2020)]
-    asked = [Scored((*shots, *story, *proverb), 7) for story in stories for proverb in proverbs]
+    asked = [TokenRequest((*shots, *story, *proverb), 7) for story in stories for proverb in proverbs]
     tree = build(asked)
     plan = plan_of(tree, Shape())
     assert plan.read == len(tree.tokens) == 300 + 20 * (40 + 30 * 6)

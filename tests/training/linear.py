@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from figeval.training.config import TrainConfig
-from figeval.training.crew import Crew, crew_of
+from figeval.training.distributed import Distributed, connect
 from figeval.training.folder import Progress, TrainFolder
 from figeval.training.loop import LOSS, Job
 from figeval.training.selection import Criterion
@@ -119,5 +119,5 @@ def about(progress: Progress) -> JSON:
     return {"step": progress.step}
 
 
-def crew(asked: TrainConfig) -> Crew:
-    return crew_of(asked)
+def processes(asked: TrainConfig) -> Distributed:
+    return connect(asked)

@@ -13,14 +13,14 @@ from safetensors.torch import load_file
 from figeval.errors import TrainError
 from figeval.training.folder import Progress, TrainFolder
 from figeval.training.loop import train
-from tests.training.linear import Heard, Linear, Vectors, config, crew, job
+from tests.training.linear import Heard, Linear, Vectors, config, job, processes
 
 STEPS = 4 * 6  # 42 examples in steps of 8
 
 
 def trained(output: Path, heard: Heard | None = None, learner: Linear | None = None, **changes: Any) -> Progress:
     asked = config(output, **changes)
-    return train(job(asked, heard or Heard(), learner), crew(asked))
+    return train(job(asked, heard or Heard(), learner), processes(asked))
 
 
 def weights(folder: Path) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def test_a_loss_that_is_no_number_stops_it_and_names_the_batch(tmp_path: Path) -
     asked = config(tmp_path / "out", batch_size=4)
     spoilt = job(asked, Heard(), train=Vectors(42, 1, spoilt=[17]))
     with pytest.raises(TrainError, match=r"loss of step \d+ is nan.*row 17") as raised:
-        train(spoilt, crew(asked))
+        train(spoilt, processes(asked))
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "out" / "model.safetensors").exists()
 
@@ -124,7 +124,7 @@ def test_the_last_good_checkpoint_outlives_it(tmp_path: Path) -> None:
     seen: set[int] = set()
     asked = config(tmp_path / "out")
     with pytest.raises(TrainError, match=r"loss of step 13 is nan.*step 12 is kept"):
-        train(job(asked, Heard(), train=Spoiling(42, 1)), crew(asked))
+        train(job(asked, Heard(), train=Spoiling(42, 1)), processes(asked))
     assert [place.name for place in (tmp_path / "out/training").glob("step-*")] == ["step-000012"]
     assert TrainFolder(tmp_path / "out").read().step == 12
 
@@ -153,4 +153,4 @@ def test_devices_and_precision_that_are_not_there(tmp_path: Path) -> None:
         ({"trackers": ["dvclive"]}, "pip install dvclive"),
     ):
         with pytest.raises(TrainError, match=words):
-            crew(config(tmp_path / "out", **changes))
+            processes(config(tmp_path / "out", **changes))

@@ -17,8 +17,8 @@ def config(**changes: Any) -> TrainConfig:
     return TrainConfig.model_validate({"task": "t", "model": "m", "output": Path("out"), **changes})
 
 
-@pytest.mark.parametrize(("name", "stage", "alone"), [("zero2", 2, True), ("zero3", 3, False)])
-def test_a_stage_by_name(name: str, stage: int, alone: bool) -> None:
+@pytest.mark.parametrize(("name", "stage", "independent"), [("zero2", 2, True), ("zero3", 3, False)])
+def test_a_stage_by_name(name: str, stage: int, independent: bool) -> None:
     found = configuration(config(deepspeed=name, clip=0.5))
     assert found["zero_optimization"] == {"stage": stage}
     assert found["gradient_clipping"] == 0.5
@@ -26,7 +26,7 @@ def test_a_stage_by_name(name: str, stage: int, alone: bool) -> None:
     assert found["zero_allow_untested_optimizer"]
     assert not found["bf16"]["enabled"]
     assert not found["fp16"]["enabled"]
-    assert Zero(found).alone is alone
+    assert Zero(found).independent is independent
 
 
 def test_no_clipping_and_half_precision() -> None:

@@ -8,15 +8,14 @@ from pathlib import Path
 from figeval.config import RunConfig
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.run import run
-from figeval.evaluation.training.apart import train_apart
+from figeval.evaluation.training.launcher import launch, needs_launcher
 from figeval.evaluation.training.train import catch_up, train_here
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.training.config import TrainConfig
-from figeval.training.launch import apart
-from figeval.training.loop import Observer
+from figeval.training.loop import TrainingObserver
 
 
-def complete(config: TrainConfig, observer: Observer) -> RunRecord | None:
+def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | None:
     """Train, and run the tasks of `evaluate`; the record of that run, None if there are none.
 
     Of several machines the first one evaluates.
@@ -25,8 +24,8 @@ def complete(config: TrainConfig, observer: Observer) -> RunRecord | None:
         FigevalError: something the user can mend.
     """
     harness = Harness(include=config.include_path)
-    if apart(config):
-        train_apart(config, observer)
+    if needs_launcher(config):
+        launch(config, observer)
     else:
         train_here(config, harness, observer)
     if config.node_rank > 0:

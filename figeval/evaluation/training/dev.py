@@ -12,7 +12,7 @@ from figeval.evaluation.plan import Planner, route_of
 from figeval.evaluation.score import Aggregator, MetricSet
 from figeval.models.model import Model
 from figeval.spec import TaskSpec
-from figeval.training.crew import Crew
+from figeval.training.distributed import Distributed
 from figeval.types import Example
 
 NAME = "(in training)"
@@ -26,7 +26,7 @@ class DevScores:
     examples: Sequence[Example]
     harness: Harness
 
-    def __call__(self, backend: object, crew: Crew) -> dict[str, float | None]:
+    def __call__(self, backend: object, distributed: Distributed) -> dict[str, float | None]:
         """Computed in every process from all rows."""
         task = self.task.model_copy(update={"examples": lambda: iter(self.examples), "baselines": ()})
         config = RunConfig(tasks=(task.name,), model=NAME, baselines=False)
@@ -36,7 +36,7 @@ class DevScores:
         metrics = MetricSet(plan.metrics, task.labels)
         evaluator = TaskEvaluator(plan, CachedModel(model), route, plan.context, metrics)
         places = {example.id: place for place, example in enumerate(self.examples)}
-        rows = crew.pooled(list(evaluator.rows(self.examples[crew.process :: crew.processes])))
+        rows = distributed.gather(list(evaluator.rows(self.examples[distributed.process :: distributed.processes])))
         rows.sort(key=lambda row: places[row["id"]])  # as one process has them
         if metrics.collective:
             rows = metrics.related(rows, plan.settings)

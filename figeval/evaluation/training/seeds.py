@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from figeval.evaluation.selection_bias import strongest
-from figeval.evaluation.stored import Values, stored_values
+from figeval.evaluation.stored import stored_values
 from figeval.metrics.intervals import Interval
 from figeval.metrics.seeds import interval_over_seeds, over_seeds
 from figeval.records.folder import RunFolder
@@ -94,13 +94,9 @@ def _interval(line: _Line, folders: Mapping[str, Path]) -> Interval:
     if any(ids != answered[0] for ids in answered):
         return Interval("none: not the same examples answered")
     ids = sorted(answered[0])
-    values = [_values(table, ids) for table in tables]
+    values = [[value for one in ids if (value := table[one][0]) is not None] for table in tables]
     bounds = (0.0, 1.0) if all(0 <= value <= 1 for row in values for value in row) else None
     return interval_over_seeds(values, [tables[0][example][1] for example in ids], bounds)
-
-
-def _values(table: Values, ids: list[str]) -> list[float]:
-    return [value for value in (table[example][0] for example in ids) if value is not None]
 
 
 def warnings_of(runs: Runs) -> list[str]:

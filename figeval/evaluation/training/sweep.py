@@ -27,7 +27,7 @@ from figeval.records.schema import RunRecord
 from figeval.records.sweep import GRID, SEEDS, GridPoint, GridRecord, SeedsRecord, write
 from figeval.training.config import ELSEWHERE, TrainConfig
 from figeval.training.folder import TrainFolder
-from figeval.training.loop import Observer
+from figeval.training.loop import TrainingObserver
 from figeval.yamlfile import InvalidYAML, parse_yaml
 
 # What must be the same for scores on dev to be compared.
@@ -41,7 +41,7 @@ class Sweep:
     """What all trainings share; `say` hears which one begins."""
 
     config: TrainConfig
-    observer: Observer
+    observer: TrainingObserver
     say: Callable[[str], None]
 
     # ---- grid -------------------------------------------------------------------------------------------------------

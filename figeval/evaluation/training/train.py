@@ -18,17 +18,17 @@ from figeval.records import provenance
 from figeval.spec import TaskSpec
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Learner, Setup
-from figeval.training.crew import crew_of
+from figeval.training.distributed import connect
 from figeval.training.folder import DECLARED, Progress, TrainFolder, write_json
 from figeval.training.learners import load_learners
-from figeval.training.loop import LOSS, Job, Observer, train
+from figeval.training.loop import LOSS, Job, TrainingObserver, train
 from figeval.training.seen import FILE, Digests, Lineage, lineage_of, passages, questions, write
 from figeval.training.selection import Criterion
 from figeval.types import JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class TrainingPlan:
     """A training with all that was settled beforehand."""
 
     config: TrainConfig
@@ -38,7 +38,7 @@ class Training:
     splits: Splits
 
 
-def settle(config: TrainConfig, harness: Harness, device: str) -> Training:
+def settle(config: TrainConfig, harness: Harness, device: str) -> TrainingPlan:
     """Everything that can be wrong before weights are touched.
 
     Raises:
@@ -60,10 +60,10 @@ def settle(config: TrainConfig, harness: Harness, device: str) -> Training:
             device=device,
         )
     )
-    return Training(config, task, head, learner, splits_of(task, config, harness))
+    return TrainingPlan(config, task, head, learner, splits_of(task, config, harness))
 
 
-def train_here(config: TrainConfig, harness: Harness, observer: Observer) -> Progress:
+def train_here(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> Progress:
     """Train in this process, alone or as one of those that a launcher started.
 
     Raises:
@@ -73,11 +73,11 @@ def train_here(config: TrainConfig, harness: Harness, observer: Observer) -> Pro
     done = finished(config, folder)
     if done is not None:
         return done
-    crew = crew_of(config)
-    training = settle(config, harness, crew.device)
+    distributed = connect(config)
+    training = settle(config, harness, distributed.device)
     job = job_of(training, harness, folder, observer)
-    progress = train(job, crew)
-    if crew.first:
+    progress = train(job, distributed)
+    if distributed.is_main:
         declare(config.output, progress)
         preset = {"preset": recorded(config, harness.manager)}
         write_json(folder.record_file, record_of(training, job, progress) | preset)
@@ -106,7 +106,7 @@ def stored_record(place: Path) -> JSON:
     return found
 
 
-def job_of(training: Training, harness: Harness, folder: TrainFolder, observer: Observer) -> Job:
+def job_of(training: TrainingPlan, harness: Harness, folder: TrainFolder, observer: TrainingObserver) -> Job:
     """What the loop is told."""
     config, learner, splits = training.config, training.learner, training.splits
     by = criterion(training, harness)
@@ -129,13 +129,13 @@ def job_of(training: Training, harness: Harness, folder: TrainFolder, observer: 
     )
 
 
-def remembering(training: Training, harness: Harness) -> Callable[[Path], None]:
+def remembering(training: TrainingPlan, harness: Harness) -> Callable[[Path], None]:
     """What writes into the folder of a checkpoint which examples the model has seen; they are gathered only once."""
     lineage = cache(lambda: seen_by(training, harness))
     return lambda place: write(place, lineage())
 
 
-def seen_by(training: Training, harness: Harness) -> Lineage:
+def seen_by(training: TrainingPlan, harness: Harness) -> Lineage:
     """The examples of a training, and those that its model had seen before."""
     model, splits = training.config.model, training.splits
     folder = expand_user(model)
@@ -165,7 +165,7 @@ def catch_up(config: TrainConfig, harness: Harness) -> None:
         return
 
 
-def criterion(training: Training, harness: Harness) -> Criterion:
+def criterion(training: TrainingPlan, harness: Harness) -> Criterion:
     """What checkpoints are compared by: what was asked for, or the learner's, or all metrics of the task in order."""
     asked = training.config.select_by or training.learner.select_by
     return criterion_of((asked,) if asked else training.task.metrics, harness)
@@ -183,7 +183,7 @@ def higher_is_better(name: str, harness: Harness) -> bool:
     return harness.metrics.named(name)[0].higher_is_better
 
 
-def about(training: Training, progress: Progress) -> JSON:
+def about(training: TrainingPlan, progress: Progress) -> JSON:
     """What a checkpoint says of how it came about."""
     config = training.config
     return {
@@ -198,7 +198,7 @@ def about(training: Training, progress: Progress) -> JSON:
     }
 
 
-def record_of(training: Training, job: Job, progress: Progress) -> JSON:
+def record_of(training: TrainingPlan, job: Job, progress: Progress) -> JSON:
     """All about a finished training."""
     splits = training.splits
     return {

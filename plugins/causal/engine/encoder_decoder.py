@@ -12,7 +12,7 @@ from figeval.types import JSON
 from ...encoders.batching import TokenBudget, run_batches
 from ...encoders.tokens import padded
 from .packed import Answer, TokenCount, logits_at_once
-from .prefix_tree import Scored
+from .prefix_tree import TokenRequest
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +39,7 @@ class EncoderDecoder:
         self.budget = budget
         self.tokens = TokenCount()
 
-    def score(self, requests: Sequence[Scored]) -> list[Answer]:
+    def score(self, requests: Sequence[TokenRequest]) -> list[Answer]:
         """Per request Σ log P(token) over its continuation, natural logarithm, and whether it is the greedy one."""
         import torch
 
@@ -53,7 +53,7 @@ class EncoderDecoder:
         return [answers[index] for index in range(len(requests))]
 
     def _read(
-        self, requests: Sequence[Scored], stories: Sequence[Story], chosen: list[int]
+        self, requests: Sequence[TokenRequest], stories: Sequence[Story], chosen: list[int]
     ) -> list[list[tuple[int, Answer]]]:
         """Encode some stories, then decode the continuations of each, those of about one length together."""
         ids, mask = padded([stories[index].ids for index in chosen], 0, self.device)
@@ -93,7 +93,7 @@ class EncoderDecoder:
         return said | ({"tokens": self.tokens.describe()} if self.tokens.read else {})
 
 
-def gathered(requests: Sequence[Scored]) -> list[Story]:
+def gathered(requests: Sequence[TokenRequest]) -> list[Story]:
     """The requests by context."""
     stories: dict[tuple[int, ...], list[int]] = {}
     for index, request in enumerate(requests):

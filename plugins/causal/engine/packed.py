@@ -18,7 +18,7 @@ from figeval.types import JSON
 
 from ...encoders.batching import TokenBudget, run_batches
 from .bodies import Kept, fixed, growing, head, only_at, vocabulary
-from .prefix_tree import NONE, Ints, PrefixTree, Scored, build, common
+from .prefix_tree import NONE, Ints, PrefixTree, TokenRequest, build, common
 from .reading_plan import PackedRow, Prefix, Shape, plan_of
 from .views import ReadStrategy, View
 
@@ -68,7 +68,7 @@ class Engine:
     _shared_prefix: tuple[Ints, Kept] = (NONE, [])
     _last: Ints = field(default_factory=lambda: NONE)  # what the last requests all began with
 
-    def score(self, requests: Sequence[Scored]) -> list[Answer]:
+    def score(self, requests: Sequence[TokenRequest]) -> list[Answer]:
         """Per request Σ log P(token) over its continuation, natural logarithm, and whether it is the greedy one."""
         reach = self.strategy.reach
         far = [index for index, request in enumerate(requests) if reach is not None and len(request.ids) > reach]
@@ -81,7 +81,7 @@ class Engine:
             answers |= dict(zip(rows, self.score_by(strategy, [requests[row] for row in rows]), strict=True))
         return [answers[index] for index in range(len(requests))]
 
-    def score_by(self, strategy: ReadStrategy, requests: Sequence[Scored]) -> list[Answer]:
+    def score_by(self, strategy: ReadStrategy, requests: Sequence[TokenRequest]) -> list[Answer]:
         """The same by a given strategy."""
         import torch
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class TokenRequest:
     """One request in tokens: the last `predicted` of `ids` are the continuation; the last of all is never read."""
 
     ids: tuple[int, ...]
@@ -72,7 +72,7 @@ class PrefixTree:
         return np.repeat(np.arange(len(nodes)), last - first), np.fromiter(found, dtype=np.int64)
 
 
-def build(requests: Sequence[Scored]) -> PrefixTree:
+def build(requests: Sequence[TokenRequest]) -> PrefixTree:
     """The tree of some requests. Sorted texts share their beginnings with their neighbours."""
     order = sorted(range(len(requests)), key=lambda index: requests[index].ids)
     tokens: list[Ints] = []

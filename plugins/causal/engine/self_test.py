@@ -17,7 +17,7 @@ from ...encoders.batching import free_memory
 from ...encoders.loading import one_line, positions
 from .bodies import bytes_per_token, fuse_activations, head, last_feed_forward, only_at
 from .packed import PLAIN, Answer, Engine
-from .prefix_tree import Scored
+from .prefix_tree import TokenRequest
 from .views import LONGEST_TRIED, ReadStrategy, strategies_for, windows
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def alike(part: Tensor, whole: Tensor) -> bool:
     return bool(same)
 
 
-def sample_for(config: PretrainedConfig, limit: int | None) -> list[Scored]:
+def sample_for(config: PretrainedConfig, limit: int | None) -> list[TokenRequest]:
     """Texts that differ where it matters: two contexts that begin alike, of one or several continuations that begin
     alike, longer than every window that can be tried.
     """
@@ -131,4 +131,4 @@ def sample_for(config: PretrainedConfig, limit: int | None) -> list[Scored]:
     some = np.random.default_rng(0).integers(5, min(config.vocab_size, 4_096), size=(8, context + 12)).tolist()
     shared_prefix, ends = some[0][: context // 2], [line[: context - context // 2] for line in some[1:4]]
     continuations = [some[4][:1], some[4][:5], some[4][:3] + some[5][:4], some[6][:7], some[7][:2]]
-    return [Scored((*shared_prefix, *end, *words), len(words)) for end in ends for words in continuations]
+    return [TokenRequest((*shared_prefix, *end, *words), len(words)) for end in ends for words in continuations]

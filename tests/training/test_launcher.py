@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from figeval.errors import TrainError
-from figeval.training import launch
+from figeval.evaluation.training import launcher
 from figeval.training.config import TrainConfig
 
 
@@ -27,11 +27,11 @@ def config(**changes: Any) -> TrainConfig:
     ],
 )
 def test_when_processes_are_started(changes: dict[str, Any], wanted: bool) -> None:
-    assert launch.apart(config(**changes)) is wanted
+    assert launcher.needs_launcher(config(**changes)) is wanted
 
 
 def test_on_one_machine_a_free_port_is_taken() -> None:
-    assert launch.torchrun(config(processes=3), Path("room"), "a.module", "order.json") == [
+    assert launcher.torchrun_arguments(config(processes=3), Path("room"), "a.module", "order.json") == [
         "--nproc_per_node=3",
         "--standalone",
         "--local_addr=127.0.0.1",
@@ -47,7 +47,7 @@ def test_on_one_machine_a_free_port_is_taken() -> None:
     [("node7:123", "node7", "123"), ("node7", "node7", "29500"), ("[fe80::1]:9", "fe80::1", "9")],
 )
 def test_several_machines_meet_at_the_first(master: str, address: str, port: str) -> None:
-    assert launch.meeting(config(nodes=4, node_rank=2, master=master)) == [
+    assert launcher.rendezvous(config(nodes=4, node_rank=2, master=master)) == [
         "--nnodes=4",
         "--node_rank=2",
         f"--master_addr={address}",
@@ -58,23 +58,23 @@ def test_several_machines_meet_at_the_first(master: str, address: str, port: str
 @pytest.mark.parametrize("master", ["node:port", ":123"])
 def test_no_address(master: str) -> None:
     with pytest.raises(TrainError, match="is no address; say host:port of machine 0"):
-        launch.meeting(config(nodes=2, master=master))
+        launcher.rendezvous(config(nodes=2, master=master))
 
 
 def test_torchrun_understands_it() -> None:
     from torch.distributed.run import parse_args
 
     for changes in ({"processes": 2}, {"nodes": 2, "node_rank": 1, "master": "node7:123"}):
-        found = parse_args(launch.torchrun(config(**changes), Path("room"), "a.module", "order.json"))
+        found = parse_args(launcher.torchrun_arguments(config(**changes), Path("room"), "a.module", "order.json"))
         assert (found.training_script, found.training_script_args) == ("a.module", ["order.json"])
         assert found.module
 
 
 def test_what_libraries_are_told() -> None:
     safe = {"PYTHONSAFEPATH": "1"}
-    assert launch.surroundings(config(), "cuda") == safe
-    assert launch.surroundings(config(), "cpu") == safe | {"ACCELERATE_USE_CPU": "true"}
-    zero = launch.surroundings(config(deepspeed="zero2"), "cpu")
+    assert launcher.environment_of(config(), "cuda") == safe
+    assert launcher.environment_of(config(), "cpu") == safe | {"ACCELERATE_USE_CPU": "true"}
+    zero = launcher.environment_of(config(deepspeed="zero2"), "cpu")
     assert zero == safe | {"DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -89,16 +89,16 @@ def test_what_libraries_are_told() -> None:
 )
 def test_what_cannot_be(changes: dict[str, Any], device: str, cards: int, message: str) -> None:
     with pytest.raises(TrainError, match=message):
-        launch.check(config(**changes), device, cards)
+        launcher.check_resources(config(**changes), device, cards)
 
 
 def test_deepspeed_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "find_spec", lambda name: None)
+    monkeypatch.setattr(launcher, "find_spec", lambda name: None)
     with pytest.raises(TrainError, match=r"pip install 'figeval\[deepspeed\]'"):
-        launch.check(config(deepspeed="zero2"), "cpu", 0)
-    launch.check(config(processes=2), "cpu", 0)
+        launcher.check_resources(config(deepspeed="zero2"), "cpu", 0)
+    launcher.check_resources(config(processes=2), "cpu", 0)
 
 
 def test_logs_of_machines_that_see_one_disk() -> None:
-    assert launch.log_name(config()) == "processes.log"
-    assert launch.log_name(config(nodes=2, node_rank=1, master="a:1")) == "processes-1.log"
+    assert launcher.log_name(config()) == "processes.log"
+    assert launcher.log_name(config(nodes=2, node_rank=1, master="a:1")) == "processes-1.log"

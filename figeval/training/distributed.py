@@ -1,6 +1,6 @@
-"""The processes of a training, seen from one of them: accelerate behind a few words.
+"""The processes of a training, seen from one of them: accelerate behind a small interface.
 
-Data parallel, ZeRO and FSDP differ in who holds which part of weights and moments; nothing else knows of that.
+Data parallelism, ZeRO and FSDP differ in their `sharding` of weights and moments alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 from figeval.errors import TrainError, near
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Batch
-from figeval.training.state import Replicated, gathered, load_moments, load_weights, read_state, write_state
+from figeval.training.sharding import Replicated, Sharded
+from figeval.training.state import gathered, load_moments, load_weights, read_state, write_state
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -27,15 +28,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Crew:
-    """One process among all that train together; `holding` knows who has which part of weights and moments."""
+class Distributed:
+    """One of the processes that train together; `sharding` knows which of them holds which part of the weights."""
 
-    def __init__(self, accelerator: Accelerator, holding: Replicated | None = None, *, compiled: bool = False) -> None:
+    def __init__(self, accelerator: Accelerator, sharding: Replicated | None = None, *, compiled: bool = False) -> None:
         self.accelerator = accelerator
-        self.holding = holding or Replicated()
+        self.sharding = sharding or Replicated()
         self.compiled = compiled
 
-    # ---- who we are -------------------------------------------------------------------------------------------------
+    # ---- the processes -----------------------------------------------------------------------------------------------
 
     @property
     def process(self) -> int:
@@ -44,25 +45,25 @@ class Crew:
 
     @property
     def processes(self) -> int:
-        """How many there are, on all machines."""
+        """The number of processes on all machines."""
         return int(self.accelerator.num_processes)
 
     @property
-    def first(self) -> bool:
-        """Whether this one writes files."""
+    def is_main(self) -> bool:
+        """Whether this is process 0, which writes files."""
         return bool(self.accelerator.is_main_process)
 
     @property
     def device(self) -> str:
-        """Where this process computes."""
+        """The device of this process."""
         return str(self.accelerator.device)
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Wait for all processes (barrier)."""
         self.accelerator.wait_for_everyone()
 
-    def told(self, value: T) -> T:
-        """What the first process has, in every process."""
+    def broadcast(self, value: T) -> T:
+        """Return the value of process 0 in every process."""
         if self.processes == 1:
             return value
         from accelerate.utils import broadcast_object_list
@@ -70,8 +71,8 @@ class Crew:
         values: list[T] = broadcast_object_list([value])
         return values[0]
 
-    def pooled(self, values: list[T]) -> list[T]:
-        """The lists of all processes as one, in the order of the processes."""
+    def gather(self, values: list[T]) -> list[T]:
+        """Return the lists of all processes as one, in the order of the processes."""
         if self.processes == 1:
             return values
         from accelerate.utils import gather_object
@@ -79,13 +80,13 @@ class Crew:
         return list(gather_object(values))
 
     def mean(self, value: Tensor) -> float:
-        """The mean of a number over the processes."""
+        """Return the mean of a number over the processes."""
         return float(self.accelerator.reduce(value.detach().float(), reduction="mean"))
 
     def seed(self, seed: int, step: int) -> None:
-        """Begin the random numbers of a step, from 1 on: other ones in every process.
+        """Seed the random numbers of a step, counted from 1; every process draws its own.
 
-        Step 0 is where the network is made: alike in all of them, for fresh weights must not differ.
+        In step 0 the network is made: there all processes draw alike, since fresh weights must not differ.
         """
         import random
 
@@ -98,50 +99,52 @@ class Crew:
     def prepare(
         self, network: Module, optimizer_of: Callable[[Module], Optimizer], checkpoint: Path | None = None
     ) -> tuple[Module, AcceleratedOptimizer]:
-        """A network and its optimizer on their devices, wrapped as the processes need it, as a checkpoint has them.
+        """Move a network and its optimizer to their devices, wrapped as the processes need them.
+
+        Weights and moments are those of the checkpoint, if there is one.
 
         Raises:
-            TrainError: the checkpoint is of another network, or damaged.
+            TrainError: The checkpoint is of another network, or damaged.
         """
         tensors = {} if checkpoint is None else read_state(checkpoint / "state")
         if checkpoint is not None:
             load_weights(network, tensors)
         if self.compiled:
             network.compile(dynamic=True)
-        network, optimizer = self.holding.prepare(self.accelerator, network, optimizer_of)
+        network, optimizer = self.sharding.prepare(self.accelerator, network, optimizer_of)
         if checkpoint is not None:
-            load_moments(self.bare(network), optimizer.optimizer, tensors, self.holding)
+            load_moments(self.unwrapped(network), optimizer.optimizer, tensors, self.sharding)
         return network, optimizer
 
-    def bare(self, network: Module) -> Module:
-        """The network as the learner made it."""
+    def unwrapped(self, network: Module) -> Module:
+        """Return the network as the learner made it."""
         return self.accelerator.unwrap_model(network)
 
     def whole(self, network: Module, make: Callable[[], Module]) -> Module:
-        """A network that can be asked anything, in evaluation mode; where weights are in parts, a copy (`make`)."""
+        """Return a network that one process can compute with, in evaluation mode: a copy (`make`) of a sharded one."""
         import torch
 
-        bare = self.bare(network)
-        if self.holding.alone:
-            return bare
+        network = self.unwrapped(network)
+        if self.sharding.independent:
+            return network
         copy = make().to(self.accelerator.device).requires_grad_(False).eval()
         places = copy.state_dict()
         with torch.no_grad():
-            for name, weight in named_tensors(bare):
-                places[name].copy_(self.holding.whole(weight))
+            for name, weight in named_tensors(network):
+                places[name].copy_(self.sharding.whole(weight))
         return copy
 
     def on_device(self, batch: Batch) -> Batch:
-        """The tensors where the network is."""
+        """Move the tensors of a batch to the device of the network."""
         return {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
 
     def numbers(self, values: Sequence[float], like: Tensor) -> Tensor:
-        """Numbers as a tensor beside another one."""
+        """Return numbers as a tensor of the type and on the device of another one."""
         return like.new_tensor(values)
 
     @contextmanager
     def syncing(self, network: Module, last: bool) -> Iterator[None]:
-        """Gradients are exchanged between processes with the last batch of a step, not before."""
+        """Exchange gradients between processes with the last batch of a step only."""
         self.accelerator.sync_gradients = last
         if last or not hasattr(network, "no_sync"):
             yield
@@ -154,7 +157,7 @@ class Crew:
         self.accelerator.backward(loss)
 
     def update(self, network: Module, optimizer: AcceleratedOptimizer, clip: float | None) -> None:
-        """Clip the whole gradient, follow it, forget it."""
+        """Clip the whole gradient, take a step, and reset the gradient."""
         if clip is not None:
             self.accelerator.clip_grad_norm_(network.parameters(), clip)
         optimizer.step()
@@ -163,59 +166,57 @@ class Crew:
     # ---- checkpoints ------------------------------------------------------------------------------------------------
 
     def weights(self, network: Module) -> Mapping[str, Tensor]:
-        """The whole state dict on the CPU, weights that have two names once; empty but in the first process."""
+        """Return the whole state dict on the CPU; it is empty except in process 0. Tied weights are gathered once."""
         found: dict[int, Tensor | None] = {}
-        names = dict(named_tensors(self.bare(network)))
+        names = dict(named_tensors(self.unwrapped(network)))
         for weight in names.values():
             if id(weight) not in found:
-                whole = self.holding.whole(weight)
-                found[id(weight)] = whole.cpu() if self.first else None
-        return {name: found[id(weight)] for name, weight in names.items()} if self.first else {}
+                whole = self.sharding.whole(weight)
+                found[id(weight)] = whole.cpu() if self.is_main else None
+        return {name: found[id(weight)] for name, weight in names.items()} if self.is_main else {}
 
     def state(self, network: Module, optimizer: AcceleratedOptimizer) -> dict[str, Tensor]:
-        """Weights and moments to go on with, by name, on the CPU; empty but in the first process."""
-        found = gathered(self.bare(network), optimizer.optimizer, self.holding)
-        return {name: tensor.cpu() for name, tensor in found if self.first}
+        """Return weights and moments to resume with, by name, on the CPU; empty except in process 0."""
+        found = gathered(self.unwrapped(network), optimizer.optimizer, self.sharding)
+        return {name: tensor.cpu() for name, tensor in found if self.is_main}
 
     def write(self, tensors: dict[str, Tensor], folder: Path) -> None:
-        """Into a checkpoint."""
+        """Write the state to the folder of a checkpoint."""
         write_state(tensors, folder)
 
     # ---- the rest ---------------------------------------------------------------------------------------------------
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """Tell the trackers."""
+        """Log values to the trackers."""
         self.accelerator.log(dict(values), step=step)
 
     def close(self) -> None:
-        """Let the trackers end, and part from the other processes."""
+        """Finish the trackers and disconnect from the other processes."""
         self.accelerator.end_training()
 
 
 def named_tensors(network: Module) -> Iterator[tuple[str, Tensor]]:
-    """The state dict of a network with the weights themselves, as who shards them has marked them."""
+    """Yield the state dict of a network with the parameters themselves, which carry the marks of their sharding."""
     weights = dict(network.named_parameters(remove_duplicate=False))
     return ((name, weights.get(name, value)) for name, value in network.state_dict().items())
 
 
-def holding_of(config: TrainConfig) -> Replicated:
-    """Who holds which part of weights and moments."""
+def sharding_of(config: TrainConfig) -> Replicated:
+    """Return how weights and moments are held."""
     if config.deepspeed:
         from figeval.training.zero import Zero, configuration
 
         return Zero(configuration(config))
     if config.fsdp:
-        from figeval.training.sharded import Sharded
-
         return Sharded()
     return Replicated()
 
 
-def crew_of(config: TrainConfig) -> Crew:
-    """The processes that a launcher has started, or this one alone.
+def connect(config: TrainConfig) -> Distributed:
+    """Connect the processes that a launcher has started, or use this one alone.
 
     Raises:
-        TrainError: a device that is not there, half precision on a CPU, or a tracker that is not installed.
+        TrainError: A device that is not there, half precision on a CPU, or a tracker that is not installed.
     """
     device = device_of(config.device)
     if config.mixed_precision != "no" and device != "cuda":
@@ -226,18 +227,18 @@ def crew_of(config: TrainConfig) -> Crew:
     from accelerate import Accelerator
 
     check_trackers(config.trackers)
-    holding = holding_of(config)
+    sharding = sharding_of(config)
     accelerator = Accelerator(
         mixed_precision=config.mixed_precision,
         log_with=list(config.trackers) or None,
         project_dir=str(config.output / "training" / "runs"),
-        **holding.options(device),
+        **sharding.options(device),
     )
     name = str(config.output)  # or W&B and MLflow make up one
     named = {"wandb": {"name": name}, "mlflow": {"run_name": name}}
     accelerator.init_trackers("figeval", config=flat(config), init_kwargs=named)
-    holding.opened()
-    return Crew(accelerator, holding, compiled=config.compile)
+    sharding.on_initialized()
+    return Distributed(accelerator, sharding, compiled=config.compile)
 
 
 def check_trackers(asked: Sequence[str]) -> None:
@@ -253,7 +254,11 @@ def check_trackers(asked: Sequence[str]) -> None:
 
 
 def device_of(asked: str | None) -> str:
-    """The kind of device to train on. Raises `TrainError` for one that this machine does not have."""
+    """Return the kind of device to train on.
+
+    Raises:
+        TrainError: This machine does not have it.
+    """
     if asked == "cpu":
         return asked  # without torch, whose import takes seconds
     import torch
@@ -270,6 +275,6 @@ def device_of(asked: str | None) -> str:
 
 
 def flat(config: TrainConfig) -> dict[str, int | float | str]:
-    """The config as trackers take it: numbers and texts."""
+    """Return the config as trackers take it: numbers and texts."""
     values = config.model_dump(mode="json")
     return {name: value if isinstance(value, int | float | str) else str(value) for name, value in values.items()}
