@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points, version
 from typing import TYPE_CHECKING, TypeAlias
@@ -185,29 +185,16 @@ def parameters(kind: type) -> tuple[frozenset[str], bool]:
     lm-eval's API models take any option and forget those that they do not know: a misspelt one would go unnoticed.
     """
     found: set[str] = set()
-    for one in constructors(kind):
-        found.update(_named(one))
-        if not _takes_any(one):
+    for base in kind.__mro__:
+        if "__init__" not in vars(base) or base is object or base.__name__ in ("LM", "TemplateLM"):
+            continue
+        declared = inspect.signature(vars(base)["__init__"]).parameters.values()
+        kinds = {one.kind for one in declared}
+        found |= {one.name for one in declared if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)} - {"self"}
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
             return frozenset(found), False
     forgetful = any(base.__name__ == "TemplateAPI" for base in kind.__mro__)
     return frozenset(found), not forgetful
-
-
-def constructors(kind: type) -> Iterator[Callable[..., object]]:
-    """The `__init__` of a class and of its bases, nearest first."""
-    for base in kind.__mro__:
-        if "__init__" in vars(base) and base is not object and base.__name__ not in ("LM", "TemplateLM"):
-            yield vars(base)["__init__"]
-
-
-def _named(function: Callable[..., object]) -> Iterator[str]:
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.name != "self" and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            yield parameter.name
-
-
-def _takes_any(function: Callable[..., object]) -> bool:
-    return any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values())
 
 
 # ---- what went wrong -------------------------------------------------------------------------------------------------

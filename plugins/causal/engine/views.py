@@ -99,7 +99,9 @@ class ReadStrategy:
 
 def strategies_for(config: PretrainedConfig) -> Iterator[ReadStrategy]:
     """The strategies to try on a model, best first."""
-    window, reach = getattr(config, "sliding_window", None), reach_of(config)
+    window = getattr(config, "sliding_window", None)
+    # Beyond a window that is longer than the sample, masks were not tried.
+    reach = min((size for size in windows(config) if size > LONGEST_TRIED), default=None)
     kinds = set(getattr(config, "layer_types", None) or ())
 
     def full(view: View, dtype: torch.dtype) -> Tensor:
@@ -126,8 +128,3 @@ def windows(config: PretrainedConfig) -> list[int]:
     names = [name for name in vars(config) if ("window" in name or "chunk" in name) and "feed_forward" not in name]
     values = [getattr(config, name) for name in names]
     return [value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0]
-
-
-def reach_of(config: PretrainedConfig) -> int | None:
-    """Up to how many tokens a sample can show that masks are right; None for all."""
-    return min((window for window in windows(config) if window > LONGEST_TRIED), default=None)
