@@ -7,24 +7,30 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
+from figeval.config import RunConfig
 from figeval.errors import FigevalError, TrainError
+from figeval.evaluation.evaluate import CachedModel, TaskEvaluator
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.training.dev import DevScores
+from figeval.evaluation.plan import Planner, route_of
+from figeval.evaluation.score import Aggregator, MetricSet
 from figeval.evaluation.training.published import recorded
 from figeval.evaluation.training.splits import Splits, splits_of
 from figeval.files import expand_user, is_folder
 from figeval.jsonfile import read_json
+from figeval.models.model import Model
 from figeval.records import provenance
 from figeval.spec import TaskSpec
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Learner, Setup
-from figeval.training.distributed import connect
+from figeval.training.distributed import Distributed, connect
 from figeval.training.folder import DECLARED, Progress, TrainFolder, write_json
 from figeval.training.learners import load_learners
 from figeval.training.loop import LOSS, Job, TrainingObserver, train
 from figeval.training.seen import FILE, Digests, Lineage, lineage_of, passages, questions, write
 from figeval.training.selection import Criterion
-from figeval.types import JSON
+from figeval.types import JSON, Example
+
+IN_TRAINING = "(in training)"  # the name of the model while it is scored on dev
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +131,33 @@ def job_of(training: TrainingPlan, harness: Harness, folder: TrainFolder, observ
         remember=remembering(training, harness),
         data=" ".join(splits.digests),
         dev=held_out(splits.dev) if splits.dev and lossy else None,
-        score=DevScores(training.task, splits.dev, harness) if scored else None,
+        score=partial(dev_scores, training.task, splits.dev, harness) if scored else None,
     )
+
+
+def dev_scores(
+    task: TaskSpec, examples: Sequence[Example], harness: Harness, backend: object, distributed: Distributed
+) -> dict[str, float | None]:
+    """Score a network in training on some examples; routes and metrics are those of `figeval run`.
+
+    The processes share the examples, and each of them computes the scores from all rows.
+    """
+    task = task.model_copy(update={"examples": lambda: iter(examples), "baselines": ()})
+    config = RunConfig(tasks=(task.name,), model=IN_TRAINING, baselines=False)
+    model = Model(IN_TRAINING, IN_TRAINING, backend)
+    route = route_of(task, model, harness, config)
+    plan = next(iter(Planner(config, harness, model).plans(task, route)))
+    metrics = MetricSet(plan.metrics, task.labels)
+    evaluator = TaskEvaluator(plan, CachedModel(model), route, plan.context, metrics)
+    places = {example.id: place for place, example in enumerate(examples)}
+    rows = distributed.gather(list(evaluator.rows(examples[distributed.process :: distributed.processes])))
+    rows.sort(key=lambda row: places[row["id"]])  # as one process has them
+    if metrics.collective:
+        rows = metrics.related(rows, plan.settings)
+    total = Aggregator(metrics, strict=task.group is not None)
+    for row in rows:
+        total.add(row)
+    return {score.metric: score.value for score in total.scores(seed=0)}
 
 
 def remembering(training: TrainingPlan, harness: Harness) -> Callable[[Path], None]:
