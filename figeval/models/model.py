@@ -210,3 +210,13 @@ def _parameters(name: str, factory: Factory) -> Mapping[str, inspect.Parameter]:
     except (TypeError, ValueError) as error:
         what = a_type(factory)
         raise PluginError(f"the factory of model {name!r} is {what}; register a class or a function") from error
+
+
+def refuse_model_name(backend: str, model: str) -> None:
+    """Check that nothing stands behind the colon of a backend that takes nothing there.
+
+    Raises:
+        ModelError: `--model backend:something` was given.
+    """
+    if model:
+        raise ModelError(f"{backend!r} takes nothing behind the colon, got {model!r}; say --model {backend}")

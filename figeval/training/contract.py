@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from figeval.types import JSON, Example
 
@@ -29,7 +29,7 @@ class Setup:
     """
 
     model: str
-    options: Mapping[str, Any] = field(default_factory=dict)  # --head_args
+    options: Mapping[str, object] = field(default_factory=dict)  # --head_args
     labels: tuple[str, ...] = ()
     max_length: int | None = None
     tokens_per_batch: int | None = None

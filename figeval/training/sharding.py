@@ -7,7 +7,7 @@ DeepSpeed's ZeRO. Nothing else in a training depends on the difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -29,7 +29,7 @@ class Replicated:
 
     independent = True  # whether one process can compute with the network while the others do not
 
-    def options(self, device: str) -> dict[str, Any]:
+    def options(self, device: str) -> dict[str, object]:
         """Return the arguments of `Accelerator`.
 
         Weights without a gradient, such as those of an unused pooler, are looked for.
@@ -87,7 +87,7 @@ class Sharded(Replicated):
 
     independent = False
 
-    def options(self, device: str) -> dict[str, Any]:
+    def options(self, device: str) -> dict[str, object]:
         """Return the arguments of `Accelerator`, which only connects the processes."""
         return {"cpu": device == "cpu"}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from figeval.errors import TrainError
 from figeval.jsonfile import JSONObject, read_json
@@ -29,7 +29,7 @@ class Zero(Replicated):
         self.configuration = configuration
         self.independent = stage(configuration) < 3
 
-    def options(self, device: str) -> dict[str, Any]:
+    def options(self, device: str) -> dict[str, object]:
         """The plugin, and gloo between the processes of a CPU; told of a CPU, accelerate would not ask DeepSpeed."""
         from accelerate import DeepSpeedPlugin, InitProcessGroupKwargs
 

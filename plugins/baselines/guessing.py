@@ -14,12 +14,11 @@ from functools import singledispatch
 from hashlib import blake2b
 
 from figeval.errors import ModelError
+from figeval.models.model import refuse_model_name
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import JSON, Example, PairLabel, ScoredSpan, Span, SpanQuery, TextPair
-
-from ..encoders.settings import refuse_model_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from figeval.errors import ModelError
+from figeval.models.model import refuse_model_name
 from figeval.task_types.spans import SpanExample
 from figeval.types import JSON, Example, ScoredSpan, Span, SpanQuery
-
-from ..encoders.settings import refuse_model_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Inputs, TextPair
-
-from ..encoders.settings import refuse_model_name
 
 # Letters and digits of any script; an apostrophe inside a word belongs to it ("don't", "o'clock").
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError, TaskError
 from figeval.models.capabilities import Outputs
+from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..encoders.batching import run_batches
@@ -28,7 +29,7 @@ from ..encoders.loading import (
     prepare,
     suppress_logging,
 )
-from ..encoders.settings import Configured, Settings, refuse_model_name
+from ..encoders.settings import Configured, Settings
 from .lm_eval_requests import decoding, encode_pairs, fitted, instances, is_cut, reply
 from .packaged import SMOLLM2
 

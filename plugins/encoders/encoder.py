@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.errors import ModelError
 from figeval.models.capabilities import Outputs
+from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Text
 
 from .batching import run_batches
@@ -33,7 +34,7 @@ from .loading import (
     prepare,
     suppress_logging,
 )
-from .settings import Configured, Settings, one_of, refuse_model_name
+from .settings import Configured, Settings, one_of
 from .tokens import Floats, tokenize
 
 if TYPE_CHECKING:

@@ -83,9 +83,3 @@ class Configured(Generic[S, B]):
 
     def __call__(self, model: str = "", **options: Any) -> B:
         return self.build(self.settings(model=model, **options))
-
-
-def refuse_model_name(backend: str, model: str) -> None:
-    """Raise `ModelError` when something stands behind the colon of a backend that takes nothing there."""
-    if model:
-        raise ModelError(f"{backend!r} takes nothing behind the colon, got {model!r}; say --model {backend}")

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from figeval.errors import DataError, ModelError
 from figeval.files import is_file
+from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Text
 
 from ..baselines.word_overlap import words
-from ..encoders.settings import refuse_model_name
 
 if TYPE_CHECKING:
     import numpy as np

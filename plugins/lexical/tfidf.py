@@ -11,9 +11,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from figeval.errors import DataError, ModelError
+from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Example, TextPair
-
-from ..encoders.settings import refuse_model_name
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
