@@ -58,10 +58,10 @@ class Adapters:
 
 
 def with_adapters(network: Module, config: TrainConfig) -> Adapters:
-    """Put adapters into the pretrained models of a network, if that was asked for, and freeze what they stand beside.
+    """Add adapters to the pretrained models of a network, if the config asks for them, and freeze all other weights.
 
     Raises:
-        TrainError: peft is not installed, there is no such module, or nothing pretrained to put one into.
+        TrainError: peft is not installed, there is no such module, or the network has no pretrained model.
     """
     if config.lora is None:
         return Adapters()
@@ -81,12 +81,12 @@ def with_adapters(network: Module, config: TrainConfig) -> Adapters:
 
 
 def alpha_of(config: TrainConfig) -> float:
-    """What the scale of adapters is, times their rank."""
+    """Return alpha, which is the scale of the adapters times their rank."""
     return config.lora_alpha or 2.0 * (config.lora or 0)
 
 
 def pretrained(network: Module) -> Iterator[PreTrainedModel]:
-    """The models of transformers in a network that are not part of one another."""
+    """Yield the transformers models in a network that are not part of another one."""
     from transformers import PreTrainedModel
 
     inside: tuple[str, ...] = ()
@@ -97,8 +97,10 @@ def pretrained(network: Module) -> Iterator[PreTrainedModel]:
 
 
 def new_weights(base: PreTrainedModel, fresh: Sequence[str]) -> list[Parameter]:
-    """The weights of a model that were not pretrained: of the children that the learner names, and of heads that stand
-    on its body, unless they predict words. What they share with the body was.
+    """Return the weights of a model that were not pretrained.
+
+    They are those of the children that the learner names, and of heads on the body that do not predict words, except
+    weights that are tied to the body.
     """
     body = base.base_model
     new_heads = body is not base and base.get_output_embeddings() is None
@@ -108,8 +110,10 @@ def new_weights(base: PreTrainedModel, fresh: Sequence[str]) -> list[Parameter]:
 
 
 def check_targets(base: PreTrainedModel) -> None:
-    """Raise `TrainError` for an adapter that could not be folded into its matrix: an embedding's, or that of a matrix
-    which is an embedding as well.
+    """Check that every adapter can be folded into its matrix.
+
+    Raises:
+        TrainError: One belongs to an embedding, or to a matrix that is tied to an embedding.
     """
     for name, module in base.named_modules():
         if hasattr(module, BASE) and (NAME not in module.lora_A or module is base.get_output_embeddings()):
@@ -117,7 +121,7 @@ def check_targets(base: PreTrainedModel) -> None:
 
 
 def inject(body: PreTrainedModel, config: TrainConfig) -> None:
-    """Adapters for the modules that were named, else for those that peft knows of such a model, else for all matrices.
+    """Add adapters to the modules that were named, else to peft's defaults for such a model, else to all matrices.
 
     Raises:
         TrainError: peft is not installed, or the body has none of the modules.

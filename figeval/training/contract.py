@@ -1,4 +1,4 @@
-"""What a learner is: the one thing that differs between tasks, seen from the loop.
+"""The interface of a learner, the only part of a training that differs between tasks.
 
 examples ──features──▶ token ids ──batch──▶ tensors ──network──▶ a loss per example
                                                         │
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-Batch: TypeAlias = "dict[str, Tensor]"  # the first axis are rows
+Batch: TypeAlias = "dict[str, Tensor]"  # name → tensor; the first axis are rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What a learner is made from: the model to begin with, and what of the config concerns it.
+    """What a learner is made from: the model to begin with, and the settings of the config that concern it.
 
     `labels` are those of a pairs task. `device` is where the network will be; the learner leaves it on the CPU.
     """
@@ -43,9 +43,9 @@ class Setup:
 class Features(Protocol):
     """The examples of one split, tokenised once. Row i is example i.
 
-    `lengths[i]` are its tokens: rows of like length go through the network together. `weights[i]` is what its loss is
-    divided by: 1, or its target tokens where the mean is over tokens. Where rows are not examples (pieces of texts),
-    they bring names for messages, `ids`.
+    `lengths[i]` is its number of tokens: rows of similar length go through the network together. `weights[i]` is what
+    its loss is divided by: 1, or its number of target tokens where the mean is over tokens. Where rows are not examples
+    but pieces of texts, an attribute `ids` has their names, for messages.
     """
 
     lengths: Sequence[int]
@@ -53,51 +53,55 @@ class Features(Protocol):
     truncated: int  # inputs that were longer than the model reads
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:
-        """The rows as tensors on the CPU. What is drawn (masks) depends on `draw` and the row alone."""
+        """Return the rows as tensors on the CPU. Random choices (masks) depend on `draw` and the row alone."""
         ...
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:
-        """What all rows of a step are read beside (its candidates), in batches of like length; mostly nothing.
+        """Return what all rows of a step are read with (its candidates), in batches of similar length; usually none.
 
-        Where there is something, all batches of a step go through the network in one call.
+        If there are any, all batches of a step go through the network in one call.
         """
         ...
 
 
 class Learner(Protocol):
-    """A head on a model, and how it learns. Made by a factory that was registered for a task type.
+    """A head on a model, and how it is trained. A factory that is registered for a task type makes it.
 
-    `select_by` is "loss" where a score on dev is dear or there is none, else None: the task's metrics. A learner whose
-    features do not come from the examples has `held_out(examples)`, the features of dev. One that reads plain texts has
-    `texts(examples)`, all that it reads: whoever asks about one of them later asks about something that was seen.
+    `select_by` is "loss" where scores on dev are expensive or do not exist, and None for the task's metrics. A learner
+    whose features do not come from the examples has a method `held_out(examples)`, the features of dev. One that reads
+    plain texts has a method `texts(examples)`, which returns all of them, for the record of what the model has seen.
     """
 
     select_by: str | None
 
     def network(self) -> Module:
-        """A fresh `torch.nn.Module` with weights on the CPU, in float32, in training mode.
+        """Return a fresh `torch.nn.Module` with weights on the CPU, in float32, in training mode.
 
-        `network(batches, beside)` gives the losses (rows,) of the rows of all batches, in float32, summed over what
-        `Features.weights` counts. Its random numbers are torch's, so that a step can be repeated. Where a child of a
-        pretrained model is new, an attribute `fresh` of the network has its name: adapters leave it alone.
+        `network(batches, beside)` returns the losses (rows,) of the rows of all batches, in float32, summed over what
+        `Features.weights` counts. Its random numbers are torch's, so that a step can be repeated. An attribute `fresh`
+        of the network lists the children of a pretrained model that are new, which get no adapters.
         """
         ...
 
     def features(self, examples: Sequence[Example]) -> Features:
-        """The examples, tokenised. Raises `FigevalError` for one that cannot be learnt from."""
+        """Tokenise the examples.
+
+        Raises:
+            FigevalError: One of them cannot be learnt from.
+        """
         ...
 
     def backend(self, network: Module) -> object:
-        """The network as a model with capabilities (`figeval.models.capabilities`), no weights copied."""
+        """Return the network as a model with capabilities (`figeval.models.capabilities`), without copying weights."""
         ...
 
     def save(self, network: Module, weights: Mapping[str, Tensor], folder: Path) -> JSON:
-        """Write what `figeval run --model FOLDER` reads, in safetensors; return what figeval.json is to declare.
+        """Write what `figeval run --model FOLDER` reads, in safetensors, and return the declarations for figeval.json.
 
-        `weights` is the whole state dict of the network, on the CPU, whatever shards it was gathered from.
+        `weights` is the whole state dict of the network, on the CPU, gathered from all shards.
         """
         ...
 
     def describe(self) -> JSON:
-        """What the record says of it: head, pooling, similarity, what was cut …"""
+        """Return what the record says of the learner: head, pooling, similarity, what was cut …"""
         ...

@@ -1,8 +1,8 @@
-"""The loop: forward, backward, clip, step; evaluate, keep the best, stop in time; go on where it was cut off.
+"""The training loop: forward, backward, clip, step; evaluate, keep the best checkpoint, stop early, resume.
 
 A step is `batch_size` examples, however many batches and processes it takes: every loss is divided by what the whole
-step weighs. What is drawn in a step depends on seed, step and process alone, so that a run that was killed ends with
-the weights of one that was not.
+step weighs. Random numbers of a step depend on seed, step and process alone, so a training that was killed ends with
+the same weights as one that was not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Scores = dict[str, float | None]
 
 
 class TrainingObserver(Protocol):
-    """Hears how a training goes on."""
+    """Is notified of the progress of a training."""
 
     def began(self, total: int, done: int) -> None: ...  # noqa: D102
     def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None: ...  # noqa: D102
@@ -45,7 +45,7 @@ class TrainingObserver(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """All that one training needs.
+    """The configuration and the parts of one training.
 
     `ids` are those of the examples of `train`, `data` is a digest of all examples. `dev` is there where the loss on it
     is wanted, `score` gives the metrics of a backend; neither, if nothing is chosen. `about` makes figeval.json's
@@ -67,10 +67,10 @@ class Job:
 
 
 def train(job: Job, distributed: Distributed) -> Progress:
-    """Train to the end, or on from the last checkpoint to the end; the model is then on top of the folder.
+    """Train to the end, from the last checkpoint if there is one; the chosen model is then at the top of the folder.
 
     Raises:
-        TrainError: the loss is no number any more, or the folder is another training's.
+        TrainError: The loss is not a number any more, or the folder belongs to another training.
     """
     with job.folder.locked() if distributed.is_main else nullcontext():
         progress = job.folder.begin(job.config, job.data) if distributed.is_main else None
@@ -83,7 +83,7 @@ def train(job: Job, distributed: Distributed) -> Progress:
 
 
 class Session:
-    """One process' part of a training, from a checkpoint on."""
+    """The part of one process in a training, from a checkpoint on."""
 
     def __init__(self, job: Job, distributed: Distributed, progress: Progress) -> None:
         self.job, self.distributed, self.progress = job, distributed, progress
@@ -95,7 +95,7 @@ class Session:
         self.tokens = budget(config.tokens_per_batch, distributed.device)
 
     def go(self) -> None:
-        """All steps that are left, with what falls due after each."""
+        """Take all remaining steps, with the evaluations and checkpoints that are due after each."""
         self._open()
         self.job.observer.began(self.total, self.progress.step)
         why = "all epochs done"
@@ -111,7 +111,7 @@ class Session:
         self._end(why)
 
     def _open(self) -> None:
-        """Network and optimizer on the device, as they were left."""
+        """Make or restore network and optimizer, on the device."""
         self.distributed.seed(self.job.config.seed, 0)
         network, self.adapters = self._made()
         checkpoint = self.job.folder.checkpoint(self.progress.step) if self.progress.step else None
@@ -121,12 +121,12 @@ class Session:
             self.job.folder.history(self.progress.step)
 
     def _made(self) -> tuple[Module, Adapters]:
-        """A network of the learner, with adapters if there are to be any."""
+        """Make a network of the learner, with adapters if the config asks for them."""
         network = self.job.learner.network()
         return network, with_adapters(network, self.job.config)
 
     def _due(self, every: int) -> bool:
-        """Whether something that happens every so many steps, and at the end, is to happen now."""
+        """Return whether an event that recurs every so many steps, and at the end, is due."""
         return self.progress.step % every == 0 or self.progress.step == self.total
 
     # ---- one step ---------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Session:
         self._tell(loss, lr, read / seconds)
 
     def _descend(self, rows: Sequence[int], step: int) -> float:
-        """Gradient of a step, clipped once it is whole, and the update; the mean loss before it."""
+        """Compute the gradient of a step, clip it and update the weights; return the mean loss before the update."""
         weight = sum(self.job.train.weights[row] for row in rows)
         total: Tensor | float = 0.0
         for losses, last in self._losses(self.job.train, rows, self.epochs.draw(step)):
@@ -161,9 +161,9 @@ class Session:
         return mean
 
     def _losses(self, features: Features, rows: Sequence[int], draw: int) -> Iterator[tuple[Tensor, bool]]:
-        """Per call of the network the sum of its losses, and whether it is the last of the step.
+        """Yield, per call of the network, the sum of its losses and whether it is the last call of the step.
 
-        Rows that are read beside something common go through in one call, since all of them need it.
+        Rows that are read beside common inputs (candidates) go through in one call, since all of them need those.
         """
         distributed = self.distributed
         parts = list(shares(rows, features.lengths, self.tokens, distributed.process, distributed.processes))
@@ -196,7 +196,7 @@ class Session:
     # ---- what falls due ---------------------------------------------------------------------------------------------
 
     def _evaluate(self) -> None:
-        """Score the network as it is, and keep it."""
+        """Score the network as it is, and write a checkpoint."""
         self.network.eval()
         scores: Scores = {}
         if self.job.dev is not None:
@@ -217,7 +217,7 @@ class Session:
         self.job.observer.evaluated(self.progress.step, scores, self.progress.best == self.progress.step)
 
     def dev_loss(self, dev: Features) -> float:
-        """The mean loss on held-out examples, in float32, nothing drawn anew."""
+        """Return the mean loss on held-out examples, in float32, without new random numbers."""
         import torch
 
         rows = range(len(dev.lengths))
@@ -229,7 +229,7 @@ class Session:
         return self.distributed.mean(total * (self.distributed.processes / sum(dev.weights)))
 
     def _keep(self, best: int | None) -> None:
-        """A checkpoint of where the training stands."""
+        """Write a checkpoint."""
         job, progress = self.job, self.progress
         progress.best = best
         tensors = self.distributed.state(self.network, self.optimizer)
@@ -245,14 +245,14 @@ class Session:
         self.distributed.wait()
 
     def _saved(self, module: Module, weights: Mapping[str, Tensor], place: Path) -> JSON:
-        """The model in a folder, with what it has seen; what figeval.json says of it."""
+        """Save the model and the digests of the examples that it has seen; return the content of figeval.json."""
         declared = self.job.learner.save(module, weights, place)
         if self.job.remember is not None:
             self.job.remember(place)
         return {**declared, "about": self.job.about(self.progress)}
 
     def _end(self, why: str) -> None:
-        """The chosen model, on top of the folder."""
+        """Publish the chosen model at the top of the folder."""
         self.progress.complete, self.progress.why = True, why
         if self.distributed.is_main:
             chosen = self.progress.step if self.progress.best is None else self.progress.best
@@ -261,5 +261,5 @@ class Session:
 
 
 def counts_of(parts: Sequence[Share]) -> list[float]:
-    """Which rows of a call count."""
+    """Return 1 for each row of a call that counts, and 0 for padding rows."""
     return [count for part in parts for count in part.counts]

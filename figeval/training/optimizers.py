@@ -1,4 +1,4 @@
-"""Optimizer and learning rate. The rate is a function of the step, so there is no schedule to store."""
+"""Optimizer and learning-rate schedule. The rate is a function of the step, so no state of a schedule is stored."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class ParameterGroup(TypedDict):
 
 
 def optimizer_of(network: Module, config: TrainConfig) -> Optimizer:
-    """AdamW or Adafactor over all weights that want a gradient; biases and norms do not decay.
+    """Return AdamW or Adafactor over all weights that require a gradient; biases and norms have no weight decay.
 
-    Without a rate Adafactor takes its own relative steps (Shazeer and Stern 2018), as T5 was trained.
+    Without a learning rate Adafactor takes relative steps (Shazeer and Stern 2018), as in the training of T5.
     """
     groups = decaying(network, config.weight_decay)
     if config.optimizer == "adafactor":
@@ -41,7 +41,7 @@ def optimizer_of(network: Module, config: TrainConfig) -> Optimizer:
 
 
 def decaying(network: Module, weight_decay: float) -> list[ParameterGroup]:
-    """Parameter groups: matrices decay, vectors (biases, the weights of norms) and numbers do not."""
+    """Return the parameter groups: matrices, which decay, and vectors (biases, the weights of norms) and scalars."""
     wanted = [weight for weight in network.parameters() if weight.requires_grad]
     return [
         {"params": [weight for weight in wanted if weight.ndim > 1], "weight_decay": weight_decay},
@@ -50,12 +50,15 @@ def decaying(network: Module, weight_decay: float) -> list[ParameterGroup]:
 
 
 def warmup_steps(warmup: float, total: int) -> int:
-    """How many steps a warm-up takes that is given in steps, or below 1 as a share of all."""
+    """Return the steps of a warm-up that is given in steps, or, below 1, as a share of all steps."""
     return round(warmup * total) if warmup < 1 else int(warmup)
 
 
 def rate(step: int, total: int, config: TrainConfig) -> float:
-    """The share of the highest learning rate at a step, from 0 on: rising, then falling to 0 at `total`."""
+    """Return the learning rate at a step, counted from 0, as a share of the highest one.
+
+    It rises during the warm-up, then falls to 0 at step `total`, unless the schedule is constant.
+    """
     rising = warmup_steps(config.warmup, total)
     if step < rising:
         return (step + 1) / (rising + 1)
@@ -64,7 +67,7 @@ def rate(step: int, total: int, config: TrainConfig) -> float:
 
 
 def set_rate(optimizer: Optimizer, lr: float | None) -> None:
-    """Give all weights a learning rate; Adafactor keeps its own if there is none."""
+    """Set the learning rate of all parameter groups; without one Adafactor keeps its own."""
     if lr is not None:
         for group in optimizer.param_groups:
             group["lr"] = lr

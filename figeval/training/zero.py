@@ -1,6 +1,6 @@
-"""Weights, gradients and moments in parts, one in each process: DeepSpeed's ZeRO (Rajbhandari et al. 2020).
+"""Weights, gradients and moments sharded over the processes by DeepSpeed's ZeRO (Rajbhandari et al. 2020).
 
-ZeRO lays all weights of a group end to end and cuts that. `deepspeed.utils` says which part belongs to which weight.
+ZeRO concatenates all weights of a group and shards the result. `deepspeed.utils` maps shards to weights.
 """
 
 from __future__ import annotations
@@ -19,34 +19,37 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 STAGES = {"zero2": 2, "zero3": 3}
-OURS = ("optimizer", "scheduler")  # of a DeepSpeed configuration, that figeval brings itself
+OURS = ("optimizer", "scheduler")  # sections of a DeepSpeed configuration that figeval settles itself
 
 
 class Zero(Replicated):
-    """Stage 3 parts weights too, so that no process can compute without the others."""
+    """ZeRO; in stage 3 weights are sharded as well, so no process can compute without the others."""
 
     def __init__(self, configuration: JSONObject) -> None:
         self.configuration = configuration
         self.independent = stage(configuration) < 3
 
     def options(self, device: str) -> dict[str, object]:
-        """The plugin, and gloo between the processes of a CPU; told of a CPU, accelerate would not ask DeepSpeed."""
+        """Return the arguments of `Accelerator`: DeepSpeed's plugin, and on a CPU the gloo backend.
+
+        With `cpu=True` accelerate would not use DeepSpeed.
+        """
         from accelerate import DeepSpeedPlugin, InitProcessGroupKwargs
 
         plugin = DeepSpeedPlugin(hf_ds_config=self.configuration, zero3_init_flag=False)
         if device != "cpu":
             return {"deepspeed_plugin": plugin}
-        do_without_kernel()
+        _use_gloo_alone()
         return {"deepspeed_plugin": plugin, "kwargs_handlers": [InitProcessGroupKwargs(backend="gloo")]}
 
     def on_initialized(self) -> None:
-        """A network is made whole and parted afterwards: what trains it looks at its shapes."""
+        """Let networks be made whole and sharded afterwards: their shapes are looked at in between."""
         from transformers.integrations import unset_hf_deepspeed_config
 
         unset_hf_deepspeed_config()
 
     def whole(self, tensor: Tensor) -> Tensor:
-        """Gathered in every process; of weights that are trained in half precision, the float32 master."""
+        """Gather a tensor in every process; of a weight that is trained in half precision, its float32 master copy."""
         from deepspeed.runtime.zero import GatheredParameters
         from deepspeed.utils import safe_get_full_fp32_param
 
@@ -58,7 +61,7 @@ class Zero(Replicated):
             return tensor.detach().clone()
 
     def moments(self, optimizer: ZeROOptimizer, weight: Tensor) -> dict[str, Tensor]:
-        """Gathered in every process; the counter is that of the first part, since all parts step together."""
+        """Gather the moments in every process; all shards step together, so the counter of the first one is taken."""
         import torch
         from deepspeed.utils import safe_get_full_optimizer_state
 
@@ -72,17 +75,17 @@ class Zero(Replicated):
         return found | ({STEP: torch.as_tensor(state[STEP]).clone()} if STEP in state else {})
 
     def remember(self, optimizer: ZeROOptimizer, known: Sequence[tuple[Tensor, Moments]]) -> None:
-        """Make room for moments in every part, and fill it weight by weight."""
+        """Allocate the moments of every shard, and fill them weight by weight."""
         from deepspeed.utils import safe_set_full_optimizer_state
 
-        self._make_room(optimizer, {key: tensor for _, moments in known for key, tensor in moments.items()})
+        self._allocate(optimizer, {key: tensor for _, moments in known for key, tensor in moments.items()})
         for weight, moments in known:
             for key, tensor in moments.items():
                 if key != STEP:
                     safe_set_full_optimizer_state(weight, tensor.to(weight.device), key)
 
-    def _make_room(self, optimizer: ZeROOptimizer, like: Moments) -> None:
-        """An optimizer makes its state with its first step; here it must be there before."""
+    def _allocate(self, optimizer: ZeROOptimizer, like: Moments) -> None:
+        """Allocate the state of the optimizer, which would otherwise come into being with its first step."""
         import torch
 
         state = optimizer.optimizer.state
@@ -94,18 +97,20 @@ class Zero(Replicated):
             link(optimizer)
 
 
-def do_without_kernel() -> None:
-    """Gloo alone: a kernel for memory that CPU processes share would first be compiled, for a minute or more, and
-    where there is no compiler nothing would be trained."""
+def _use_gloo_alone() -> None:
+    """Keep DeepSpeed from compiling its kernel for shared memory.
+
+    That takes a minute or more, and fails where there is no compiler.
+    """
     from deepspeed import ops
 
     ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 
 def link(optimizer: ZeROOptimizer) -> None:
-    """Let weights know where their moments are, in stages 1 and 2.
+    """Link weights to their moments, in stages 1 and 2.
 
-    DeepSpeed (0.19) does so after the first step of the first group, when the other groups have no moments yet.
+    DeepSpeed (0.19) links them after the first step of the first group, when the other groups have no moments yet.
     """
     from deepspeed.utils import lazy_init_hp_params_optimizer_state
 
@@ -114,18 +119,18 @@ def link(optimizer: ZeROOptimizer) -> None:
 
 
 def partitions(optimizer: ZeROOptimizer) -> Iterator[Tensor]:
-    """What this process holds of the weights of every group, each as one vector in float32."""
+    """Yield the shard of this process of every group of weights, each as one vector in float32."""
     older = getattr(optimizer, "single_partition_of_fp32_groups", None)
     yield from optimizer.fp32_partitioned_groups_flat if older is None else older
 
 
 def configuration(config: TrainConfig) -> JSONObject:
-    """The configuration that DeepSpeed gets: a stage of ZeRO or a file, and what the loop decides.
+    """Return the configuration of DeepSpeed: that of a stage or of a file, and what the training loop settles.
 
-    The loop says itself when a step is whole, so batch sizes mean nothing.
+    Batch sizes have no effect, since the loop itself decides when a step is complete.
 
     Raises:
-        TrainError: a file that cannot be read, or one that decides what is decided here.
+        TrainError: The file cannot be read, or sets what is settled here.
     """
     asked = config.deepspeed or ""
     staged: JSONObject = {"zero_optimization": {"stage": STAGES[asked]}} if asked in STAGES else {}
@@ -143,7 +148,11 @@ def configuration(config: TrainConfig) -> JSONObject:
 
 
 def read(file: Path, config: TrainConfig) -> JSONObject:
-    """A configuration file of DeepSpeed. Raises `TrainError` if it is none, or decides too much."""
+    """Read a configuration file of DeepSpeed.
+
+    Raises:
+        TrainError: It is not a configuration, or sets what is settled here.
+    """
     found = read_json(file, TrainError, cure=f"--deepspeed takes {' or '.join(STAGES)}, or a JSON file of DeepSpeed")
     if not isinstance(found, dict):
         raise TrainError(f"{file} is no configuration of DeepSpeed; it must be an object")
@@ -159,9 +168,9 @@ def read(file: Path, config: TrainConfig) -> JSONObject:
 
 
 def stage(configuration: JSONObject) -> int:
-    """How much is parted: 1 moments, 2 gradients too, 3 weights too."""
+    """Return the stage of ZeRO: 1 shards moments, 2 also gradients, 3 also weights."""
     number = section(configuration, "zero_optimization").get("stage", 0)
-    return int(number) if isinstance(number, int | float | str) else 0
+    return int(str(number)) if str(number).isdecimal() else 0
 
 
 def section(configuration: JSONObject, name: str) -> JSONObject:

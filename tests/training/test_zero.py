@@ -62,6 +62,8 @@ def test_a_file_keeps_what_is_not_decided_here(tmp_path: Path) -> None:
         ),
         ({"zero_optimization": {"stage": 2}, "bf16": {"enabled": True}}, "turns on bf16; say --mixed_precision bf16"),
         ({}, "stage is not 1, 2 or 3"),
+        ({"zero_optimization": {"stage": "two"}}, "stage is not 1, 2 or 3"),
+        ({"zero_optimization": {"stage": 2}, "fp16": True}, "'fp16' of the DeepSpeed configuration must be an object"),
     ],
 )
 def test_a_file_that_decides_too_much_or_nothing(tmp_path: Path, values: dict[str, Any], message: str) -> None:
