@@ -17,7 +17,7 @@ from figeval.types import Cloze, Continuation, Message, PairLabel, Prediction, P
 class Counting:
     """Remembers every batch that it was asked for."""
 
-    batches: list[list[Any]] = field(default_factory=list)
+    batches: list[list[Request]] = field(default_factory=list)
 
     deterministic_by_name = True
 
@@ -26,7 +26,7 @@ class Counting:
         self.batches.append(list(requests))
 
     @property
-    def asked(self) -> list[Any]:
+    def asked(self) -> list[Request]:
         """All requests so far, in their order."""
         return [request for batch in self.batches for request in batch]
 
@@ -122,13 +122,15 @@ class Chatting(Likelihood):
         return "".join(f"<{message.role}>{message.content.strip()}</>" for message in messages) + "<assistant>"
 
 
-Dialogue = Generator[Sequence[Request], Sequence[Any], Prediction]
+Dialogue = Generator[Sequence[Request], Sequence[object], Prediction]
 
 
-def in_rounds(*rounds: Sequence[Request], then: Callable[[list[Any]], Prediction]) -> Callable[[Any], Dialogue]:
+def in_rounds(
+    *rounds: Sequence[Request], then: Callable[[list[Sequence[object]]], Prediction]
+) -> Callable[[object], Dialogue]:
     """A route that asks several rounds of requests and ends with `then(all answers)`."""
 
-    def start(_example: Any) -> Dialogue:
+    def start(_example: object) -> Dialogue:
         answers = []
         for requests in rounds:
             answers.append((yield requests))

@@ -6,11 +6,14 @@ import json
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from figeval.models.capabilities import capabilities
 from figeval.training.contract import Features, Learner, Setup
 from figeval.types import Example
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 SAVED = "*.safetensors"
 
@@ -67,7 +70,7 @@ def _check_features(features: Features) -> list[int]:
     return rows
 
 
-def _check_start(network: Any) -> None:
+def _check_start(network: Module) -> None:
     """The network is as the loop expects it to begin."""
     weights = dict(network.named_parameters())
     assert weights, "the network has no weights"
@@ -78,7 +81,7 @@ def _check_start(network: Any) -> None:
         )
 
 
-def _check_losses(network: Any, features: Features, rows: Sequence[int]) -> None:
+def _check_losses(network: Module, features: Features, rows: Sequence[int]) -> None:
     """There is a finite loss per row, and a gradient."""
     import torch
 
@@ -92,7 +95,7 @@ def _check_losses(network: Any, features: Features, rows: Sequence[int]) -> None
     network.zero_grad()
 
 
-def _check_alone(network: Any, features: Features, rows: Sequence[int], tolerance: float) -> None:
+def _check_alone(network: Module, features: Features, rows: Sequence[int], tolerance: float) -> None:
     """Without dropout a row's loss is the same alone and beside others."""
     import torch
 
@@ -107,7 +110,7 @@ def _check_alone(network: Any, features: Features, rows: Sequence[int], toleranc
     )
 
 
-def _check_saved(learner: Learner, network: Any) -> None:
+def _check_saved(learner: Learner, network: Module) -> None:
     """What is saved are safetensors, and a declaration that JSON can hold."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -6,18 +6,23 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import TypeAlias
 
-from figeval.metrics.statistic import Collective, Statistic, as_statistic
+from figeval.metrics.statistic import Collective, PerExample, PerLabel, Statistic, as_statistic
 from figeval.plugins import describe
 from figeval.types import Example, Prediction, Status
 
 NO_ANSWER: tuple[Status, ...] = ("unparseable", "nan", "refusal", "empty", "error")
+Case: TypeAlias = tuple[Example, Prediction] | tuple[Example, Prediction, float | None]
 GOLDS = {"gold", "label"}  # fields of examples that are None where the right answer is hidden
 
 
 def check_metric(
-    metric: Any, cases: Iterable[tuple[Any, ...]], *, labels: tuple[str, ...] = (), tolerance: float = 1e-9
+    metric: Statistic | PerLabel | PerExample,
+    cases: Iterable[Case],
+    *,
+    labels: tuple[str, ...] = (),
+    tolerance: float = 1e-9,
 ) -> None:
     """Check that a metric keeps to what figeval relies on.
 
@@ -74,11 +79,10 @@ def variations(example: Example, prediction: Prediction) -> Iterator[tuple[Examp
     for status in NO_ANSWER:
         yield example, Prediction(example_id=prediction.example_id, value=None, status=status)
     for gold in GOLDS & {field.name for field in fields(example)}:
-        hidden: Any = replace(example, **{gold: None})  # type: ignore[arg-type]
-        yield hidden, prediction
+        yield replace(example, **{gold: None}), prediction  # type: ignore[arg-type]
 
 
-def _features(name: str, statistic: Statistic, example: Any, prediction: Prediction) -> tuple[float, ...] | None:
+def _features(name: str, statistic: Statistic, example: Example, prediction: Prediction) -> tuple[float, ...] | None:
     """The numbers of one example, twice the same."""
     found = _once(name, statistic, example, prediction)
     assert _alike(found, _once(name, statistic, example, prediction), 0.0), (
@@ -87,7 +91,7 @@ def _features(name: str, statistic: Statistic, example: Any, prediction: Predict
     return found
 
 
-def _once(name: str, statistic: Statistic, example: Any, prediction: Prediction) -> tuple[float, ...] | None:
+def _once(name: str, statistic: Statistic, example: Example, prediction: Prediction) -> tuple[float, ...] | None:
     about = f"{example} and {prediction}"
     try:
         found = statistic.features(example, prediction)

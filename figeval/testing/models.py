@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, is_dataclass, replace
 from functools import partial
-from typing import Any, get_args
+from typing import Any, SupportsFloat, cast, get_args
 
 from figeval.models.capabilities import ask, capabilities, capability_of
 from figeval.models.model import Model
@@ -99,9 +99,10 @@ def check_model(  # noqa: PLR0913 - what a test may want otherwise
         if empty:
             asked.check_nothing()
     _check_description(backend)
-    close: Any = getattr(backend, "close", None)
-    for _ in range(2 if callable(close) else 0):
-        asserting(close, f"{name}.close()")
+    close = getattr(backend, "close", None)
+    if callable(close):
+        for _ in range(2):
+            asserting(close, f"{name}.close()")
 
 
 def _known(checks: Iterable[CapabilityCheck], requests: Sequence[Request]) -> dict[str, CapabilityCheck]:
@@ -129,12 +130,13 @@ def _check_identity(backend: object, make: Callable[[], object] | None) -> None:
         )
 
 
-def _check_description(backend: Any) -> None:
+def _check_description(backend: object) -> None:
     """The description is a mapping that JSON can hold."""
-    if not callable(getattr(backend, "describe", None)):
+    describe = getattr(backend, "describe", None)
+    if not callable(describe):
         return
     name = f"{type(backend).__name__}.describe()"
-    found = asserting(backend.describe, name)
+    found = asserting(describe, name)
     assert isinstance(found, Mapping), f"{name} returned {type(found).__name__}, not a mapping"
     asserting(partial(json.dumps, dict(found)), f"{name} returned what JSON cannot hold: json.dumps")
 
@@ -171,14 +173,14 @@ class _Asked:
                 self.check_same("the answer depends on what else is in the batch", [answer], [request])
                 self.check_same("equal requests have different answers", [answer, answer], [request, request])
 
-    def answers(self, requests: Sequence[Request]) -> list[Any]:
+    def answers(self, requests: Sequence[Request]) -> list[object]:
         """The answers to a batch, with the indexes of cut inputs checked."""
         outputs = asserting(partial(ask, self.backend, requests), self.method)
         wrong = [index for index in outputs.truncated if index not in range(len(requests))]
         assert not wrong, f"{self.method}: truncated has {wrong[0]!r}, which is no index of {len(requests)} requests"
         return list(outputs.values)
 
-    def check_answers(self, requests: Sequence[Request], answers: Sequence[Any]) -> None:
+    def check_answers(self, requests: Sequence[Request], answers: Sequence[object]) -> None:
         """Each answer is what the capability promises."""
         for request, answer in zip(requests, answers, strict=True):
             found = self.against.problem(request, answer)
@@ -194,7 +196,7 @@ class _Asked:
         values = getattr(answer, "values", answer) if not isinstance(answer, Mapping) else answer
         assert len(values) == 0, f"{self.method}([]) returned {len(values)} answers"
 
-    def check_same(self, what: str, expected: Sequence[Any], requests: Sequence[Request]) -> None:
+    def check_same(self, what: str, expected: Sequence[object], requests: Sequence[Request]) -> None:
         """The answers to these requests are the expected ones."""
         for request, wanted, found in zip(requests, expected, self.answers(requests), strict=True):
             assert self.alike(wanted, found), (
@@ -217,19 +219,19 @@ class _Asked:
 # ---- what the answers of figeval's own capabilities must be ---------------------------------------------------------
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     """A number that is not NaN."""
-    if isinstance(value, str | bytes | bool) or not hasattr(value, "__float__"):
+    if isinstance(value, str | bytes | bool) or not isinstance(value, SupportsFloat):
         return f"{type(value).__name__} is no number"
     return "NaN, which counts as a broken model" if math.isnan(float(value)) else ""
 
 
-def _finite(value: Any) -> str:
-    return _number(value) or ("" if math.isfinite(float(value)) else "the number is not finite")
+def _finite(value: object) -> str:
+    return _number(value) or ("" if math.isfinite(float(cast("SupportsFloat", value))) else "the number is not finite")
 
 
-def _log_probability(value: Any) -> str:
-    return _number(value) or ("a log-probability is at most 0" if float(value) > 1e-6 else "")
+def _log_probability(value: object) -> str:
+    return _number(value) or ("a log-probability is at most 0" if float(cast("SupportsFloat", value)) > 1e-6 else "")
 
 
 def _vector(_request: Text, answer: Any) -> str:
@@ -238,11 +240,11 @@ def _vector(_request: Text, answer: Any) -> str:
     return next(filter(None, map(_finite, answer)), "") if len(answer) else "the vector is empty"
 
 
-def _score(_request: TextPair, answer: Any) -> str:
+def _score(_request: TextPair, answer: object) -> str:
     return _finite(answer)
 
 
-def _likelihood(_request: Continuation, answer: Any) -> str:
+def _likelihood(_request: Continuation, answer: object) -> str:
     return _log_probability(answer)
 
 
@@ -276,7 +278,7 @@ def _spans(request: SpanQuery, answer: Any) -> str:
     return wrong or ("" if scores == sorted(scores, reverse=True) else "the best span does not come first")
 
 
-def _written(_request: Any, answer: Any) -> str:
+def _written(_request: object, answer: object) -> str:
     if isinstance(answer, Reply):
         return "" if answer.finish in get_args(Finish) else f"finish must be one of {', '.join(get_args(Finish))}"
     return "" if isinstance(answer, str) else "not a figeval.Reply or str"
