@@ -1,4 +1,4 @@
-"""Which examples a step sees, and in which batches: a function of seed, epoch and step, so nothing of it is stored.
+"""The examples of each step and their batches: functions of seed, epoch and step, so nothing of them is stored.
 
 All processes know the whole plan and take their share of it. So a loss is divided by the right number however many
 processes there are, and a run may go on with another number of them.
@@ -31,21 +31,21 @@ class Epochs:
 
     @property
     def steps(self) -> int:
-        """Steps of one epoch."""
+        """The number of steps of one epoch."""
         return -(-self.n // self.batch_size)
 
     def rows(self, step: int) -> list[int]:
-        """The examples of a step, counted from 0 over all epochs."""
+        """Return the examples of a step; steps are counted from 0 over all epochs."""
         epoch, within = divmod(step, self.steps)
         order = self.order(epoch)
         return order[within * self.batch_size : (within + 1) * self.batch_size]
 
     def draw(self, step: int) -> int:
-        """A number for what is drawn anew for every example in every epoch."""
+        """Return the seed of the random choices that are made for every example in every epoch."""
         return int.from_bytes(random.Random(f"{self.seed} {step // self.steps} draw").randbytes(6), "big")
 
     def order(self, epoch: int) -> list[int]:
-        """All examples in the order of an epoch."""
+        """Return all examples in the order of an epoch."""
         rows = list(range(self.n))
         random.Random(f"{self.seed} {epoch if self.shuffle == 'epochs' else 0}").shuffle(rows)
         return rows
@@ -53,16 +53,16 @@ class Epochs:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The rows that one process reads in one batch, and whether each counts (1) or fills a place (0)."""
+    """The rows of one process in one batch, and whether each counts (1) or is padding (0)."""
 
     rows: list[int]
     counts: list[float]
 
 
 def shares(rows: Sequence[int], lengths: Sequence[int], tokens: int, process: int, processes: int) -> Iterator[Share]:
-    """One process' part of a step: batches of like length, no more than `tokens` each after padding.
+    """Yield the part of one process in a step: batches of similar length, of at most `tokens` each after padding.
 
-    Every process gets equally many batches, none of them empty: what gathers gradients or weights waits for all.
+    Every process gets the same number of batches and no empty one, since gathering gradients or weights waits for all.
     """
     ordered = sorted(rows, key=lengths.__getitem__, reverse=True)
     while ordered:
@@ -73,7 +73,7 @@ def shares(rows: Sequence[int], lengths: Sequence[int], tokens: int, process: in
 
 
 def together(lengths: Sequence[int], tokens: int, processes: int) -> int:
-    """How many of the first rows, longest first, make one batch: no more than fit, and no much shorter ones.
+    """Return how many of the first rows, longest first, make one batch: no more than fit, and no much shorter ones.
 
     A batch goes on to shorter rows only until it is worth a call; from there on padding costs more than another call.
     """
@@ -85,5 +85,5 @@ def together(lengths: Sequence[int], tokens: int, processes: int) -> int:
 
 
 def budget(asked: int | None, device: str) -> int:
-    """Padded tokens per batch: what was asked for, else what keeps such a device busy."""
+    """Return the padded tokens per batch: as configured, else as many as keep such a device busy."""
     return asked or TOKENS.get(device.partition(":")[0], TOKENS_ON_ACCELERATOR)

@@ -1,4 +1,4 @@
-"""The table of learners, by task_type and head, as plugins fill it."""
+"""The registry of learners, by task type and head."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Learners:
         self.registry.add(f"{task_type}:{head}", factory, owner, summary)
 
     def heads(self, task_type: str) -> list[str]:
-        """The heads for a task type, its default first, those for any task type last."""
+        """Return the heads for a task type: its default first, those for any task type last."""
         known = [entry.name.partition(":") for entry in self.registry]
         return [head for wanted in (task_type, ANY) for of, _, head in known if of == wanted]
 
     def choose(self, task_type: str, head: str | None) -> tuple[str, Factory]:
-        """The head of this name, or the default of the task type, and its factory.
+        """Return the head of this name, or the default of the task type, and its factory.
 
         Raises:
-            TrainError: the task type has no head of its own, or none of this name.
+            TrainError: The task type has no default head, or none of this name.
         """
         heads = self.heads(task_type)
         own = [one for one in heads if f"{task_type}:{one}" in self.registry]
@@ -50,7 +50,7 @@ class Learners:
 
 
 def load_learners(manager: PluginManager) -> Learners:
-    """All learners of all plugins."""
+    """Return the learners of all plugins."""
     learners = Learners()
     learners.registry.prefer(fill(manager, "register_learners", learners.add))
     return learners

@@ -1,4 +1,4 @@
-"""Which checkpoint is the best one, and when to stop looking for a better one."""
+"""Selection of the best checkpoint, and early stopping."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Criterion(BaseModel):
-    """What is compared: metrics in order, the later ones break ties of the earlier; each with its direction."""
+    """The metrics that checkpoints are compared by, with their directions; later ones break ties of earlier ones."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     metrics: tuple[tuple[str, bool], ...]  # (name, higher is better)
 
     def key(self, scores: Mapping[str, float | None]) -> tuple[float, ...]:
-        """Larger is better. A score that is not there is worse than any."""
+        """Return a sort key; larger is better, and a missing score is the worst."""
         found = ((scores.get(name), higher) for name, higher in self.metrics)
         return tuple(float("-inf") if value is None else value if higher else -value for value, higher in found)
 
     def better(self, scores: Mapping[str, float | None], best: Mapping[str, float | None] | None) -> bool:
-        """Whether these scores beat the best so far; equal ones do not."""
+        """Return whether these scores are better than the best so far; equal ones are not."""
         return best is None or self.key(scores) > self.key(best)
 
 
@@ -34,7 +34,7 @@ class Evaluation(BaseModel):
 
 
 def best_of(evaluations: Sequence[Evaluation], criterion: Criterion) -> Evaluation | None:
-    """The first of the best ones, None before the first evaluation."""
+    """Return the best evaluation, the first of equal ones; None before the first evaluation."""
     best: Evaluation | None = None
     for evaluation in evaluations:
         if criterion.better(evaluation.scores, best.scores if best else None):
@@ -43,7 +43,7 @@ def best_of(evaluations: Sequence[Evaluation], criterion: Criterion) -> Evaluati
 
 
 def exhausted(evaluations: Sequence[Evaluation], criterion: Criterion, patience: int | None) -> bool:
-    """Whether the last `patience` evaluations were no better than an earlier one."""
+    """Return whether the last `patience` evaluations were no better than an earlier one."""
     best = best_of(evaluations, criterion)
     if best is None or patience is None:
         return False

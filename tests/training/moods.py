@@ -40,9 +40,9 @@ def worker() -> None:
 
 def figeval() -> None:
     from figeval.cli.main import main
-    from figeval.evaluation.training import apart
+    from figeval.evaluation.training import launcher
 
-    apart.WORKER = __spec__.name
+    launcher.WORKER = __spec__.name
     main(sys.argv[1:])
 
 

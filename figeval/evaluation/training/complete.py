@@ -1,4 +1,4 @@
-"""A whole training as its user asks for it: train, then evaluate the trained model like any other."""
+"""A whole training: train, then evaluate the trained model like any other."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from figeval.training.loop import TrainingObserver
 
 
 def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | None:
-    """Train, and run the tasks of `evaluate`; the record of that run, None if there are none.
+    """Train, run the tasks of `evaluate`, and return the record of that run; None if there are no such tasks.
 
-    Of several machines the first one evaluates.
+    Of several machines only the first one evaluates.
 
     Raises:
-        FigevalError: something the user can mend.
+        FigevalError: An error that the user can correct.
     """
     harness = Harness(include=config.include_path)
     if needs_launcher(config):
@@ -35,7 +35,7 @@ def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | Non
 
 
 def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:
-    """Run the tasks that are asked about in the end, by default the task itself."""
+    """Run the tasks of `evaluate`, by default the task that the model was trained on."""
     tasks = (config.task,) if config.evaluate is None else config.evaluate
     if not tasks:
         return None
@@ -51,12 +51,12 @@ def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:
 
 
 def evaluation_folder(output: Path, tasks: Sequence[str]) -> Path:
-    """Where the run of these tasks lies that a training ends with."""
+    """Return the folder of the run of these tasks at the end of a training."""
     return output / "runs" / "-".join(tasks)
 
 
 class Unheard:
-    """An observer of a run that nobody watches."""
+    """An observer that ignores every event."""
 
     def resumed(self, folder: Path, kept: int, n: int) -> None:
         """Nothing."""

@@ -1,4 +1,4 @@
-"""Defaults, preset, config file and flags as one config; what comes later wins."""
+"""The config of a training from defaults, preset, config file and flags; later ones take precedence."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ NONE = "none"
 
 
 def configured(file: Path | None, flags: Mapping[str, object], manager: PluginManager | None = None) -> TrainConfig:
-    """The resolved config; of a preset it names the row.
+    """Return the resolved config, in which a preset is named by its row.
 
     Raises:
-        TrainError: an unknown key, a value that is not of its kind, or a preset that has no row for this.
-        UnknownName: no such preset.
+        TrainError: An unknown key, a value of the wrong type, or a preset without a row for this task and model.
+        UnknownName: There is no such preset.
     """
     written = {} if file is None else read_mapping(file, TrainError)
     asked = merged(written, {name: typed(name, value) for name, value in flags.items()})
@@ -36,7 +36,11 @@ def configured(file: Path | None, flags: Mapping[str, object], manager: PluginMa
 
 
 def checked(asked: Mapping[str, object], where: str = "") -> TrainConfig:
-    """A config of these fields. Raises `TrainError` for the most telling mistake; `where` stands before it."""
+    """Return a config of these fields.
+
+    Raises:
+        TrainError: A field is wrong; the message begins with `where`.
+    """
     try:
         return TrainConfig.model_validate(asked)
     except ValidationError as error:
@@ -44,13 +48,13 @@ def checked(asked: Mapping[str, object], where: str = "") -> TrainConfig:
 
 
 def typed(name: str, value: object) -> object:
-    """`none` on the command line is None where a field may be: `--patience none`."""
+    """Return None for the text `none` where a field is optional, as in `--patience none`."""
     field = TrainConfig.model_fields.get(name)
     empty = value == NONE and field is not None and NoneType in get_args(field.annotation)
     return None if empty else value
 
 
 def problem_of(error: ValidationError) -> str:
-    """The most telling mistake, a flag that is missing named as such."""
+    """Return the message for the first mistake; a missing field is named as a flag."""
     missing = [str(one["loc"][0]) for one in error.errors() if one["type"] == "missing"]
     return f"--{missing[0]} is missing" if missing else first_problem(error, TrainConfig)

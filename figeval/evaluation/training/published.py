@@ -1,4 +1,4 @@
-"""Which row of a preset a training takes, and what is said of it: in a line, and in the record."""
+"""The row of a preset that a training uses, and what is reported of it: in a line, and in the record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def names_of(model: str) -> list[str]:
 
 
 def _line_of(model: str) -> Iterator[str]:
-    """A model, what it was trained from, and so on; each folder once."""
+    """Yield a model, the model that it was trained from, and so on; each folder once."""
     seen: set[str] = set()
     while model and model not in seen:
         seen.add(model)
@@ -38,7 +38,7 @@ def _line_of(model: str) -> Iterator[str]:
 
 
 def row_of(name: str, task: str, model: str, manager: PluginManager | None = None) -> Preset:
-    """The row that `--preset NAME` means for this task and model.
+    """Return the row that `--preset NAME` means for this task and model.
 
     Raises:
         UnknownName, TrainError: there is no such preset, or none of its rows fits.
@@ -47,7 +47,7 @@ def row_of(name: str, task: str, model: str, manager: PluginManager | None = Non
 
 
 def told(config: TrainConfig, manager: PluginManager | None = None) -> str | None:
-    """Which row was taken, and how far it is from what was published; None without a preset."""
+    """Return a line that names the row and its deviations from the publication; None without a preset."""
     if config.preset is None:
         return None
     preset = row_of(config.preset, config.task, config.model, manager)
@@ -62,7 +62,7 @@ def told(config: TrainConfig, manager: PluginManager | None = None) -> str | Non
 
 
 def recorded(config: TrainConfig, manager: PluginManager | None = None) -> JSON | None:
-    """What the record of a training says of its preset; `changed` are the fields that something else set since."""
+    """Return what the record of a training says of its preset; `changed` are the fields that were overridden."""
     if config.preset is None:
         return None
     preset = row_of(config.preset, config.task, config.model, manager)
@@ -70,6 +70,6 @@ def recorded(config: TrainConfig, manager: PluginManager | None = None) -> JSON 
 
 
 def changed(config: TrainConfig, preset: Preset) -> list[str]:
-    """The fields that differ from the row."""
+    """Return the fields that differ from the row."""
     as_published = TrainConfig.model_validate({**config.model_dump(), **preset.settings})
     return [name for name in preset.settings if getattr(config, name) != getattr(as_published, name)]

@@ -1,4 +1,4 @@
-"""What is learnt from and what is chosen on. Dev is held out of train, unless the task brings one."""
+"""The examples to train on and to select checkpoints on. Dev is held out of train, unless the task has a dev split."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEV = ("dev", "validation")
 
 @dataclass(frozen=True)
 class Splits:
-    """Examples to learn from, examples to choose on (maybe none), and where the latter come from, in words."""
+    """Examples to train on, examples to select on (possibly none), and in words where the latter come from."""
 
     train: list[Example]
     dev: list[Example]
@@ -28,16 +28,16 @@ class Splits:
 
     @cached_property
     def digests(self) -> tuple[str, str]:
-        """sha256 of the examples of train and of dev; of no examples it is empty."""
+        """The sha256 of the examples of train and of dev; empty where there are none."""
         train = survey("train", lambda: self.train).sha256
         return train, survey("dev", lambda: self.dev).sha256 if self.dev else ""
 
 
 def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
-    """The splits of a training.
+    """Return the splits of a training.
 
     Raises:
-        TrainError: the task has no train split, fewer examples than one step takes, or a label that train has not.
+        TrainError: The task has no train split, fewer examples than a batch, or a label that train does not have.
     """
     if "train" not in task.data:
         raise TrainError(f"{task.name} has no train split; train on a task that has one, and run {task.name} then")
@@ -73,7 +73,7 @@ def _with_dev(task: TaskSpec, train: list[Example], config: TrainConfig, harness
 
 
 def how(train: Sequence[Example], test: Iterable[Example]) -> str:
-    """As test differs from train: other clusters (unseen proverbs), or other examples of the same ones."""
+    """Return how to hold out: as test differs from train, in its clusters (unseen proverbs) or within them."""
     known = {example.cluster for example in train}
     if known == {None}:
         return "row"
@@ -86,13 +86,13 @@ Rows = list[int]
 
 
 def by_row(train: Sequence[Example], share: float) -> Holdout:
-    """A share of the texts, whatever they are."""
+    """Hold out a share of the texts."""
     texts = in_order(gathered(train, range(len(train)), subject))
     return parted(train, texts[: round(share * len(texts))])
 
 
 def by_cluster(train: Sequence[Example], share: float) -> Holdout:
-    """Whole clusters, until the share is reached; never all of them."""
+    """Hold out whole clusters until the share is reached; never all of them."""
     held: list[Rows] = []
     for rows in in_order(clusters_of(train))[1:]:
         if sum(map(len, held)) >= round(share * len(train)):
@@ -102,7 +102,7 @@ def by_cluster(train: Sequence[Example], share: float) -> Holdout:
 
 
 def by_turns(train: Sequence[Example], share: float) -> Holdout:
-    """One text of each cluster, then a second one, until the share is reached; never the last one of a cluster."""
+    """Hold out one text of each cluster, then a second one, until the share is reached; never the last of a cluster."""
     clusters = [in_order(gathered(train, rows, subject)) for rows in in_order(clusters_of(train))]
     turns = [(turn, texts[turn]) for texts in clusters for turn in range(len(texts) - 1)]
     turns.sort(key=lambda one: one[0])
@@ -117,17 +117,17 @@ HOLDOUTS: dict[str, Callable[[Sequence[Example], float], Holdout]] = {
 
 
 def clusters_of(examples: Sequence[Example]) -> dict[str, Rows]:
-    """Cluster → its rows; an example without one is its own."""
+    """Return the rows of each cluster; an example without a cluster is its own."""
     return gathered(examples, range(len(examples)), lambda one: one.id if one.cluster is None else one.cluster)
 
 
 def subject(example: Example) -> str:
-    """What an example is about, however it is written."""
+    """Return the letters of the text that an example is about, without case and punctuation."""
     return letters(example.subject)
 
 
 def gathered(examples: Sequence[Example], rows: Iterable[int], name: Callable[[Example], str]) -> dict[str, Rows]:
-    """Those of the rows that have the same name."""
+    """Return the rows grouped by name."""
     found: dict[str, Rows] = defaultdict(list)
     for row in rows:
         found[name(examples[row])].append(row)
@@ -135,13 +135,16 @@ def gathered(examples: Sequence[Example], rows: Iterable[int], name: Callable[[E
 
 
 def in_order(named: Mapping[str, Rows]) -> list[Rows]:
-    """Shuffled by the digests of their names, so that every task on the same texts holds out the same: a joint model
-    that begins with a trained ranker is not chosen on what that one has learnt."""
+    """Order groups by the digests of their names.
+
+    So every task on the same texts holds out the same ones, and a joint model that begins with a trained ranker is not
+    selected on texts that the ranker was trained on.
+    """
     return [rows for _, rows in sorted(named.items(), key=lambda one: sha256(one[0].encode()).digest())]
 
 
 def parted(examples: Sequence[Example], held: Iterable[Rows]) -> Holdout:
-    """Examples held out, and the others."""
+    """Return the examples that are held out, and the others."""
     out = {row for rows in held for row in rows}
     return (
         [example for row, example in enumerate(examples) if row in out],

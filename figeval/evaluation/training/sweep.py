@@ -1,11 +1,11 @@
-"""Several trainings for one answer: combinations of a grid, compared on dev, and seeds, whose scores are averaged.
+"""Sweeps of several trainings: the combinations of a grid, compared on dev, and seeds, whose scores are averaged.
 
 DIR/grid-lr-1e-5/    a training like any other; not evaluated unless it is the best
 DIR/grid.json        their scores on dev
 DIR/seed-0/          a training and the run of its model
 DIR/seeds.json       mean and spread of the scores
 
-All is done anew from the folders: what is finished is not trained again, what was cut short goes on.
+Everything is computed from the folders: finished trainings are not repeated, interrupted ones are resumed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Grid = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What all trainings share; `say` hears which one begins."""
+    """The common part of all trainings; `say` is called with a line about each that begins."""
 
     config: TrainConfig
     observer: TrainingObserver
@@ -47,10 +47,10 @@ class Sweep:
     # ---- grid -------------------------------------------------------------------------------------------------------
 
     def over_grid(self, grid: Grid) -> tuple[GridRecord, TrainConfig]:
-        """Train every combination; their record, and the config of the best.
+        """Train every combination; return their record, and the config of the best.
 
         Raises:
-            TrainError: nothing can be compared on dev, a value is wrong, or no combination could be trained.
+            TrainError: There is no dev split to compare on, a value is wrong, or no combination could be trained.
         """
         check_grid(grid, self.config)
         points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
@@ -67,7 +67,7 @@ class Sweep:
         return record, configs[place]
 
     def at(self, values: Mapping[str, str]) -> TrainConfig:
-        """The config of one combination. It is compared on dev alone, so nothing is evaluated in the end."""
+        """Return the config of one combination, which is compared on dev alone and not evaluated."""
         options = {
             name.removeprefix(OPTIONS): scalar(text) for name, text in values.items() if name.startswith(OPTIONS)
         }
@@ -77,7 +77,7 @@ class Sweep:
         return checked({**own, "output": self.config.output / folder_of(values), "evaluate": ()}, "--grid: ")
 
     def point(self, values: Mapping[str, str], config: TrainConfig, record: GridRecord) -> GridPoint:
-        """Train one combination, or read what came of it; a loss that is no number stops this one alone."""
+        """Train one combination, or read its results; a loss that is not a number ends this combination only."""
         point = GridPoint(folder=config.output.name, values=dict(values))
         try:
             complete(config, self.observer)
@@ -91,7 +91,11 @@ class Sweep:
         return point
 
     def best(self, record: GridRecord) -> int:
-        """The place of the best one, the first of equals. Raises `TrainError` if none could be trained."""
+        """Return the index of the best combination, the first of equal ones.
+
+        Raises:
+            TrainError: No combination could be trained.
+        """
         trained = [place for place, point in enumerate(record.points) if not point.error]
         if not trained:
             raise TrainError(f"no combination could be trained; the first: {record.points[0].error}")
@@ -101,7 +105,7 @@ class Sweep:
     # ---- seeds ------------------------------------------------------------------------------------------------------
 
     def over_seeds(self, seeds: Sequence[int], base: TrainConfig | None = None) -> SeedsRecord:
-        """Train and evaluate with every seed; `base` is the config to do it with, by default the sweep's own."""
+        """Train and evaluate with every seed; `base` is the config to use, by default that of the sweep."""
         self.begin()
         place = self.config.output
         runs: dict[int, RunRecord] = {}
@@ -120,7 +124,11 @@ class Sweep:
         return record
 
     def begin(self) -> None:
-        """Make the folder. Raises `TrainError` if it holds something else."""
+        """Make the folder.
+
+        Raises:
+            TrainError: It contains something else.
+        """
         place = self.config.output
         try:
             place.mkdir(parents=True, exist_ok=True)
@@ -134,12 +142,12 @@ class Sweep:
 
 
 def seeded(base: TrainConfig, seed: int, place: Path, evaluate: tuple[str, ...] | None) -> TrainConfig:
-    """The config of one seed."""
+    """Return the config of one seed."""
     return base.model_copy(update={"seed": seed, "output": place / f"seed-{seed}", "evaluate": evaluate})
 
 
 def run_folder(output: Path, run: RunRecord) -> Path:
-    """Where the run of a trained model lies."""
+    """Return the folder of the run of a trained model."""
     return next(file.parent for file in (output / "runs").glob("*/run.json") if run.identity in file.read_text("utf-8"))
 
 
@@ -147,7 +155,11 @@ def run_folder(output: Path, run: RunRecord) -> Path:
 
 
 def seeds_of(text: str, first: int) -> list[int]:
-    """`5` → five of them from the config's own on; `1,7` or `7,` → these. Raises `TrainError` for anything else."""
+    """Parse --seeds: `5` means five seeds, from that of the config on; `1,7` or `7,` means these.
+
+    Raises:
+        TrainError: The text is something else.
+    """
     try:
         found = [int(part) for part in text.split(",") if part.strip()]
     except ValueError as error:
@@ -159,10 +171,10 @@ def seeds_of(text: str, first: int) -> list[int]:
 
 
 def grid_of(texts: Sequence[str]) -> Grid:
-    """`lr=1e-5,2e-5;epochs=3,5`, in one text or several → the values of each field.
+    """Parse --grid: `lr=1e-5,2e-5;epochs=3,5`, in one text or several, gives the values of each field.
 
     Raises:
-        TrainError: it is not written so, or names what is no field or must be the same for all.
+        TrainError: The text is something else, or names an unknown field or one that must be the same for all.
     """
     known = set(TrainConfig.model_fields) - ELSEWHERE - SHARED - {"head_args"}
     grid: dict[str, list[str]] = {}
@@ -179,7 +191,11 @@ def grid_of(texts: Sequence[str]) -> Grid:
 
 
 def check_grid(grid: Grid, config: TrainConfig) -> None:
-    """Raise `TrainError` if there is no dev split to compare combinations on, or a value is given twice."""
+    """Check that combinations can be compared on dev, and that no value is given twice.
+
+    Raises:
+        TrainError: They cannot, or one is.
+    """
     if config.select_on != "dev":
         raise TrainError(f"--grid compares on dev, never on test; leave out --select_on {config.select_on}")
     for name, values in grid.items():
@@ -188,12 +204,12 @@ def check_grid(grid: Grid, config: TrainConfig) -> None:
 
 
 def folder_of(values: Mapping[str, str]) -> str:
-    """`grid-lr-1e-5-epochs-3`."""
+    """Return the name of the folder of a combination, such as `grid-lr-1e-5-epochs-3`."""
     return "-".join(["grid", *(re.sub(r"[^\w.-]", "_", f"{name}-{value}") for name, value in values.items())])
 
 
 def scalar(text: str) -> JSONValue:
-    """An option of a head as YAML reads it: 0.05 is a number, dot a text."""
+    """Return an option of a head as YAML reads it: 0.05 is a number, dot a text."""
     try:
         value: JSONValue = parse_yaml(text)
     except InvalidYAML as error:
@@ -202,5 +218,5 @@ def scalar(text: str) -> JSONValue:
 
 
 def listed(values: Mapping[str, object]) -> str:
-    """`lr=1e-5, epochs=3`."""
+    """Return values as `lr=1e-5, epochs=3`."""
     return ", ".join(f"{name}={value}" for name, value in values.items())

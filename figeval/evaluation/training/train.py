@@ -35,7 +35,7 @@ IN_TRAINING = "(in training)"  # the name of the model while it is scored on dev
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """A training with all that was settled beforehand."""
+    """A training whose settings have been checked and resolved."""
 
     config: TrainConfig
     task: TaskSpec
@@ -45,10 +45,10 @@ class TrainingPlan:
 
 
 def settle(config: TrainConfig, harness: Harness, device: str) -> TrainingPlan:
-    """Everything that can be wrong before weights are touched.
+    """Check and resolve all settings before any weights are loaded.
 
     Raises:
-        FigevalError: an unknown task, head or option, no train split, a model that is not there.
+        FigevalError: An unknown task, head or option, no train split, or a model that does not exist.
     """
     task = harness.catalogue.tasks.get(config.task)
     head, factory = load_learners(harness.manager).choose(task.type, config.head)
@@ -70,10 +70,10 @@ def settle(config: TrainConfig, harness: Harness, device: str) -> TrainingPlan:
 
 
 def train_here(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> Progress:
-    """Train in this process, alone or as one of those that a launcher started.
+    """Train in this process, alone or as one of those that a launcher has started.
 
     Raises:
-        FigevalError: something the user can mend, before the first step or (a loss that is no number) later.
+        FigevalError: An error that the user can correct, before the first step or (a loss that is not a number) later.
     """
     folder = TrainFolder(config.output)
     done = finished(config, folder)
@@ -91,7 +91,7 @@ def train_here(config: TrainConfig, harness: Harness, observer: TrainingObserver
 
 
 def finished(config: TrainConfig, folder: TrainFolder) -> Progress | None:
-    """The end of a training that is complete and written down; its model and data are not even opened again."""
+    """Return the progress of a training that is complete and recorded, else None. Neither model nor data are opened."""
     if not (folder.progress_file.exists() and folder.record_file.exists()):
         return None
     progress = folder.read()
@@ -99,7 +99,7 @@ def finished(config: TrainConfig, folder: TrainFolder) -> Progress | None:
 
 
 def declare(place: Path, progress: Progress) -> None:
-    """Say in figeval.json among how many evaluations the checkpoint was chosen: it was written before the last one."""
+    """Write into figeval.json among how many evaluations the checkpoint was chosen, unknown when it was saved."""
     file = place / DECLARED
     declared = read_json(file, TrainError)
     declared["about"]["evaluations"] = len(progress.evaluations)
@@ -107,13 +107,13 @@ def declare(place: Path, progress: Progress) -> None:
 
 
 def stored_record(place: Path) -> JSON:
-    """The record of a finished training in this folder."""
+    """Read the record of a finished training."""
     found: JSON = read_json(TrainFolder(place).record_file, TrainError)
     return found
 
 
 def job_of(training: TrainingPlan, harness: Harness, folder: TrainFolder, observer: TrainingObserver) -> Job:
-    """What the loop is told."""
+    """Return the job for the training loop."""
     config, learner, splits = training.config, training.learner, training.splits
     by = criterion(training, harness)
     lossy = any(name == LOSS for name, _ in by.metrics)
@@ -161,13 +161,13 @@ def dev_scores(
 
 
 def remembering(training: TrainingPlan, harness: Harness) -> Callable[[Path], None]:
-    """What writes into the folder of a checkpoint which examples the model has seen; they are gathered only once."""
+    """Return a function that writes into a checkpoint which examples the model has seen; digests are computed once."""
     lineage = cache(lambda: seen_by(training, harness))
     return lambda place: write(place, lineage())
 
 
 def seen_by(training: TrainingPlan, harness: Harness) -> Lineage:
-    """The examples of a training, and those that its model had seen before."""
+    """Return the examples of a training and those that its model had seen before."""
     model, splits = training.config.model, training.splits
     folder = expand_user(model)
     trained = model not in harness.backends.registry and is_folder(folder)
@@ -180,10 +180,10 @@ def seen_by(training: TrainingPlan, harness: Harness) -> Lineage:
 
 
 def catch_up(config: TrainConfig, harness: Harness) -> None:
-    """Add the examples that a complete model has seen to its folder, where an older figeval trained it.
+    """Add the examples that a complete model has seen to its folder, if an older figeval trained it.
 
-    Nothing is added where they cannot be told any more: the data have changed since, or the model that it was trained
-    from is gone. What such a model has seen remains unknown, and every run says so.
+    Nothing is added if they cannot be determined any more because the data have changed or the model that it was
+    trained from is gone. What such a model has seen remains unknown, and every run says so.
     """
     folder = TrainFolder(config.output)
     if (folder.path / FILE).is_file() or finished(config, folder) is None:
@@ -197,25 +197,33 @@ def catch_up(config: TrainConfig, harness: Harness) -> None:
 
 
 def criterion(training: TrainingPlan, harness: Harness) -> Criterion:
-    """What checkpoints are compared by: what was asked for, or the learner's, or all metrics of the task in order."""
+    """Return how checkpoints are compared: by --select_by, else as the learner says, else by the task metrics."""
     asked = training.config.select_by or training.learner.select_by
     return criterion_of((asked,) if asked else training.task.metrics, harness)
 
 
 def criterion_of(names: Sequence[str], harness: Harness) -> Criterion:
-    """Metrics in order, with their directions. Raises `UnknownName` for one that is none."""
+    """Return the criterion of some metrics in order.
+
+    Raises:
+        UnknownName: One of them is not a metric.
+    """
     return Criterion(metrics=tuple((name, higher_is_better(name, harness)) for name in names))
 
 
 def higher_is_better(name: str, harness: Harness) -> bool:
-    """The direction of a metric. Raises `UnknownName` for one that is none."""
+    """Return the direction of a metric.
+
+    Raises:
+        UnknownName: There is no such metric.
+    """
     if name == LOSS:
         return False
     return harness.metrics.named(name)[0].higher_is_better
 
 
 def about(training: TrainingPlan, progress: Progress) -> JSON:
-    """What a checkpoint says of how it came about."""
+    """Return the `about` of a checkpoint: how it was trained."""
     config = training.config
     return {
         "task": training.task.name,
@@ -230,7 +238,7 @@ def about(training: TrainingPlan, progress: Progress) -> JSON:
 
 
 def record_of(training: TrainingPlan, job: Job, progress: Progress) -> JSON:
-    """All about a finished training."""
+    """Return the record of a finished training."""
     splits = training.splits
     return {
         "identity": progress.identity,

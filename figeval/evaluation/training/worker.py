@@ -25,37 +25,37 @@ from figeval.training.config import TrainConfig
 
 
 class Wire:
-    """An observer that passes everything on as lines of JSON: a method of the observer and its arguments."""
+    """An observer that writes each event as a line of JSON: a method of the observer and its arguments."""
 
     def __init__(self, descriptor: int, process: int) -> None:
         self.descriptor = descriptor
         self.process = process
 
     def say(self, what: str, *values: object) -> None:
-        """Pass a line on at once. Nobody may be there any more to hear it; that is noticed elsewhere."""
+        """Write a line at once; a reader that has gone away is noticed elsewhere."""
         with suppress(BrokenPipeError):
             os.write(self.descriptor, json.dumps({what: values}).encode() + b"\n")
 
     def began(self, total: int, done: int) -> None:
-        """How much there is to do."""
+        """Pass on the number of steps."""
         self._tell("began", total, done)
 
     def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None:
-        """Where it stands."""
+        """Pass on the progress."""
         self._tell("stepped", step, loss, rate, speed, remaining)
 
     def evaluated(self, step: int, scores: Mapping[str, float | None], best: bool) -> None:
-        """The scores."""
+        """Pass on the scores."""
         self._tell("evaluated", step, dict(scores), best)
 
     def _tell(self, what: str, *values: object) -> None:
-        """All processes see the same; the first one says it."""
+        """Write the event in process 0 only, since all processes see the same ones."""
         if self.process == 0:
             self.say(what, *values)
 
 
 def main() -> None:
-    """Train. An error is passed on, and the process ends at once: others would wait for it in vain."""
+    """Train. An error is passed on and ends the process at once, so that the others do not wait for it."""
     end_quickly()
     wire = Wire(os.dup(sys.stdout.fileno()), int(os.environ["RANK"]))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
