@@ -14,7 +14,7 @@ import torch
 from figeval import plugins
 from figeval.builtin.plugins.heads.biencoder import biencoder
 from figeval.builtin.plugins.heads.cross_encoder import pairs
-from figeval.builtin.plugins.heads.noise import Holes, Masks, Piece, Sentinels, Spans
+from figeval.builtin.plugins.heads.noise import Holes, Masks, Piece, Sentinels, SpanSampler
 from figeval.builtin.plugins.heads.posttraining import infill, mlm, pieces_of, texts_in
 from figeval.errors import FigevalError
 from figeval.evaluation import Harness
@@ -60,7 +60,7 @@ def test_spans_under_sentinels_give_the_text_together_with_the_target(length: in
     sentinels = range(50, 60)
     sizes = set()
     for draw in range(50):
-        row = Sentinels(Spans(0.15, 3.0), sentinels, START)(piece, Random(draw))
+        row = Sentinels(SpanSampler(0.15, 3.0), sentinels, START)(piece, Random(draw))
         read, target = list(row["input_ids"]), list(row["labels"])
         assert read.pop() == target.pop() == 2
         assert row["decoder_input_ids"] == [START, *target]
@@ -83,7 +83,7 @@ def restored(read: list[int], target: list[int], sentinels: range) -> list[int]:
 
 def test_holes_are_masks_in_a_text_that_is_the_whole_target() -> None:
     for draw in range(20):
-        row = Holes(Spans(0.3, 3.0), 4, START)(PIECE, Random(draw))
+        row = Holes(SpanSampler(0.3, 3.0), 4, START)(PIECE, Random(draw))
         assert list(row["labels"]) == list(PIECE.ids)
         assert list(row["input_ids"]).count(4) == 4  # 12 tokens in spans of about 3
         assert len(row["input_ids"]) == 42 - 12 + 4
