@@ -100,13 +100,9 @@ def compare_runs(
         names = ", ".join(name for name, why in left_out.items() if why == ALL_SEEN)
         raise RecordError(f"{names}: {ALL_SEEN}")
     if not compared:
-        known = {
-            name
-            for task in tasks_a.values()
-            for name, is_mean in stored_metrics(folder_a, task.task).items()
-            if is_mean
-        }
-        raise RecordError(_nothing_in_common(tasks_a, tasks_b, metric, sorted(known)))
+        stored = [stored_metrics(folder_a, task.task) for task in tasks_a.values()]
+        means = sorted({name for metrics in stored for name, is_mean in metrics.items() if is_mean})
+        raise RecordError(_nothing_in_common(tasks_a, tasks_b, metric, means))
     tasks = _with_holm(compared)
     family = sum(one.p_holm is not None for one in tasks)
     return RunComparison(metric=metric, a=a, b=b, tasks=tasks, family=family, left_out=left_out, prompts=prompts)
