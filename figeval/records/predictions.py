@@ -27,14 +27,14 @@ from typing import (
     Any,
     Literal,
     NamedTuple,
-    NotRequired,  # pydantic asks for these before Python 3.12
+    NotRequired,
     Protocol,
     TypeAlias,
     cast,
 )
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, with_config
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from figeval.errors import RecordError
 from figeval.jsonfile import JSONScore, json_scores, parse_json
