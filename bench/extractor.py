@@ -34,6 +34,7 @@ GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "task_types"
 STATUSES = ("ok", "ambiguous", "unparseable", "refusal", "empty", "truncated")
 PATTERNS = {"(B)": r"(\([A-Z]\))", "answer is B": r"answer is \(?([A-J])\)?", "any capital": r"\b([A-Z])\b"}
 Case = dict[str, Any]
+VOCABULARY = json.loads((GOLDEN / "answers_choice.json").read_text(encoding="utf-8"))["vocabulary"]  # of proverb tasks
 
 
 def load(kind: str) -> list[Case]:
@@ -48,7 +49,7 @@ def extract(case: Case) -> Extracted:
     reply = Reply(text=case["reply"], finish=case.get("finish", "stop"), reasoning=case.get("reasoning", ""))
     if "words" in case:
         return extract_label(reply, case["words"])
-    return extract_choice(reply, case["options"], case["letters"])
+    return extract_choice(reply, case["options"], case["letters"], VOCABULARY)
 
 
 def confusion(cases: Iterable[Case]) -> Counter[tuple[str, str]]:

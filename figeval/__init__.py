@@ -20,8 +20,8 @@ _PUBLIC = {
         "Span SpanQuery Status Text TextPair written"
     ),
     "figeval.prompts.context": "PromptContext",
-    "figeval.answers.extract": "extract_choice extract_label strip_reasoning",
-    "figeval.answers.reading": "heard unanswered",
+    "figeval.answers.extract": "extract_choice extract_label",
+    "figeval.answers.reply_text": "strip_reasoning",
     "figeval.task_types.base": "HIDDEN Metric TaskType metric",
     "figeval.task_types.fields": (
         "ColumnsField Field IndexField IndexesField LabelField NamedTextsField OptionalTextField PositiveField "

@@ -1,12 +1,8 @@
 from figeval.answers.extract import (
     extract_choice as extract_choice,
     extract_label as extract_label,
-    strip_reasoning as strip_reasoning,
 )
-from figeval.answers.reading import (
-    heard as heard,
-    unanswered as unanswered,
-)
+from figeval.answers.reply_text import strip_reasoning as strip_reasoning
 from figeval.api.comparisons import (
     Comparison as Comparison,
     compare as compare,

@@ -9,10 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from figeval.answers.extract.declining import REFUSAL, not_written
-from figeval.answers.extract.markup import one_turn
-from figeval.answers.extract.traces import answering_part
 from figeval.answers.places import fold, stands
+from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one_turn
 from figeval.types import Reply, Status
 
 KEYS = ("quote", "span", "quotation", "answer", "text", "words", "phrase")  # the first that is there counts

@@ -384,6 +384,7 @@ def context_of(
         labels=task.labels,
         settings=settings_of(task, route, config) if route is not None else {},
         verbalizer=dict(task.verbalizer),
+        vocabulary=dict(task.vocabulary),
         shots=shots.before,
         few_shot_answer=task.task_type.few_shot_answer,
         system=config.system_instruction,

@@ -76,7 +76,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     if orders:
         route = in_orders(route, orders, seed)
     metrics = MetricSet(metrics_of(variant.task, route, config, harness.metrics), variant.task.labels)
-    reading = _Reader(variant.task.task_type, reader.read, _context(task, variant, config), metrics)
+    reading = _Reader(variant.task.task_type, reader.read, _context(task, variant, route, config), metrics)
     stored = list(folder.rows(task.task))
     read = metrics.related(list(reading.rows(stored, variant.examples())), task.settings)
     before, acc_before = _statuses(stored), _accuracy(task)
@@ -125,10 +125,12 @@ def _variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
     return found
 
 
-def _context(task: TaskRecord, variant: Variant, config: RunConfig) -> PromptContext:
-    """Labels and words as the run had them."""
+def _context(task: TaskRecord, variant: Variant, route: Route, config: RunConfig) -> PromptContext:
+    """Return labels, words and settings as the run had them."""
+    context = context_of(variant.task, route, None, Shots((), 0, 0), config)
     words = {label: tuple(words) for label, words in task.settings.get("verbalizer", {}).items()}
-    return replace(context_of(variant.task, None, None, Shots((), 0, 0), config), verbalizer=words)
+    settings = {name: task.settings.get(name, value) for name, value in context.settings.items()}
+    return replace(context, verbalizer=words, settings=settings)
 
 
 @dataclass(frozen=True, slots=True)

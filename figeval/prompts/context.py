@@ -34,6 +34,7 @@ class PromptContext:
         labels: the labels of the task, in order; the first is the positive one.
         settings: values of the settings that the route declares (`threshold`, `temperature`, …).
         verbalizer: label → words that express it.
+        vocabulary: role → words of the task: what it calls an `option` and the `answer` (see `extract_choice`).
         metrics: names of the metrics that were asked for.
         shots: `shots(example)` are the solved examples to show before it.
         few_shot_answer: `few_shot_answer(block, example, context)` is the answer to a solved example as the task type
@@ -50,6 +51,7 @@ class PromptContext:
     labels: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     verbalizer: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    vocabulary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     metrics: frozenset[str] = frozenset()
     shots: Callable[[Any], Sequence[Any]] = no_shots
     few_shot_answer: Callable[[str, Any, PromptContext], str | None] = _no_answer

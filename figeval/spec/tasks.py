@@ -112,6 +112,7 @@ class TaskSpec(Named):
     labels: Words = ()  # pairs: in order; the first is the positive one
     only_label: str | None = None  # pairs: the gold label of all test examples, where that is meant
     verbalizer: Mapping[str, Words] = Field(default_factory=dict)  # label → words that express it
+    vocabulary: Mapping[str, Words] = Field(default_factory=dict)  # option, answer → what replies may call them
     settings: Mapping[str, FiniteFloat | int | bool | str] = Field(default_factory=dict)  # of routes: threshold …
     corpus: CorpusSpec | None = None  # ranking: the candidates of all rows
     route: str | None = None  # where the task itself is to be put in one way; --route may still choose another
@@ -152,6 +153,8 @@ class TaskSpec(Named):
         strange = set(self.verbalizer) - set(self.labels)
         if strange:
             raise ValueError(f"verbalizer has words for {sorted(strange)}, which are not among labels {self.labels}")
+        if strange := set(self.vocabulary) - {"option", "answer"}:
+            raise ValueError(f"vocabulary has words for {sorted(strange)}; it takes words for `option` and `answer`")
         return self
 
     @field_validator("labels")

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from figeval.answers.extract import VERSION, extract_choice
-from figeval.answers.reading import heard, unanswered, understood
+from figeval.answers import VERSION
 from figeval.errors import CapabilityError
 from figeval.prompts.context import LETTERS, PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric, repeated_texts
@@ -120,13 +119,12 @@ def chosen(example: ChoiceExample, prediction: Prediction) -> list[float]:
     return [] if prediction.status == "error" else shares(example, prediction.answers or (prediction,))
 
 
-def read_letter(example: ChoiceExample, _context: PromptContext, output: Reply | str) -> Prediction:
-    """The option that a reply names."""
-    reply = heard(output)
-    if reply.finish == "error":
-        return unanswered(example.id, reply)
-    found = extract_choice(reply, example.options, letters_of(example))
-    return understood(example.id, reply, found, found.index)
+def read_letter(example: ChoiceExample, context: PromptContext, reply: Reply) -> Prediction:
+    """Return the option that a reply names."""
+    from figeval.answers.extract import extract_choice
+
+    found = extract_choice(reply, example.options, letters_of(example), context.vocabulary)
+    return Prediction(example_id=example.id, value=found.index, status=found.status)
 
 
 # ---- the type --------------------------------------------------------------------------------------------------------
@@ -152,7 +150,7 @@ class Choice(TaskType[ChoiceExample]):
         by_reply(
             "by_letter",
             "letter",
-            ReplyReader(read_letter, str(VERSION)),
+            ReplyReader(read_letter, VERSION),
             check=letters_of,
             metrics=("acc_of_all", "parse_rate"),
             metrics_of_orders=("consistency", "position_bias"),

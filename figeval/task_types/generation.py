@@ -10,10 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from figeval.answers.extract import VERSION, strip_reasoning
-from figeval.answers.extract.decide import Extracted
-from figeval.answers.extract.declining import REFUSAL, not_written
-from figeval.answers.reading import heard, unanswered, understood
+from figeval.answers import VERSION
 from figeval.errors import TaskError
 from figeval.prompts.context import PromptContext
 from figeval.task_types.base import TaskType, metric
@@ -53,24 +50,24 @@ class GenerationExample(Example):
 def by_writing(example: GenerationExample, context: PromptContext) -> Dialogue:
     """The text that a system makes of the inputs as they are."""
     (output,) = yield [Inputs(tuple(example.inputs.items()))]
-    return read_text(example, context, output)
+    return WHOLE_TEXT.read(example, context, output)
 
 
-def read_text(example: GenerationExample, _context: PromptContext, output: Reply | str) -> Prediction:
-    """The whole reply without reasoning. One that was cut off at the limit is a text all the same; `finish` tells."""
-    reply = heard(output)
-    if reply.finish == "error":
-        return unanswered(example.id, reply)
+def read_text(example: GenerationExample, _context: PromptContext, reply: Reply) -> Prediction:
+    """Return the whole reply without reasoning. One that was cut off is a text all the same; its `finish` tells.
+
+    A reply that declines from its first words on is no text, unless they are quoted.
+    """
+    from figeval.answers.reply_text import REFUSAL, not_written, strip_reasoning
+
     text = strip_reasoning(reply.text).strip()
-    return understood(example.id, reply, Extracted(_status(reply, text), None, "whole_text"), text)
-
-
-def _status(reply: Reply, text: str) -> Status:
-    """Whether there is a text; what declines from its first words on is none, unless somebody says so in quotes."""
-    if found := not_written(reply, text):
-        return found[0]
     declines = REFUSAL.search(text[:BEGINNING]) and not text.startswith(('"', "“", "'", "‘"))
-    return "refusal" if declines else "ok"
+    found = not_written(reply, text)
+    status: Status = found[0] if found else "refusal" if declines else "ok"
+    return Prediction(example_id=example.id, value=text if status == "ok" else None, status=status)
+
+
+WHOLE_TEXT = ReplyReader(read_text, VERSION)
 
 
 def by_retrieval(example: GenerationExample, context: PromptContext) -> Dialogue:
@@ -125,7 +122,7 @@ class Generation(TaskType[GenerationExample]):
     gold_fields = ("references",)
     routes = (
         Route(name="by_writing", start=by_writing, needs=frozenset({"write"})),
-        by_reply("by_decoding", "write", ReplyReader(read_text, str(VERSION)), metrics=("parse_rate",)),
+        by_reply("by_decoding", "write", WHOLE_TEXT, metrics=("parse_rate",)),
         Route(name="by_retrieval", start=by_retrieval, needs=frozenset({"embed"})),
         Route(name="by_retrieval_score", start=by_retrieval_score, needs=frozenset({"score_pairs"})),
     )

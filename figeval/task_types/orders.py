@@ -92,8 +92,8 @@ def from_orders(
     """Return one prediction of the answers to several orders; `readings[i]` makes a prediction of what was shown in
     `orders[i]`.
     """
-    heard = [reading(seen(example, order)) for reading, order in zip(readings, orders, strict=True)]
-    return folded(example, [as_they_are(one, order) for one, order in zip(heard, orders, strict=True)])
+    read = [reading(seen(example, order)) for reading, order in zip(readings, orders, strict=True)]
+    return folded(example, [as_they_are(one, order) for one, order in zip(read, orders, strict=True)])
 
 
 def together(dialogues: Sequence[Dialogue]) -> Generator[Sequence[Request], Sequence[Any], list[Prediction]]:

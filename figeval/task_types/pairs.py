@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from figeval.answers.extract import VERSION, extract_label
-from figeval.answers.reading import heard, unanswered, understood
+from figeval.answers import VERSION
 from figeval.errors import CapabilityError, TaskError
 from figeval.prompts.context import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric
@@ -106,14 +105,13 @@ def by_verbalizer(example: PairExample, context: PromptContext) -> Dialogue:
     return _decided(example, context, _shares(context, logprobs))
 
 
-def read_word(example: PairExample, context: PromptContext, output: Reply | str) -> Prediction:
-    """The label whose word a reply says."""
-    reply = heard(output)
-    if reply.finish == "error":
-        return unanswered(example.id, reply)
+def read_word(example: PairExample, context: PromptContext, reply: Reply) -> Prediction:
+    """Return the label whose word a reply says."""
+    from figeval.answers.extract import extract_label
+
     found = extract_label(reply, [context.words(label) for label in context.labels])
     value = None if found.index is None else context.labels[found.index]
-    return understood(example.id, reply, found, value, context.labels)
+    return Prediction(example_id=example.id, value=value, labels=context.labels, status=found.status)
 
 
 def _shares(context: PromptContext, logprobs: Sequence[float]) -> dict[str, tuple[float, ...]]:
@@ -174,7 +172,7 @@ class Pairs(TaskType[PairExample]):
             settings=THRESHOLD,
             labels=2,
         ),
-        by_reply("by_label_word", "word", ReplyReader(read_word, str(VERSION)), metrics=("acc_of_all", "parse_rate")),
+        by_reply("by_label_word", "word", ReplyReader(read_word, VERSION), metrics=("acc_of_all", "parse_rate")),
     )
     metrics = (
         metric("acc", f"{CLASSES}:pair_accuracy"),

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from figeval.errors import CapabilityError, PluginError, near
 from figeval.prompts.context import PromptContext
-from figeval.registry import loaded
+from figeval.registry import a_type, loaded
 from figeval.types import REQUESTS, Example, Prediction, Reply, Request
 
 Dialogue: TypeAlias = Generator[Sequence[Request], Sequence[Any], Prediction]
@@ -25,14 +25,31 @@ DOT = "dot"  # no request: the vectors of `embed` are to be compared by their do
 
 @dataclass(frozen=True, slots=True)
 class ReplyReader:
-    """What makes a prediction of a reply in words, so that `figeval rescore` can read stored replies again.
+    """Makes predictions of replies in words; `figeval rescore` reads stored replies again with it.
 
-    `read(example, context, reply)` returns a `Prediction`. A run goes on only with the same `version`; raise it when a
-    reply is read in another way.
+    Attributes:
+        function: `function(example, context, reply)` returns the `Prediction` that a `Reply` amounts to; also as
+            "module:attribute", which is imported when a reply is read. It is called only for a reply that came, and
+            need not keep its text.
+        version: A run goes on only with the same version; raise it when a reply is read in another way.
     """
 
-    read: Callable[[Any, PromptContext, Reply | str], Prediction]
+    function: Callable[[Any, PromptContext, Reply], Prediction] | str
     version: str
+
+    def read(self, example: Example, context: PromptContext, output: Reply | str) -> Prediction:
+        """Return the prediction that a reply amounts to, with the whole text, so that it can be read again.
+
+        A model may answer with a plain string. A reply that ended by an error is not read: its status is `error`, and
+        the next run asks the example again.
+        """
+        reply = Reply(text=output) if isinstance(output, str) else output
+        if reply.finish == "error":
+            return Prediction(example_id=example.id, value=None, status="error", finish="error", error=reply.error)
+        read = loaded(self.function)(example, context, reply)
+        if not isinstance(read, Prediction):
+            raise PluginError(f"the reader of replies returned {a_type(read)}; return a figeval.Prediction")
+        return replace(read, raw=reply.text, finish=reply.finish)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from figeval.answers.extract import VERSION
-from figeval.answers.places import locate
-from figeval.answers.quotes import NO_QUOTE, quotation
-from figeval.answers.reading import heard, unanswered
+from figeval.answers import VERSION
 from figeval.prompts.context import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
 from figeval.task_types.fields import OptionalTextField, PositiveField, SpanField, TextField
@@ -90,24 +87,23 @@ def by_window_score(example: SpanExample, _context: PromptContext) -> Dialogue:
     return best_of(example, places, list(map(float, scores)))
 
 
-def read_quote(example: SpanExample, _context: PromptContext, output: Reply | str) -> Prediction:
-    """The stretch of the text that a reply quotes; `scores` are how like the quotation is to it, 1 if verbatim. A reply
-    whose JSON holds no quotation says that there is no such stretch.
+def read_quote(example: SpanExample, _context: PromptContext, reply: Reply) -> Prediction:
+    """Return the stretch of the text that a reply quotes, as score how like the quotation is to it, 1 if verbatim.
+
+    A reply whose JSON holds no quotation says that there is no such stretch.
     """
-    reply = heard(output)
-    if reply.finish == "error":
-        return unanswered(example.id, reply)
+    from figeval.answers.places import locate
+    from figeval.answers.quotes import NO_QUOTE, quotation
+
     said = quotation(reply, example)
     if said.rule == NO_QUOTE:
-        return Prediction(example_id=example.id, value=NO_SPAN, raw=reply.text, finish=reply.finish)
+        return Prediction(example_id=example.id, value=NO_SPAN)
     place = locate(said.quote, example.text) if said.status == "ok" else None
     return Prediction(
         example_id=example.id,
         value=place.span if place else None,
         scores=(place.likeness,) if place else (),
         status="absent" if place and place.span is None else said.status,
-        raw=reply.text,
-        finish=reply.finish,
     )
 
 
@@ -163,7 +159,7 @@ class Spans(TaskType[SpanExample]):
         by_reply(
             "by_json",
             "json",
-            ReplyReader(read_quote, str(VERSION)),
+            ReplyReader(read_quote, VERSION),
             metrics=("squad_f1_of_all", "verbatim", "parse_rate"),
         ),
     )

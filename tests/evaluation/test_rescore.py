@@ -96,7 +96,7 @@ def test_another_extractor_writes_predictions_scores_and_its_version(workshop, m
 
     def reads_greek(example, context, reply):
         greek = Reply(text="C") if reply.text == "gamma" else reply
-        return replace(read_letter(example, context, greek), raw=reply.text)
+        return read_letter(example, context, greek)
 
     routes = [
         replace(route, reader=ReplyReader(reads_greek, "99")) if route.name == "by_letter" else route

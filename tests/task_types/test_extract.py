@@ -7,13 +7,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from figeval.answers.extract import extract_choice, extract_label, strip_reasoning
+from figeval.answers.extract import extract_choice, extract_label
+from figeval.answers.reply_text import strip_reasoning
 from figeval.types import Reply
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "task_types"
 CHOICE = json.loads((GOLDEN / "answers_choice.json").read_text(encoding="utf-8"))
 LABEL = json.loads((GOLDEN / "answers_label.json").read_text(encoding="utf-8"))
 OPTIONS = CHOICE["options"]
+VOCABULARY = CHOICE["vocabulary"]
 LETTERS = ("A", "B", "C", "D", "E")
 WORDS = (("Yes",), ("No", "Maybe"))
 
@@ -23,14 +25,14 @@ def reply_of(case):
 
 
 def choice(text, options=OPTIONS, letters=LETTERS, finish="stop"):
-    return extract_choice(Reply(text=text, finish=finish), options, letters)
+    return extract_choice(Reply(text=text, finish=finish), options, letters, VOCABULARY)
 
 
 @pytest.mark.parametrize("case", CHOICE["cases"], ids=lambda case: case["why"])
 def test_choice_corpus(case):
     options = case.get("options", OPTIONS)
     letters = case.get("letters") or [chr(ord("A") + index) for index in range(len(options))]
-    got = extract_choice(reply_of(case), options, letters)
+    got = extract_choice(reply_of(case), options, letters, VOCABULARY)
     assert (got.status, got.index) == (case["expect"]["status"], case["expect"]["index"]), got.rule
 
 
@@ -63,7 +65,7 @@ FINISH = st.sampled_from(["stop", "length", "refusal", "error"])
 @example("İ is the answer", "stop")
 def test_no_text_raises_and_an_index_means_ok(text, finish):
     reply = Reply(text=text, finish=finish)
-    for got, size in ((extract_choice(reply, OPTIONS, LETTERS), 5), (extract_label(reply, WORDS), 2)):
+    for got, size in ((extract_choice(reply, OPTIONS, LETTERS, VOCABULARY), 5), (extract_label(reply, WORDS), 2)):
         assert (got.status == "ok") == (got.index is not None)
         assert got.index is None or 0 <= got.index < size
         assert got.rule

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from figeval.answers.places import CUTOFF, fold, locate
 from figeval.answers.quotes import quotation
 from figeval.prompts import PromptContext
-from figeval.task_types.spans import SpanExample, read_quote
+from figeval.task_types.spans import SpanExample, Spans
 from figeval.types import NO_SPAN, Reply, Span
+from tests.typed import route_of
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "task_types" / "quotations.json").read_text("utf-8"))
 TEXT = GOLDEN["text"]
 CONTEXT = PromptContext(lambda *_: "")
+READER = route_of(Spans, "by_json").reader
 LETTERS = string.ascii_letters + "éßİﬁ’“”—… \n.,'\"{}\\"
 
 
@@ -25,7 +27,7 @@ def example(text=TEXT):
 
 
 def heard(reply, text=TEXT, finish="stop"):
-    return read_quote(example(text), CONTEXT, Reply(text=reply, finish=finish))
+    return READER.read(example(text), CONTEXT, Reply(text=reply, finish=finish))
 
 
 def stretch(span, text=TEXT):
@@ -85,7 +87,7 @@ def test_invisible_marks_and_composed_accents_do_not_matter():
 
 
 def test_an_error_is_no_answer():
-    found = read_quote(example(), CONTEXT, Reply(text="", finish="error", error="no route to host"))
+    found = READER.read(example(), CONTEXT, Reply(text="", finish="error", error="no route to host"))
     assert (found.status, found.value, found.error) == ("error", None, "no route to host")
 
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from figeval.errors import CapabilityError
+from figeval.errors import CapabilityError, PluginError
 from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.task_types import choice
 from figeval.task_types.choice import Choice, ChoiceExample
 from figeval.task_types.pairs import PairExample, Pairs
+from figeval.task_types.routes import ReplyReader
 from figeval.types import Reply
 from tests.fakes import Chatting, Likelihood, Writer
-from tests.typed import start_of
+from tests.typed import route_of, start_of
 
 EXAMPLE = ChoiceExample(id="1", query="it rained", options=("a dog", "a cat", "a hen"), gold=1)
 PAIR = PairExample(id="1", left="He kicked the bucket", right="He died", label="entailment")
 LABELS = ("entailment", "non-entailment")
 BY_LETTER, BY_LABEL_WORD = start_of(Choice, "by_letter"), start_of(Pairs, "by_label_word")
+READER = route_of(Choice, "by_letter").reader
 WORDS = {"entailment": ("Yes",), "non-entailment": ("No", "Maybe")}
 
 
@@ -75,6 +77,29 @@ def test_no_reply_at_all_keeps_why(route, example):
 def test_every_word_of_a_label_means_it(text, label):
     prediction = answer(BY_LABEL_WORD, PAIR, Writer(function=lambda _: text))
     assert (prediction.value, prediction.labels, prediction.status) == (label, LABELS, "ok")
+
+
+def test_a_reader_may_be_named_and_is_not_called_for_a_reply_that_did_not_come():
+    reader = ReplyReader("figeval.task_types.choice:no_such_reader", "1")
+    failed = reader.read(EXAMPLE, PromptContext(block), Reply(text="B", finish="error", error="HTTP 500"))
+    assert (failed.status, failed.value, failed.raw, failed.error) == ("error", None, None, "HTTP 500")
+    with pytest.raises(PluginError, match="has no 'no_such_reader'"):
+        reader.read(EXAMPLE, PromptContext(block), "B")
+    named = ReplyReader("figeval.task_types.choice:read_letter", "1").read(EXAMPLE, PromptContext(block), "B")
+    assert (named.value, named.raw, named.finish) == (1, "B", "stop")
+
+
+@pytest.mark.parametrize("text", ["Riddle: b", "The second riddle", "riddle two fits"])
+def test_a_task_says_what_replies_call_its_options(text):
+    told = PromptContext(block, vocabulary={"option": ("riddle",)})
+    assert READER.read(EXAMPLE, told, text).value == 1
+    assert READER.read(EXAMPLE, PromptContext(block), text).value is None
+
+
+def test_what_the_right_option_is_called_does_not_count_options():
+    told = PromptContext(block, vocabulary={"answer": ("moral",)})
+    assert READER.read(EXAMPLE, told, "Moral: B").value == 1
+    assert READER.read(EXAMPLE, told, "The second moral").status == "unparseable"
 
 
 def test_more_options_than_letters_is_one_line():

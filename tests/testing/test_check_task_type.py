@@ -13,14 +13,13 @@ from figeval import (
     Example,
     Field,
     Prediction,
+    Reply,
     ReplyReader,
     Route,
     TaskType,
     TextField,
     by_reply,
-    heard,
     metric,
-    unanswered,
 )
 from figeval.task_types.choice import Choice
 from figeval.task_types.generation import Generation
@@ -114,18 +113,9 @@ class WordExample(Example):
         return self.gold is None
 
 
-def first_word(example: Any, _context: Any, output: Any) -> Prediction:
-    reply = heard(output)
-    if reply.finish == "error":
-        return unanswered(example.id, reply)
+def first_word(example: Any, _context: Any, reply: Reply) -> Prediction:
     words = reply.text.split()
-    return Prediction(
-        example_id=example.id,
-        value=words[0] if words else None,
-        status="ok" if words else "empty",
-        raw=reply.text,
-        finish=reply.finish,
-    )
+    return Prediction(example_id=example.id, value=words[0] if words else None, status="ok" if words else "empty")
 
 
 def right(example: Any, prediction: Prediction) -> float | None:
@@ -192,12 +182,16 @@ def reading(**changes: Any) -> Any:
     return broken(routes=(by_reply("by_word", "word", ReplyReader(read, "1")),))
 
 
-def forgetful(example: Any, context: Any, output: Any) -> Prediction:
-    found = first_word(example, context, output)
-    return replace(found, value=found.value and f"{found.value} {context.settings.get('threshold')}")
+def rendering(example: Any, context: Any, reply: Reply) -> Prediction:
+    context.block("word", example)
+    return first_word(example, context, reply)
 
 
-HALF: Any = by_reply("by_word", "word", ReplyReader(forgetful, "1"), settings={"threshold": 0.5})
+def obeying(example: Any, context: Any, reply: Reply) -> Prediction:
+    found = first_word(example, context, reply)
+    return replace(found, value=found.value and f"{found.value} {context.settings['threshold']}")
+
+
 BROKEN: dict[str, tuple[Any, str]] = {
     "no type at all": (Words.Example, "takes a subclass of figeval.TaskType"),
     "no example": (broken(Example=dict), "Broken.Example is <class 'dict'>; make it a dataclass"),
@@ -244,12 +238,9 @@ BROKEN: dict[str, tuple[Any, str]] = {
         "reader of route 'by_word' has no version",
     ),
     "a reader that raises": (reading(value=lambda found: found.value[0]), "of the reply '', raised TypeError"),
-    "a reply that is lost": (reading(raw=None), "does not keep the reply '' as `raw`"),
-    "an error that is lost": (
-        broken(
-            routes=(by_reply("by_word", "word", ReplyReader(lambda e, c, o: first_word(e, c, heard(o).text), "1")),)
-        ),
-        "makes 'empty' of a reply that ended by an error; return figeval.unanswered",
+    "no prediction": (
+        broken(routes=(by_reply("by_word", "word", ReplyReader(lambda e, c, r: r.text, "1")),)),
+        "the reader of replies returned a str; return a figeval.Prediction",
     ),
     "an answer that is no JSON": (
         reading(value=lambda found: {found.value}),
@@ -257,9 +248,9 @@ BROKEN: dict[str, tuple[Any, str]] = {
     ),
     "an answer that comes back otherwise": (reading(value=lambda found: (found.value,)), "of which from_json makes"),
     "a status that there is not": (reading(status="fine"), "makes a line with a wrong 'status'"),
-    "a reader that wants settings": (
-        broken(routes=(HALF,), few_shot_answer=lambda *_: None),
-        "and when it is stored as ok 'A None'",
+    "a reader that wants a template": (
+        broken(routes=(by_reply("by_word", "word", ReplyReader(rendering, "1")),)),
+        "the route renders the prompt block 'word'",
     ),
     "a row of its own": (broken(row=lambda self, e, p: {"gold": e.gold, "words": 1}), "wrong 'words' .*into `details`"),
     "a row over the row": (broken(row=lambda self, e, p: {"gold": e.gold, "id": "1"}), "returns 'id', which every row"),
@@ -295,6 +286,11 @@ def test_what_is_broken_is_named(name: str) -> None:
     task_type, said = BROKEN[name]
     with pytest.raises(AssertionError, match=said):
         check_task_type(task_type, ROWS)
+
+
+def test_a_reader_knows_the_settings_of_its_route() -> None:
+    route = by_reply("by_word", "word", ReplyReader(obeying, "1"), settings={"threshold": 0.5})
+    check_task_type(broken(routes=(route,), few_shot_answer=lambda *_: None), ROWS)
 
 
 def test_one_row_is_not_enough() -> None:

@@ -18,11 +18,9 @@ from figeval import (
     TextField,
     by_reply,
     cosine_scores,
-    heard,
     metric,
     pair_scores,
     strip_reasoning,
-    unanswered,
 )
 
 METRICS = "figeval_themes.metrics"
@@ -128,11 +126,8 @@ def decided(example, context, margins, *, undecided=False):
     )
 
 
-def read_list(example, context, output):
+def read_list(example, context, reply):
     """The labels that a reply lists, parted by commas or lines; every part has to be one of them."""
-    reply = heard(output)
-    if reply.finish == "error":
-        return unanswered(example.id, reply)
     text = strip_reasoning(reply.text).strip().rstrip(".").lower()
     known = {word.lower(): label for label in context.labels for word in (label, *context.words(label))}
     parts = [part.strip(" -*\t") for part in re.split(r"[,;\n]", text)]
@@ -144,8 +139,6 @@ def read_list(example, context, output):
         value=frozenset(said) if understood else None,
         labels=context.labels,
         status="ok" if understood else wrong,
-        raw=reply.text,
-        finish=reply.finish,
     )
 
 

@@ -2,16 +2,13 @@
 
 import json
 
-from figeval import Prediction, ReplyReader, heard, strip_reasoning, unanswered
+from figeval import Prediction, ReplyReader, strip_reasoning
 
 VERSION = "1"  # raise it when a reply is read in another way; then `figeval rescore`
 
 
-def read_tags(example, context, output):
+def read_tags(example, context, reply):
     """The tags that a reply gives, if it gives one of the task's for each token."""
-    reply = heard(output)
-    if reply.finish == "error":
-        return unanswered(example.id, reply)
     text = strip_reasoning(reply.text).strip()
     tags = in_json(text) or in_pairs(text, example.tokens)
     found = tags is not None and len(tags) == len(example.tokens) and set(tags) <= set(context.labels)
@@ -19,8 +16,6 @@ def read_tags(example, context, output):
         example_id=example.id,
         value=tags if found else None,
         status="ok" if found else why_not(reply, text),
-        raw=reply.text,  # so that it can be read again
-        finish=reply.finish,
     )
 
 

@@ -1,0 +1,432 @@
+"""Answers in words: which option or label a reply commits itself to, if any.
+
+A reply loses its reasoning trace and its markup (`reply_text`); references to options become single characters
+(`references`); then named rules find claims, and the last firm one counts. Nothing is guessed: two answers are
+`ambiguous`, an answer beyond the options is `unparseable`, a cut-off reply without an answer is `truncated`.
+`figeval.answers.VERSION` is recorded with every answer.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from types import MappingProxyType
+
+from figeval.answers.phrases import (
+    AND,
+    ANSWER,
+    BEST,
+    BUT,
+    CHOOSE,
+    CONNECTOR,
+    FITS,
+    GOOD,
+    HENCE,
+    IS,
+    ITS,
+    NO_NOUNS,
+    REASON,
+    REVISION,
+    Nouns,
+    filler,
+    noun,
+    phrases,
+    pieces,
+)
+from figeval.answers.references import (
+    ANY,
+    CLASH,
+    INSIDE,
+    NEGATED,
+    OUT,
+    REF,
+    index_of,
+    indexes,
+    kind_of,
+    label_marker,
+    lead,
+    option_marker,
+)
+from figeval.answers.reply_text import REFUSAL, answering_part, emphasised, none_or_all, not_written, one_turn, plain
+from figeval.types import Reply, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What a reply amounts to: `index` into the options or labels if `status` is ok, and the rule that decided."""
+
+    status: Status
+    index: int | None
+    rule: str
+
+
+def extract_choice(
+    reply: Reply,
+    options: Sequence[str],
+    letters: Sequence[str],
+    vocabulary: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Extracted:
+    """Return the option that a reply commits itself to.
+
+    Never raises on any reply. `status` is `error` if there is no reply (`reply.finish` is).
+
+    Args:
+        reply: What the model wrote.
+        options: The options in the order in which they were shown.
+        letters: The letter of each option.
+        vocabulary: What the task calls an `option`, such as "proverb", and the `answer`, such as "moral"; the first
+            word for an option is that of the prompt.
+
+    Raises:
+        ValueError: The options and letters differ in number.
+    """
+
+    def completed(content: str) -> int | None:
+        """Return the one option that begins with the text, which has to be two words at least."""
+        begun = pieces(content)
+        fits = [index for index, option in enumerate(options) if " ".join(pieces(option)).startswith(" ".join(begun))]
+        return fits[0] if len(fits) == 1 and len(begun) > 1 else None
+
+    nouns = Nouns(*(tuple(vocabulary.get(role, ())) for role in Nouns._fields))
+    mark = option_marker(tuple(options), tuple(letters), nouns)
+    return _decide(reply, mark, nouns=nouns, completed=completed)
+
+
+def extract_label(reply: Reply, words: Sequence[Sequence[str]]) -> Extracted:
+    """Return the label that a reply commits itself to; `words[i]` are the words that express label i.
+
+    Labels that answer "does it follow?" are also found where a reply says so in other words.
+    """
+    return _decide(reply, label_marker(tuple(map(tuple, words))), related=partial(_related, words))
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
+DECLARED, IMPLIED, HINTED = 3, 2, 1
+"""How firmly a rule commits: "the answer is B" > "so B" > "B fits the story". A firmer claim stands against later ones
+that are less firm, unless the reply says that it changes its mind.
+"""
+
+_GAP = rf"[^.!?\n{INSIDE}]"
+_OPEN, _SHUT = r"[\s\"'(\[{]*+", r"[\"')\]}]*+"
+_VERB = r"(?!\s+(?:is|are|was|does|do|talks?|speaks?|refers?|would|could|can|seems?|means?|has|fits?)\b)"
+_END = rf"(?={_SHUT}\s*(?:[.,:;!?\n)\]}}\u3002\uff0c-]|\Z)|{_SHUT}\s+{CONNECTOR})"
+_THEN = rf"(?={_SHUT}\s*(?:[.,:;!\n\u3002\uff0c-]|\Z)|{_SHUT}\s+{REASON})"
+_STOP = r"(?:\A|\n|[.!?:\u3002][\"')]*\s*)"
+_REVISED = re.compile(REVISION, re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRule:
+    """`pattern` finds a claim in a marked text; its group `refs` holds the options that are claimed."""
+
+    name: str
+    firmness: int
+    pattern: re.Pattern[str]
+
+
+@cache
+def _rules(nouns: Nouns) -> tuple[ClaimRule, ...]:
+    """Return the rules where a task calls its options so, firmest first.
+
+    To read a pattern, let REF be "an option", however it was named.
+    """
+    called = noun(nouns)
+    fill = rf"(?:\s*{filler(nouns)}){{0,4}}{_OPEN}"
+    more = rf"{_SHUT}\s*+(?:,\s*+)?\(?(?:{AND}\s*+){{1,2}}{_OPEN}(?:{ITS}|{filler(nouns)})?{_OPEN}"
+    # Each further reference is found in one way only (atomic), though "," is a comma and a word for "and"; and there
+    # are at most four, since a claim of more is no less ambiguous.
+    refs = rf"(?P<refs>{REF}(?>{more}{REF}{_VERB}){{0,4}})"
+    every = rf"(?P<refs>{REF}(?>{more}{REF}){{0,4}})"
+    found = (
+        ("answer_is", DECLARED, rf"{lead(nouns)}(?:either|both)?{_OPEN}{refs}"),
+        ("answer_last", DECLARED, rf"{ANSWER}\s*(?:은|는|は|是)?{_OPEN}{refs}(?=\s*(?:है|입니다|です))"),
+        ("best_is", DECLARED, rf"{BEST}\s+(?:\w+\s+)?(?:{called}|{ANSWER}){_GAP}{{0,60}}?{IS}{fill}{refs}"),
+        ("which_is", DECLARED, rf"{called}\s+(?:that|which){_GAP}{{0,80}}?{IS}{fill}{refs}"),
+        ("is_the_answer", DECLARED, rf"{refs}{_SHUT}\s*(?:is|ist|est|es|è|é|to)\s+(?:\w+\s+){{0,2}}?{ANSWER}"),
+        ("first", DECLARED, rf"\A[\s\"'(\[]*+{refs}{_SHUT}(?=\s*(?:[.,:;!\n)\]}}(–—-]|\Z)|\s+{REASON})"),
+        ("alone", DECLARED, rf"{_STOP}{_OPEN}{refs}{_SHUT}[.!]*\s*?$"),
+        ("revised", DECLARED, rf"{REVISION}[\s,.:!-]*(?:{ITS}|no|i'd say)?{fill}{refs}{_THEN}"),
+        ("chosen", IMPLIED, rf"{CHOOSE}{fill}{refs}"),
+        ("hence", IMPLIED, rf"{HENCE}[\s,:]*(?:{ITS}|{CHOOSE})?{fill}{refs}{_END}"),
+        ("it_is", IMPLIED, rf"{ITS}{fill}{refs}{_END}"),
+        ("not_but", IMPLIED, rf"{NEGATED}{_GAP}{{0,20}}{BUT}{fill}{refs}{_END}"),
+        ("is_best", IMPLIED, rf"{every}{_SHUT}\s*(?:项|選項|选项|が|是|{IS}|{FITS})?\s*(?:\w+ly\s+)?{fill}{GOOD}"),
+        ("fits", HINTED, rf"{refs}{_SHUT}\s+{FITS}\s+(?:this|the|best|well|perfectly|better)\b"),
+        ("true", HINTED, rf"{refs}[\"']?\s*[:=]\s*[\"']?(?:true|yes)\b"),
+        ("ticked", HINTED, rf"^{_OPEN}(?P<refs>{ANY})[^\n{INSIDE}]*?(?:[✓✔✅☑]|best (?:fit|match)|\byes\b)"),
+    )
+    flags = re.IGNORECASE | re.MULTILINE
+    return tuple(ClaimRule(name, firmness, re.compile(pattern, flags)) for name, firmness, pattern in found)
+
+
+# ---- verdicts --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedReply:
+    """A reply ready for the rules: without reasoning (`text`), without markup (`content`), marked (`marked`)."""
+
+    reply: Reply
+    text: str
+    content: str
+    marked: str
+    mark: Callable[[str], str]
+    nouns: Nouns
+    completed: Callable[[str], int | None]  # the only option that a cut-off text can become
+    related: Callable[[str], set[int]]  # the labels that are expressed in other words
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An option that a rule found claimed, and where."""
+
+    rule: str
+    firmness: int
+    start: int
+    end: int
+    options: frozenset[int]
+
+
+def _decide(
+    reply: Reply,
+    mark: Callable[[str], str],
+    *,
+    nouns: Nouns = NO_NOUNS,
+    completed: Callable[[str], int | None] = lambda _: None,
+    related: Callable[[str], set[int]] = lambda _: set(),
+) -> Extracted:
+    """Return the verdict of the first step that has one."""
+    text = one_turn(answering_part(reply.text))
+    content = plain(text)
+    reading = MarkedReply(reply, text, content, mark(content), mark, nouns, completed, related)
+    verdicts = (step(reading) for step in _STEPS)
+    return next((verdict for verdict in verdicts if verdict), Extracted("unparseable", None, "nothing_found"))
+
+
+# ---- steps, each of which decides or leaves it to the next -----------------------------------------------------------
+
+
+def _not_written(reading: MarkedReply) -> Extracted | None:
+    found = not_written(reading.reply, reading.text)
+    return found and Extracted(found[0], None, found[1])
+
+
+_WHOLE = re.compile(rf"\W*?({REF})\W*")
+
+
+def _alone(reading: MarkedReply) -> Extracted | None:
+    """Accept a reply that is nothing but one option."""
+    index = _only(reading.marked)
+    return None if index is None else _verdict({index}, f"{kind_of(re.findall(REF, reading.marked)[0])}_alone")
+
+
+def _only(marked: str) -> int | None:
+    if len(re.findall(ANY, marked)) != 1:
+        return None
+    found = _WHOLE.fullmatch(marked)
+    return index_of(found[1]) if found else None
+
+
+_HEADER = re.compile(
+    r"\n(?!explanation|reason|rationale|justification|because|answer|final|correct|note|conclusion|wait|actually|so\b|"
+    r"however|therefore|thus|option|edit|update|step|analysis|revised|on\b|my\b|the\b)"
+    r"(?:[^\W\d_]{2,}(?: \w+){0,3}:|###|(?:which|what|choose|select|pick|read)\b)",
+    re.IGNORECASE,
+)
+
+
+def _before_next_question(reading: MarkedReply) -> Extracted | None:
+    """Accept what a base model answered before it goes on with a question of its own."""
+    header = _HEADER.search(reading.content)
+    if not header:
+        return None
+    claim = _settled(reading.mark(reading.content[: header.start()]), reading.nouns)
+    return _verdict(claim.options, claim.rule) if claim and claim.firmness == DECLARED else None
+
+
+def _claimed(reading: MarkedReply) -> Extracted | None:
+    claim = _settled(reading.marked, reading.nouns)
+    return _verdict(claim.options, claim.rule) if claim else None
+
+
+def _emphasis(reading: MarkedReply) -> Extracted | None:
+    """Accept one option in bold among others that are not."""
+    if reading.reply.finish == "length":
+        return None
+    found = {_only(reading.mark(stretch)) for stretch in emphasised(reading.text)} - {None}
+    return _verdict({index for index in found if index is not None}, "emphasis") if len(found) == 1 else None
+
+
+def _declined(reading: MarkedReply) -> Extracted | None:
+    return Extracted("refusal", None, "refusal_phrase") if REFUSAL.search(reading.content) else None
+
+
+def _none_or_all(reading: MarkedReply) -> Extracted | None:
+    return Extracted("unparseable", None, "none_or_all") if none_or_all(reading.nouns).search(reading.marked) else None
+
+
+def _other_words(reading: MarkedReply) -> Extracted | None:
+    """Accept the meaning of a label where none of the words that were asked for is said."""
+    if re.search(ANY, reading.marked):
+        return None
+    found = reading.related(reading.content)
+    return _verdict(found, "other_words") if found else None
+
+
+def _cut_off(reading: MarkedReply) -> Extracted | None:
+    """Accept the beginning of just one option in a reply that was cut off; a mention there is no commitment."""
+    if reading.reply.finish != "length":
+        return None
+    index = reading.completed(reading.content)
+    return Extracted("truncated", None, "cut_off") if index is None else Extracted("ok", index, "option_begun")
+
+
+def _mentioned(reading: MarkedReply) -> Extracted | None:
+    """Accept the only option that is mentioned and not denied."""
+    found = indexes(reading.marked, ANY) - indexes(reading.marked, NEGATED)
+    return _verdict(found, "only_mention" if len(found) == 1 else "several_mentions") if found else None
+
+
+_STEPS = (
+    _not_written,
+    _alone,
+    _before_next_question,
+    _claimed,
+    _emphasis,
+    _other_words,
+    _declined,
+    _none_or_all,
+    _cut_off,
+    _mentioned,
+)
+
+# ---- claims ----------------------------------------------------------------------------------------------------------
+
+
+def _claims(marked: str, nouns: Nouns) -> Iterator[Claim]:
+    for rule in _rules(nouns):
+        for found in rule.pattern.finditer(marked):
+            options = frozenset(index_of(character) for character in re.findall(ANY, found["refs"]))
+            if not re.search(NEGATED, found["refs"]):
+                yield Claim(rule.name, rule.firmness, *found.span("refs"), options)
+
+
+def _settled(marked: str, nouns: Nouns) -> Claim | None:
+    """Return the last claim that overrides the ones before it; hints have to agree."""
+    claims = sorted(_claims(marked, nouns), key=lambda claim: (claim.start, -claim.firmness))
+    hints = [claim for claim in claims if claim.firmness == HINTED]
+    settled: Claim | None = None
+    revisions = [found.span() for found in _REVISED.finditer(marked)]
+    for claim in (claim for claim in claims if claim.firmness > HINTED):
+        if settled is None or _overrides(claim, settled, revisions):
+            settled = claim
+    if settled is None and hints:
+        union = frozenset().union(*(hint.options for hint in hints))
+        return Claim(hints[0].rule, HINTED, hints[0].start, hints[-1].end, union)
+    return settled
+
+
+def _overrides(later: Claim, earlier: Claim, revisions: Sequence[tuple[int, int]]) -> bool:
+    """Return whether a claim replaces an earlier one; `revisions` is where the reply changes its mind, in order."""
+    if later.firmness > earlier.firmness:
+        return True
+    if later.start < earlier.end:
+        return False
+    if later.firmness == earlier.firmness:
+        return len(later.options) == 1 or later.firmness == DECLARED
+    next_one = bisect_left(revisions, (earlier.end,))
+    revised = next_one < len(revisions) and revisions[next_one][1] <= later.start
+    return len(later.options) == 1 and (len(earlier.options) > 1 or revised)
+
+
+def _verdict(options: set[int] | frozenset[int], rule: str) -> Extracted:
+    if len(options) > 1 or CLASH in options:
+        return Extracted("ambiguous", None, rule)
+    (index,) = options
+    return Extracted("unparseable", None, "out_of_range") if index == OUT else Extracted("ok", index, rule)
+
+
+# ---- labels in other words -------------------------------------------------------------------------------------------
+
+YES, NO, MAYBE = "yes", "no", "maybe"
+NAMES = {
+    **dict.fromkeys(("yes", "true", "entailment", "entails"), (YES,)),
+    **dict.fromkeys(("no", "false", "contradiction", "contradicts"), (NO,)),
+    **dict.fromkeys(("maybe", "neutral"), (MAYBE,)),
+    **dict.fromkeys(("non entailment", "not entailment", "nonentailment"), (NO, MAYBE)),
+}
+"""Words of labels → the answers to "does it follow?" that they stand for."""
+
+_CLAIM = r"(?:\bthe (?:claim|hypothesis|conclusion|second statement)|\A[\s\"'*]*(?:it|this|that|statement))"
+_NOT = r"(?:\s+not|n't)"
+_HOW = r"(?:\s+(?:also|\w+ly))?"
+_HELD = (
+    r"(?:true|correct|valid|supported|entailed|implied|warranted|"
+    r"(?:an? )?(?:logical |direct |necessary |valid )?(?:consequence|conclusion))\b"
+)
+_UNDECIDED = phrases(r"""
+    en not_necessarily not_always possibly perhaps neutral uncertain undetermined unclear
+    en not_enough_information can(?:not|'t|_not)_(?:tell|say|know|be_(?:determined|inferred|known))
+    de nicht_unbedingt vielleicht möglicherweise
+    fr pas_nécessairement peut-être
+    es no_necesariamente quizás? tal_vez
+""")
+_SAID = {  # the first that is found in a sentence counts
+    MAYBE: (rf"{_CLAIM}[^.!?\n]{{0,40}}?{_UNDECIDED}", r"\b(?:is|does|do)(?:\s+not|n't)\s+necessarily\b"),
+    NO: (
+        rf"\b(?:does|do|did){_NOT}{_HOW}\s+(?:follow|hold|entail|have to be true)\b",
+        rf"{_CLAIM}\s+(?:is|was){_HOW}\s+(?:false|incorrect|wrong|untrue|a contradiction|contradict\w+)\b",
+        rf"{_CLAIM}\s+(?:is|was|can){_NOT}(?:\s+be)?{_HOW}\s+{_HELD}",
+        rf"{_CLAIM}\s+contradicts\b",
+    ),
+    YES: (
+        rf"{_CLAIM}{_HOW}\s+(?:follows|holds)\b",
+        rf"{_CLAIM}\s+(?:is|was|must be|has to be){_HOW}\s+{_HELD}",
+    ),
+}
+_OPENING = {
+    MAYBE: _UNDECIDED,
+    NO: r"(?:false|incorrect|untrue|not (?:true|correct|really|at all)|contradict\w+|"
+    r"non?[- ]?entailment|not entail\w+)",
+    YES: r"(?:true|correct|entailment|entailed|definitely|certainly|absolutely|indeed)",
+}
+_FOUND = {
+    answer: (
+        re.compile(rf"[\s\"'(*]*{_OPENING[answer]}[\s\"')*]*(?:[.,:;!\n]|\Z)", re.IGNORECASE),
+        re.compile("|".join(_SAID[answer]), re.IGNORECASE),
+    )
+    for answer in (MAYBE, NO, YES)
+}
+_DOUBTED = re.compile(r"\b(?:not|never|no|unless|if|whether|only)\b|n't\b", re.IGNORECASE)
+_SENTENCE = re.compile(r"[^.!?\n]+[.!?\n]*")
+
+
+def _related(words: Sequence[Sequence[str]], content: str) -> set[int]:
+    """Return the labels that the sentences of a reply amount to; `words[i]` express label i.
+
+    Empty where nothing is said, or where the labels are not answers to "does it follow?". Asked whether a claim
+    follows, models also write "It does not follow", "Not necessarily" or "entailment". If only the requested words were
+    read, which replies are missing would depend on the label.
+    """
+    stands_for: dict[str, set[int]] = {}
+    for index, label in enumerate(words):
+        for word in label:
+            for answer in NAMES.get(" ".join(pieces(word)), ()):
+                stands_for.setdefault(answer, set()).add(index)
+    if not {YES, NO} <= set(stands_for):
+        return set()
+    return {index for answer in _answers(content) for index in stands_for.get(answer, ())}
+
+
+def _answers(content: str) -> Iterator[str]:
+    for place, found in enumerate(_SENTENCE.finditer(content)):
+        sentence = found[0]
+        for answer, (opening, said) in _FOUND.items():
+            doubted = answer == YES and _DOUBTED.search(sentence)
+            if (place == 0 and opening.match(sentence)) or (said.search(sentence) and not doubted):
+                yield answer
+                break

@@ -1,0 +1,392 @@
+"""The words by which replies announce, praise, deny and join answers, as regular expressions.
+
+There is one table per role and one line per language; case does not matter. What a task calls its options ("proverb")
+is not in the tables, but comes from the task (`Nouns`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+LETTERS = r"0-9A-Za-z_\u00c0-\u024f\u0370-\u1fff"  # of scripts that put blanks between words, for a character class
+_NO_BLANKS = re.compile("[\u0900-\u0eff\u3040-\u9fff\uac00-\ud7af]")  # scripts in which \b does not find word ends
+_JOINED = re.compile("[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7af]")
+
+
+# ---- patterns of given texts -----------------------------------------------------------------------------------------
+
+
+def pieces(text: str) -> list[str]:
+    """Return the casefolded words of a text; the text itself if it has none."""
+    return re.findall(r"[^\W_]+", text.casefold()) or [text.strip().casefold()]
+
+
+def alternatives(texts: list[str], joint: str = r"[\W_]+") -> re.Pattern[str]:
+    """Return a pattern of any of the texts, with `joint` between their words and never within a longer word.
+
+    Longer texts come first, since one may contain another. Without texts the pattern never matches.
+    """
+
+    def whole(text: str) -> str:
+        parts = re.findall(r"[^\W_]+", text) or [text.strip()]
+        before = "" if not parts[0] or _JOINED.match(parts[0][0]) else rf"(?<![{LETTERS}])"
+        after = "" if not parts[-1] or _JOINED.match(parts[-1][-1]) else rf"(?![{LETTERS}])"
+        return before + joint.join(map(re.escape, parts)) + after
+
+    ordered = sorted((text for text in texts if text.strip()), key=len, reverse=True)
+    return re.compile("|".join(map(whole, ordered)) or r"(?!)", re.IGNORECASE)
+
+
+def phrases(table: str, *marks: str, words: Sequence[str] = ()) -> str:
+    """Return a pattern of any entry of a table as a whole word, where the script shows word ends, or any mark.
+
+    Args:
+        table: One language per line: its code, then the entries. An entry is a regular expression without groups, in
+            which `_` stands for a blank.
+        *marks: Regular expressions that match within words, too.
+        words: Further entries as plain text.
+    """
+    entries = [entry.replace("_", r"\s+") for line in table.strip().splitlines() for entry in line.split()[1:]]
+    entries += [r"\s+".join(map(re.escape, word.split())) for word in words]
+    spaced = [entry for entry in entries if not _NO_BLANKS.search(entry)]
+    joined = [entry for entry in entries if _NO_BLANKS.search(entry)]
+    whole = rf"\b(?:{'|'.join(spaced)})\b" if spaced else r"(?!)"  # one look for a word's beginning, not one per entry
+    return "(?:" + "|".join([whole, *joined, *marks]) + ")"
+
+
+# ---- words that announce or praise an answer -------------------------------------------------------------------------
+
+# What is the answer, whatever stands before it.
+ANSWER = phrases(r"""
+    en answer ans solution label relation relationship verdict conclusion prediction classification judge?ment output
+    de antwort lösung
+    nl antwoord
+    sv svar svaret
+    fr réponse reponse
+    es respuesta
+    it risposta
+    pt resposta
+    ro răspuns răspunsul
+    pl odpowied[źz]
+    cs odpověď
+    ru ответ
+    uk відповідь
+    el απάντηση
+    fi vastaus
+    hu válasz
+    tr cevap yanıt
+    vi đáp_án câu_trả_lời
+    id jawaban jawabannya
+    ar الإجابة الاجابة إجابة الجواب جواب
+    fa پاسخ
+    he תשובה
+    hi उत्तर जवाब
+    bn উত্তর
+    th คำตอบ
+    zh 答案
+    ja 答え 正解 正答 回答
+    ko 정답 답
+""")
+
+
+BEST = phrases(r"""
+    en best correct right final closest strongest most_\w+ better only my
+    de richtige beste
+    nl juiste beste
+    sv rätt
+    fr bonne meilleure? correcte?
+    es correcta? mejor
+    it corretta migliore
+    pt correta melhor
+    pl prawidłow[ay] poprawn[ay]
+    ru правильн\w+ верн\w+ лучш\w+
+    tr doğru
+    hi सही
+    zh 正确 正確 最佳 最合适的?
+    ja 正しい
+    ko 올바른 가장_\w+
+""")
+
+IS = phrases(
+    r"""
+    en is was are be seems remains becomes stays
+    de ist lautet wäre
+    sv är er
+    fr est serait
+    es es sería
+    it è sarebbe
+    pt é seria
+    ro este
+    pl to jest
+    cs je
+    fi on
+    ru это является
+    el είναι
+    id adalah ialah yaitu
+    ar هي هو
+    fa است
+    hi है
+    th คือ
+    zh 是 为
+    ja は が
+    """,
+    *("'s", "[:=–—-]", "->", "은", "는", "이", "dir"),
+)
+
+
+CHOOSE = phrases(r"""
+    en choose chose pick picked select selected go_with going_with go_for opt_for vote_for settle_on say guess prefer
+    en lean_towards? leaning_towards? lean_to (?:would|'d|will|'ll)_answer
+    de wähle nehme
+    nl kies
+    sv väljer
+    fr choisis choisirais
+    es elijo escojo elegiría
+    it scelgo sceglierei
+    pt escolho escolheria
+    pl wybieram wybrał\w+
+    ru выбираю выбрал\w*
+    tr seçiyorum seçerdim
+    id memilih pilih
+    vi chọn
+    zh 选择?了? 選擇? 应选
+""")
+
+HENCE = phrases(
+    r"""
+    en so thus hence therefore consequently leaves leaves_us_with leaves_me_with leaving leaving_us_with
+    de daher deshalb somit folglich
+    fr donc ainsi
+    es entonces así_que por_tanto por_lo_tanto
+    it quindi dunque perciò
+    pt portanto logo então
+    pl więc zatem
+    ru поэтому значит следовательно итак
+    tr dolayısıyla
+    ar لذلك إذن
+    hi इसलिए
+    zh 所以 因此 故选?
+    ja したがって よって
+    ko 따라서 그러므로
+    """,
+    *("[=-]+>", "→", "⇒", "∴"),
+)
+
+ITS = phrases(r"""
+    en it's it_is that's that_is this_is must_be would_be should_be has_to_be it_was it'd_be
+    de es_ist
+    fr c'est
+    it è
+    ru это_?
+    tr bu_?
+""")
+
+GOOD = phrases(r"""
+    en answer correct right best closest closer strongest stronger most more winner better perfect ideal apt fitting
+    de richtig beste
+    fr correcte? bonne meilleure?
+    es correcta mejor
+    it corretta giusta migliore
+    pt correta melhor
+    pl prawidłow\w+ poprawn\w+ najleps\w+
+    ru правильн\w+ верн\w+ верен лучш\w+
+    tr doğru doğrudur en_uygun
+    ar الصحيح
+    hi सही
+    zh 正确 正確 最合适 最符合
+    ja 正しい 正解 最も 正答
+    ko 맞 정답 옳
+""")
+
+FITS = phrases(r"""
+    en fits matches works captures describes suits reflects summari[sz]es illustrates
+    de passt
+    fr correspond convient
+    pt encaixa
+""")
+
+
+# ---- words between clauses, which deny, correct, join or give reasons ------------------------------------------------
+
+BUT = phrases(r"""
+    en but but_rather but_instead
+    de sondern
+    fr mais
+    es sino
+    it ma
+    pt mas
+    pl lecz
+    ru но а
+    zh 而是
+    ja だが
+""")
+
+# What announces that the answer changes.
+REVISION = phrases(r"""
+    en wait actually correction on_second_thoughts? (?:up)?on_reflection scratch_that my_mistake sorry i_mean or_rather
+    en hmm hm let_me_re\w+ reconsidering make_that
+    de moment korrektur vielmehr
+    fr en_fait attends
+    es mejor_dicho espera
+    it anzi aspetta
+    pt aliás espera na_verdade
+    pl właściwie
+    ru нет точнее погодите
+    tr aslında
+    zh 不对 不,? 等等
+    ja 更正 いや 待って 訂正
+    ko 아니
+""")
+
+# What denies the option that follows.
+NOT = phrases(
+    r"""
+    en not cannot never nor neither rather_than instead_of unlike except
+    en exclud\w+ eliminat\w+ reject\w* rul\w+_out discard\w*
+    de nicht keine? weder noch
+    fr pas ni
+    pt não
+    pl nie ani
+    ru не ни
+    tr değil
+    zh 不是 并非 不选 不能选
+    ja よりも
+    """,
+    "n't",
+)
+
+# What denies the option before it.
+WRONG = phrases(
+    r"""
+    en not cannot can't won't incorrect wrong false irrelevant unrelated off out eliminated excluded too less
+    de nicht falsch
+    fr incorrecte? faux fausse
+    es incorrecta falsa
+    it sbagliat[ao]
+    pt errad[ao]
+    pl nie
+    ru не неверн\w+ неправильн\w+
+    tr yanlış
+    zh 错误 不对 不正确 不符
+    ja 違う 間違い
+    """,
+    "n't",
+)
+
+REASON = phrases(r"""
+    en because since as for given due_to
+    de weil denn da
+    nl omdat want
+    sv eftersom
+    fr car parce_que? puisque
+    es porque ya_que
+    it perch[ée] poich[ée]
+    pt porque pois
+    pl ponieważ bo
+    ru потому так_как
+    tr çünkü
+    id karena
+    vi vì
+    ar لأن
+    hi क्योंकि
+    zh 因为 因為
+    ja なぜなら
+""")
+
+# What may follow a letter that is also a word ("A because …"), other than the noun of an article.
+CONNECTOR = phrases(r"""
+    en because since as for here if when unless is isn't was are and or but nor would does doesn't also instead over
+    en fits matches captures describes seems refers talks speaks says relates reflects applies illustrates conveys
+    en suggests works shows explains expresses represents corresponds aligns highlights emphasi[sz]es
+    de weil denn ist und oder passt
+    fr car parce est et ou
+    es porque es y o
+    it perch[ée] è e
+    pt porque é
+    pl ponieważ bo jest lub
+    ru потому и или
+    tr çünkü ve veya
+    hi है और या
+""")
+
+AND = phrases(
+    r"""
+    en and or
+    de und oder
+    nl en of
+    sv och eller
+    fr et ou
+    es y o
+    it e o
+    pl i lub
+    ru и или
+    tr ve veya
+    """,
+    *(",", "/", "&", r"\+", "和", "或", "与", "や", "か", "と", "또는", "와", "과"),
+)
+
+
+# ---- words for an option, to which a task adds its own ---------------------------------------------------------------
+
+_NOUN = r"""
+    en option choice alternative match fit pick selection candidate statement guess bet one
+    en letter item
+    de möglichkeit variante
+    nl optie
+    sv alternativ
+    fr proposition
+    es opción
+    it opzione
+    pt opção
+    pl opcja
+    ru вариант
+    tr seçenek
+    id pilihan
+    hi विकल्प
+    zh 选项 选择
+    ja 選項 選択肢
+    ko 보기
+"""
+
+_FILLER = r"""
+    en a an the that this it is to be my with of in in_fact about case number
+    en clearly definitely probably likely certainly obviously simply just indeed then thus therefore really quite most
+    en necessarily maybe perhaps possibly either both option choice letter answer statement label match fit
+    en think believe say choose pick select consider considered like
+    de die der das eindeutig klar wohl also buchstabe
+    fr la le les donc lettre l[ae]_lettre option_l[ae]
+    es la el las opción letra
+    it lo il opzione lettera
+    pt opção
+    pl opcja
+    zh 选项 明显是 应该是 应该 应为 第
+    ja 選項
+"""
+
+
+class Nouns(NamedTuple):
+    """What a task calls its options ("proverb"), and what the right one is for it beside the answer ("moral").
+
+    The first word for an option is that of the prompt.
+    """
+
+    option: tuple[str, ...] = ()
+    answer: tuple[str, ...] = ()
+
+
+NO_NOUNS = Nouns()
+
+
+@cache
+def noun(nouns: Nouns) -> str:
+    """Return what may be an option, or the answer if it is called the best."""
+    return phrases(_NOUN, words=(*nouns.option, *nouns.answer))
+
+
+@cache
+def filler(nouns: Nouns) -> str:
+    """Return what may stand between "is" and the answer without changing it."""
+    return phrases(_FILLER, words=nouns.option[:1])

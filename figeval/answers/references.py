@@ -1,0 +1,406 @@
+"""References to options and labels as single characters, found by letter, text, number or the words of a label.
+
+A reply is rewritten so that each reference ("(B)", "option 2", "a patched boat …") is one character beyond Unicode's
+assigned planes, which tells how the option was referred to and which one it is. The rules of `figeval.answers.extract`
+are then plain regular expressions over such characters, whatever the options are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache, partial
+
+from figeval.answers.phrases import (
+    AND,
+    ANSWER,
+    CONNECTOR,
+    IS,
+    LETTERS,
+    NO_NOUNS,
+    NOT,
+    WRONG,
+    Nouns,
+    alternatives,
+    filler,
+    noun,
+    pieces,
+)
+
+Marker = Callable[[str], str]
+
+
+# ---- references ------------------------------------------------------------------------------------------------------
+
+KINDS = ("letter", "text", "number", "listed", "negated")
+_FIRST, _SIZE = 0xF0000, 0x1000
+MOST = _SIZE - 2
+OUT, CLASH = MOST, MOST + 1
+"""In the place of an index: beyond the last option; the letter of one option with the text of another."""
+
+
+def mark(kind: str, index: int) -> str:
+    """Return the character that stands for a reference."""
+    return chr(_FIRST + KINDS.index(kind) * _SIZE + index)
+
+
+def kind_of(character: str) -> str:
+    """Return how the option was referred to, one of `KINDS`."""
+    return KINDS[(ord(character) - _FIRST) // _SIZE]
+
+
+def index_of(character: str) -> int:
+    """Return the option's index, OUT or CLASH."""
+    return (ord(character) - _FIRST) % _SIZE
+
+
+def _between(first: str, last: str) -> str:
+    return f"{mark(first, 0)}-{mark(last, _SIZE - 1)}"
+
+
+LETTER = f"[{_between('letter', 'letter')}]"
+TEXT = f"[{_between('text', 'text')}]"
+REF = f"[{_between('letter', 'number')}]"
+NEGATED = f"[{_between('negated', 'negated')}]"
+ANY = f"[{_between('letter', 'negated')}]"
+INSIDE = ANY[1:-1]  # for a character class
+
+
+def turned(marked: str, kind: str) -> str:
+    """Return a marked text with its references turned into another kind."""
+    return re.sub(ANY, lambda found: mark(kind, index_of(found[0])), marked)
+
+
+def indexes(marked: str, pattern: str = REF) -> set[int]:
+    """Return the options that a marked text refers to."""
+    return {index_of(character) for character in re.findall(pattern, marked)}
+
+
+# ---- references that are no claims -----------------------------------------------------------------------------------
+
+_MORE = rf"[\"')\]]*+\s*+(?:,\s*+)?(?:{AND}\s*+)?[\"'(\[]*+{REF}"
+_SEVERAL = rf"{REF}(?>{_MORE}){{0,9}}"  # atomic: "," is a comma and a word for "and"
+_IS = r"(?:is|are|was|were|does|do|did|would|could|can|should|seems?|fits?|passt|ist|sind|est|sont|es|son|è|é|jest)?"
+_ADVERB = r"(?:clearly|also|simply|just|both|all|really|quite|definitely|plainly|n'est|no|das|the|a|far)"
+
+
+@cache
+def _unclaimed(nouns: Nouns) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return as what kind references remain that are named without being claimed, and how they are found."""
+    found = (
+        ("negated", rf"{NOT}(?:\s+{filler(nouns)}){{0,4}}[\s\"'(\[]*(?P<refs>{_SEVERAL})"),
+        ("negated", rf"(?P<refs>{_SEVERAL})[\"')\]]*\s*{_IS}\s*(?:{_ADVERB}\s+)*{WRONG}"),
+        ("negated", rf"\bno\s(?P<refs>{TEXT})"),
+        ("negated", rf"\brul(?:e|es|ed|ing)\s+(?P<refs>{_SEVERAL})\s+out\b"),
+        ("listed", rf"\b(?:between|among|entre|zwischen)\s+[\"'(\[]*(?P<refs>{REF}{_MORE})"),
+    )
+    return tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in found)
+
+
+def _set_aside(unclaimed: tuple[tuple[str, re.Pattern[str]], ...], marked: str) -> str:
+    """Turn references that are denied ("not A"), or weighed against each other ("between A and B")."""
+    for kind, pattern in unclaimed:
+        marked = pattern.sub(partial(_turn, kind), marked)
+    return marked
+
+
+def _turn(kind: str, found: re.Match[str]) -> str:
+    return found[0].replace(found["refs"], turned(found["refs"], kind))
+
+
+# ---- options ---------------------------------------------------------------------------------------------------------
+
+_CLOSED = rf"(?=\s*(?:[.,:;!?)\]}}\"'/&=-]|\Z|\n|{TEXT})|\s+{CONNECTOR})"
+_OTHER_THING = re.compile(r"\b(?:plan|vitamin|hepatitis|class|grade|type|team|group|person|point|side|part)\s\Z", re.I)
+_ELISION = "est|était|étaient|accord|ailleurs|abord|après|une?|où|en|autres?|ici"  # C'est, D'abord
+_ARTICLES = "AEOUY"  # letters that are words in some language
+_CARDINALS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_ORDINALS = (
+    r"first|1st|erste[nrs]?|première|primera|prima|primeira|pierwsz[ay]|birinci|перв\w+|第一[个個项項条句]?|첫\s?번째",
+    r"second|2nd|zweite[nrs]?|deuxième|segunda|seconda|drug[ai]|ikinci|втор\w+|第二[个個项項条句]?|두\s?번째",
+    r"third|3rd|dritte[nrs]?|troisième|tercera|terza|terceira|trzeci[a]?|üçüncü|трет\w+|第三[个個项項条句]?|세\s?번째",
+    r"fourth|4th|vierte[nrs]?|quatrième|cuarta|quarta|czwart[ay]|dördüncü|четв[её]рт\w+|第四[个個项項条句]?|네\s?번째",
+    r"fifth|5th|fünfte[nrs]?|cinquième|quinta|piąt[ay]|beşinci|пят\w+|第五[个個项項条句]?|다섯\s?번째",
+    r"sixth|6th",
+    r"seventh|7th",
+    r"eighth|8th",
+    r"ninth|9th",
+    r"tenth|10th",
+)
+
+
+@cache
+def lead(nouns: Nouns) -> str:
+    """Return what announces an answer: "the answer is", "Answer:", "Option:" at the beginning of a line."""
+    announced = rf"{ANSWER}[^.!?\n{INSIDE}]{{0,60}}?{IS}(?:\s*{filler(nouns)}){{0,4}}"
+    headed = rf"{ANSWER}[\"'\s]*[:=]|(?m:^)[\"'{{\s]*{noun(nouns)}[\"'\s]*[:=]"
+    return rf"(?:{announced}|{headed})[\s:\"'(\[=>]*"
+
+
+@lru_cache(maxsize=256)
+def option_marker(options: tuple[str, ...], letters: tuple[str, ...], nouns: Nouns = NO_NOUNS) -> Marker:
+    """Return a function that rewrites a plain reply so that each reference to an option is one character.
+
+    Raises:
+        ValueError: options and letters differ in number, or are more than can be told apart.
+    """
+    if len(options) != len(letters) or len(options) > MOST:
+        raise ValueError(f"{len(options)} options and {len(letters)} letters, at most {MOST}")
+    taken = {letter.casefold() for letter in letters}  # an option "B" among lettered ones is not known by its text
+    texts = alternatives([option for option in options if option.strip().casefold() not in taken])
+    letter, places = partial(_letter_index, letters), _letter_places(letters, nouns)
+    steps: list[Marker] = [
+        partial(_mark_texts, texts, _indexed(options)),
+        *(partial(_mark_places, "letter", place, letter) for place in places),
+    ]
+    if not any(text.strip().isdigit() for text in (*options, *letters)):
+        number = partial(_number_index, len(options))
+        steps += [partial(_mark_places, "number", place, number) for place in _number_places(nouns)]
+        steps += [partial(_mark_ordinals, _ordinals(nouns), len(options))]
+    steps += [partial(_mark_listing, len(options)), _join, partial(_mark_lists, len(options))]
+    steps += [partial(_set_aside, _unclaimed(nouns))]
+
+    def run(text: str) -> str:
+        for step in steps:
+            text = step(text)
+        return text
+
+    return run
+
+
+# ---- texts -----------------------------------------------------------------------------------------------------------
+
+
+def _indexed(options: tuple[str, ...]) -> dict[tuple[str, ...], int]:
+    """Return words → option; the same words twice cannot be told apart."""
+    found: dict[tuple[str, ...], int] = {}
+    for index, option in enumerate(options):
+        found[tuple(pieces(option))] = CLASH if tuple(pieces(option)) in found else index
+    return found
+
+
+def _mark_texts(pattern: re.Pattern[str], indexed: dict[tuple[str, ...], int], text: str) -> str:
+    return pattern.sub(lambda found: mark("text", indexed.get(tuple(pieces(found[0])), CLASH)), text)
+
+
+# ---- letters and numbers ---------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _letter_places(letters: tuple[str, ...], nouns: Nouns) -> tuple[re.Pattern[str], ...]:
+    """Return where a letter refers to an option: any single one there is meant, out of range or not."""
+    longer = [re.escape(letter) for letter in sorted(letters, key=len, reverse=True)]
+    ref = f"(?P<ref>{'|'.join([*longer, '[A-Z]'])})"
+    safe = [letter for letter in letters if letter.isupper()]
+    plain = "|".join(re.escape(letter) for letter in safe if letter not in (*_ARTICLES, "I")) or r"(?!)"
+    articles = "|".join(letter for letter in safe if letter in _ARTICLES) or r"(?!)"
+    own = rf"(?<![{LETTERS}'])(?<![{LETTERS}][-.])"
+    apart = rf"(?![{LETTERS}]|\.[A-Z]\b|'[A-Z]|'(?:{_ELISION})\b|-[{LETTERS}])"
+    return (
+        *_everywhere(ref, nouns),
+        re.compile(rf"(?<![{LETTERS}])[(\[{{]\s?{ref}\s?[)\]}}]", re.IGNORECASE),
+        re.compile(rf"(?<![{LETTERS}(])(?<!\( ){ref}\)", re.IGNORECASE),
+        re.compile(rf"^{ref}(?=[.):]\s|[.):]?$)", re.IGNORECASE | re.MULTILINE),
+        re.compile(rf"{own}(?P<ref>{plain}){apart}"),
+        re.compile(rf"{own}(?P<ref>{articles}){apart}(?i:{_CLOSED})"),
+        re.compile(rf"{own}(?P<ref>{'I' if 'I' in safe else '(?!)'}){apart}(?=[.,:;)]|\Z)"),
+    )
+
+
+@cache
+def _number_places(nouns: Nouns) -> tuple[re.Pattern[str], ...]:
+    worded = re.compile(rf"{noun(nouns)}\s(?P<ref>{'|'.join(_CARDINALS)}){_CLOSED}", re.IGNORECASE)
+    return (*_everywhere(r"(?P<ref>\d{1,3})", nouns), worded)
+
+
+def _everywhere(ref: str, nouns: Nouns) -> list[re.Pattern[str]]:
+    """Return where any reference may stand: as the whole reply, after "the answer is", after "option"."""
+    return [
+        re.compile(rf"\A[^\w{INSIDE}]*{ref}[^\w{INSIDE}]*\Z", re.IGNORECASE),
+        re.compile(rf"{lead(nouns)}{ref}(?![{LETTERS}]|[.,]\d){_CLOSED}", re.IGNORECASE),
+        re.compile(rf"{noun(nouns)}\s*[#:]?\s*[\"'(\[]*{ref}(?![{LETTERS}]|[.,]\d){_CLOSED}", re.IGNORECASE),
+    ]
+
+
+def _letter_index(letters: tuple[str, ...], found: str) -> int | None:
+    """Return the index of a letter: OUT for a capital beyond the last option, None for a small letter there."""
+    for index, letter in enumerate(letters):
+        if found.casefold() == letter.casefold():
+            return index
+    return OUT if found.isupper() else None
+
+
+def _number_index(count: int, found: str) -> int | None:
+    number = int(found) if found.isdigit() else _CARDINALS.index(found.casefold()) + 1
+    return number - 1 if 1 <= number <= count else OUT
+
+
+def _mark_places(kind: str, place: re.Pattern[str], resolve: Callable[[str], int | None], text: str) -> str:
+    def replace(found: re.Match[str]) -> str:
+        start, end = (position - found.start() for position in found.span("ref"))
+        before = text[max(0, found.start("ref") - 20) : found.start("ref")]
+        index = None if _OTHER_THING.search(before) else resolve(found["ref"])
+        return found[0] if index is None else found[0][:start] + mark(kind, index) + found[0][end:]
+
+    return place.sub(replace, text)
+
+
+_COUNTED = (
+    r"option|choice|one\b|alternative|statement|answer\b(?!\s+that)|antwort|proposition|"
+    r"opción|opzione|opção|opcja|seçenek|вариант|选项|選項|選択肢|보기"
+)
+
+
+@cache
+def _ordinals(nouns: Nouns) -> re.Pattern[str]:
+    """Return "the second option"; the groups are the ordinals, "last" after all others."""
+    ordinals = "|".join(f"({words})" for words in _ORDINALS)
+    counted = "|".join([*map(re.escape, nouns.option), _COUNTED])
+    return re.compile(rf"(?:\bthe\s+)?(?<!\w)(?:{ordinals}|(last))\s*(?:{counted})", re.IGNORECASE)
+
+
+def _mark_ordinals(ordinals: re.Pattern[str], count: int, text: str) -> str:
+    """Mark "the second option"; the mark stands for the noun as well."""
+
+    def replace(found: re.Match[str]) -> str:
+        rank = count if found[found.re.groups] else next(i for i, word in enumerate(found.groups()) if word) + 1
+        return mark("number", rank - 1 if rank <= count else OUT)
+
+    return ordinals.sub(replace, text)
+
+
+# ---- what belongs together -------------------------------------------------------------------------------------------
+
+_LABELLED = re.compile(rf"({REF})[.):\]]*(?: ?[–—=-]+)?[ \"'(]*({TEXT})", re.IGNORECASE)
+_LETTER_AFTER = re.compile(rf"({TEXT})[\"'.]* ?[(\[]({LETTER})[)\]]")
+
+
+def _join(marked: str) -> str:
+    """Make one reference of a letter with its text; with another option's text it is a contradiction."""
+
+    def one(found: re.Match[str]) -> str:
+        agree = index_of(found[1]) == index_of(found[2])
+        return found[1] if agree else mark(kind_of(found[1]), CLASH)
+
+    return _LETTER_AFTER.sub(one, _LABELLED.sub(one, marked))
+
+
+_LINE_HEAD = re.compile(rf"^[\"'(\[]*({REF})", re.MULTILINE)
+_SIDE_BY_SIDE = re.compile(rf"{REF}(?:[^\w\n{INSIDE}]*{REF}){{2,}}")
+_LETTERED_LINE = re.compile(rf"^[\"'(\[]*({LETTER})[.):][^\n]*$", re.MULTILINE)
+
+
+def _mark_listing(count: int, marked: str) -> str:
+    """Turn lines under the letters in their order into a list: they echo the question, even with another text."""
+    lines = list(_LETTERED_LINE.finditer(marked))
+    run = [index_of(line[1]) for line in lines]
+    length = next((n for n, index in enumerate(run) if index != n), len(run))
+    if length < min(3, max(2, count)):
+        return marked
+    begin, end = lines[0].start(), lines[length - 1].end()
+    return marked[:begin] + turned(marked[begin:end], "listed") + marked[end:]
+
+
+def _mark_lists(count: int, marked: str) -> str:
+    """Turn options in their order, line by line or side by side, into a list: they echo the question."""
+    marked = _SIDE_BY_SIDE.sub(lambda found: _listed(found[0], list(re.finditer(REF, found[0])), count), marked)
+    return _listed(marked, list(_LINE_HEAD.finditer(marked)), count)
+
+
+def _listed(marked: str, found: list[re.Match[str]], count: int) -> str:
+    """Turn each run of first, second, third … reference into a list."""
+    places = [match.end() - 1 for match in found]
+    order = [index_of(marked[place]) for place in places]
+    letters = list(marked)
+    for start in (position for position, index in enumerate(order) if index == 0):
+        length = 1
+        while order[start + length : start + length + 1] == [length]:
+            length += 1
+        if length >= min(3, max(2, count)):
+            for place in places[start : start + length]:
+                letters[place] = mark("listed", index_of(letters[place]))
+    return "".join(letters)
+
+
+# ---- labels ----------------------------------------------------------------------------------------------------------
+
+_JOINT = r"[\W_]*"  # non-entailment, non entailment, nonentailment
+_SHORT = 5  # letters: a word as short as yes, no, maybe or false occurs in prose as well
+_STANDS_OUT = re.compile(rf"\s*(?:[.,:;!?)\]}}\"'/&\n=-]|\Z)|\s+(?:from\b|{CONNECTOR})|[{INSIDE}]", re.IGNORECASE)
+_CHATTER = re.compile(  # an assistant's "Yes, I can help you with that", which answers no question of ours
+    r"\s*[,!.]?\s*(?:of course,?\s+)?(?:I|we|you)(?:\s+can|'ll|\s+will|'d|\s+would)"
+    r"(?:\s*[.!]|(?:\s+(?:be|also|certainly|gladly|happily|love|like|to|happy))*\s+"
+    r"(?:help|assist|add|think of|provide|give|a\b|rephrase|rewrite|write|explain|do that)\b)",
+    re.IGNORECASE,
+)
+_NOT_THIS = re.compile(
+    r"(?:\bnot?|n't)\s+(?:(?:an?|any|the|of|really|be|in|case|have|show|express|constitute|represent|form|clear|strict|"
+    rf"logical)\s+){{0,3}}[\"'(]*({REF})",
+    re.IGNORECASE,
+)
+_SENTENCE_START = re.compile(r"(?:\A|[.!?:\n])[\s\"'(\[]*\Z")
+_IDIOM = re.compile(
+    r"\s+(?:doubt|matter|wonder|problem|question|one|other|longer|more|less|evidence|information)\b", re.I
+)
+
+
+@lru_cache(maxsize=256)
+def label_marker(words: tuple[tuple[str, ...], ...]) -> Marker:
+    """Return a function that rewrites a plain reply so that each word of a label is one character.
+
+    Raises:
+        ValueError: there are more labels than can be told apart.
+    """
+    if len(words) > MOST:
+        raise ValueError(f"{len(words)} labels, at most {MOST}")
+    indexed: dict[str, int] = {}
+    for index, label in enumerate(words):
+        for word in label:
+            indexed[_key(word)] = index if indexed.get(_key(word), index) == index else CLASH
+    pattern = alternatives([word for label in words for word in label], _JOINT)
+    echo = _listing(pattern.pattern, len(indexed))
+
+    def run(text: str) -> str:
+        text = echo.sub(_unlisted, text)
+
+        def replace(found: re.Match[str]) -> str:
+            index = indexed.get(_key(found[0]), CLASH)
+            return mark("text", index) if _is_answer(text, found) else found[0]
+
+        marked = pattern.sub(replace, text)
+        if len(words) == 2:  # "not the one" is the other
+            marked = _NOT_THIS.sub(lambda found: mark("text", 1 - index_of(found[1])), marked)
+        return _set_aside(_unclaimed(NO_NOUNS), marked)
+
+    return run
+
+
+def _listing(word: str, count: int) -> re.Pattern[str]:
+    """Return "Yes, No or Maybe": all words side by side echo the question. Two may be an answer that wavers."""
+    if count < 3:
+        return re.compile(r"(?!)")
+    return re.compile(
+        rf"(?:{word})(?:[,/|\s]+(?:or\s+|and\s+)?(?:{word})){{{count - 1}}}(?!\s*[,/]\s*(?:{word}))", re.I
+    )
+
+
+def _unlisted(found: re.Match[str]) -> str:
+    """Return blanks for a list of different words; one word again and again stays."""
+    named = re.findall(r"[^\W\d_]+", found[0].casefold())
+    return found[0] if len(set(named)) < 3 else " " * len(found[0])
+
+
+def _key(word: str) -> str:
+    return re.sub(r"[\W_]+", "", word.casefold()) or word.strip().casefold()
+
+
+def _is_answer(text: str, found: re.Match[str]) -> bool:
+    """Return whether a word is meant as the label: a long one always, a short one where it stands out."""
+    if len(found[0]) > _SHORT or not found[0].isascii():
+        return True
+    if _CHATTER.match(text, found.end()):
+        return False
+    if _STANDS_OUT.match(text, found.end()):
+        return True
+    before = text[max(0, found.start() - 20) : found.start()]
+    return bool(_SENTENCE_START.search(before)) and not _IDIOM.match(text, found.end())

@@ -1,0 +1,169 @@
+"""What is read of a reply: without reasoning traces, markup and later turns; or why there is nothing to read."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+
+from figeval.answers.phrases import Nouns
+from figeval.types import Reply, Status
+
+BEGINNING, END = 4_000, 12_000
+"""Characters of a long reply that are read: an answer is given at once, or after everything else has been said."""
+
+
+# ---- reasoning traces ------------------------------------------------------------------------------------------------
+
+_SPLIT_END = re.compile(r"(?<=\s)\S{1,40}\Z")
+_SPLIT_START = re.compile(r"\A\S{1,40}(?=\s)")
+_TAG = r"(?:think|thinking|thought|reasoning|reason|analysis|scratchpad|reflection|seed:think)"
+TRACES = tuple(
+    (re.compile(opening, re.IGNORECASE), re.compile(closing, re.IGNORECASE))
+    for opening, closing in (
+        (rf"<{_TAG}>", rf"</{_TAG}>"),
+        (r"◁think▷", r"◁/think▷"),
+        (r"\[think\]", r"\[/think\]"),
+        (r"<\|start_thinking\|>", r"<\|end_thinking\|>"),
+        (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+        (r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)", r"<\|channel\|>final[^<]*<\|message\|>"),
+        (r"\A\s*(?-i:analysis(?=[A-Z]))", r"(?-i:assistantfinal)"),  # the same, its marks lost in decoding
+    )
+)
+"""Opening and closing marks of reasoning traces, by model family."""
+
+
+def answering_part(text: str) -> str:
+    """Return the text without reasoning traces, and without its middle if it is longer than `BEGINNING + END`.
+
+    It is cut between words where there are any; a blank line replaces what is left out.
+    """
+    rest = strip_reasoning(text)
+    if len(rest) <= BEGINNING + END:
+        return rest
+    first, last = rest[:BEGINNING], rest[-END:]
+    return f"{_SPLIT_END.sub('', first)}\n\n{_SPLIT_START.sub('', last)}"
+
+
+def strip_reasoning(text: str) -> str:
+    """Return the text without reasoning traces.
+
+    A trace whose opening mark was part of the prompt begins with the text; one that is never closed takes the rest.
+    """
+    for opening, closing in TRACES:
+        text = _without(text, opening, closing)
+    return text
+
+
+def _without(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> str:
+    kept, position = [], 0
+    while start := opening.search(text, position):
+        end = closing.search(text, start.end())
+        kept.append(text[position : start.start()])
+        position = end.end() if end else len(text)
+    rest = "".join(kept) + text[position:]
+    closed = list(closing.finditer(rest))
+    return rest[closed[-1].end() :] if closed else rest
+
+
+# ---- markup ----------------------------------------------------------------------------------------------------------
+
+_ROLE = re.compile(r"<\|(?:start_header_id|im_start|start)\|>\s*assistant\s*(?:<\|(?:end_header_id|message)\|>)?")
+_TURN = re.compile(r"<\|[^|<>]{1,40}\|>|</?s>|<(?:eos|bos|pad|end_of_turn)>|<start_of_turn>(?:model)?|\[/?INST\]")
+_EMPHASIS = re.compile(r"\*\*(.+?)\*\*|__(.+?)__", re.DOTALL)
+_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe0e\ufe0f\ufeff\U000f0000-\U000fffff]")
+
+_PLAIN = str.maketrans(dict.fromkeys("“”„‟«»「」『』", '"') | dict.fromkeys("‘’‚‛ʼ´", "'") | {"🅰": "A", "🅱": "B"})
+
+_MARKUP = tuple(
+    (re.compile(pattern, re.IGNORECASE | re.MULTILINE), new)
+    for pattern, new in (
+        (r"```[\w+-]*[ \t]*$|```|`", ""),
+        (r"\\(?:text|math)[a-z]{0,6}\s*\{([^{}]*)\}", r"\1"),
+        (r"\\(?:text|math)[a-z]{0,6}\s*\{([^{}]*)\}", r"\1"),  # nested once
+        (r"\\f?boxed?\s*\{([^{}]*)\}", r"\nAnswer: \1\n"),
+        (r"\\[\[\]()]|\\[,;!]|\\q?quad\b|\$", " "),
+        (r"<(?:answer|final_answer|final|choice|option|solution|output|result|label)>", "\nAnswer: "),
+        (r"</?[a-z][^<>\n]{0,60}>", "\n"),
+        (r"\*|~~", ""),
+        (r"_|\\", " "),
+        (r"\|", "\n"),
+        (r"^[ \t]*(?:[-•–>]|#+)[ \t]+", ""),
+        (r"^[-=:\s]+$", ""),
+        (r"[^\S\n]+", " "),
+        (r" ?\n ?", "\n"),
+    )
+)
+
+
+def one_turn(text: str) -> str:
+    """Return the first turn in which something was written, without end marks and what a model wrote after them."""
+    turns = _TURN.split(_ROLE.sub("", text))
+    return next((turn for turn in turns if turn.strip()), "")
+
+
+def plain(text: str) -> str:
+    """Return the text without markup, with ordinary letters for full-width and circled ones and straight quotes.
+
+    Lines are kept.
+    """
+    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text.translate(_PLAIN))).translate(_PLAIN)
+    for pattern, new in _MARKUP:
+        text = pattern.sub(new, text)
+    return text.strip()
+
+
+def emphasised(text: str) -> list[str]:
+    """Return the stretches set in bold, without markup."""
+    return [plain(bold or underlined) for bold, underlined in _EMPHASIS.findall(text)]
+
+
+# ---- replies without an answer ---------------------------------------------------------------------------------------
+
+
+def not_written(reply: Reply, text: str) -> tuple[Status, str] | None:
+    """Return (status, rule) of a reply that did not come or has no text but reasoning, None if there is text to read.
+
+    `text` is the reply without its reasoning.
+    """
+    if reply.finish in ("refusal", "error"):
+        return reply.finish, "finish"
+    if text.strip():
+        return None
+    return ("truncated" if reply.finish == "length" else "empty"), "no_text"
+
+
+def _any(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
+REFUSAL = _any(
+    r"\bI(?:'m| am)? (?:can(?:no|')?t|can not|will not|won't|unable to|not able to|(?:would )?prefer not)"
+    r"(?: to| in good conscience|,)* ?(?:\w+ ){0,2}?(?:help|assist|answer|provide|comply|choose|pick|select|engage|"
+    r"fulfil|do|continue|discuss|participate|support|judge|create|respond|with)",
+    r"\bI (?:must|have to|'ll have to) decline|\bI refuse|\bI don't feel comfortable|\bI(?:'m| am) not comfortable",
+    r"\bas an? (?:\w+ )?(?:AI|artificial|language model|LLM)|\bagainst my (?:guidelines|policy|principles|programming)",
+    r"\bals (?:KI|künstliche)|\ben tant qu['e ]*(?:IA|modèle|intelligence)|\bcomo (?:una? )?(?:IA|modelo de)",
+    r"kann (?:ich )?(?:\w+ ){0,5}nicht (?:helfen|beantworten|behilflich)|ik kan (?:\w+ ){0,4}niet helpen",
+    r"je (?:ne )?(?:peux|suis) pas (?:\w+ ){0,4}(?:aider|répondre|mesure|fournir)",
+    r"\bno puedo (?:ayudar|responder|ofrecer|cumplir|proporcionar)|\bnon posso (?:aiutar|rispond|fornire)",
+    r"não posso (?:ajudar|responder|fornecer)|nie mogę (?:pomóc|odpowiedzieć|w tym)",
+    r"yardımcı olamam|cevap veremem|не могу (?:помочь|ответить|выполнить|с этим)|كذكاء|لا (?:أستطيع|يمكنني)",
+    r"(?:我|抱歉|对不起).{0,6}(?:无法|不能|没办法)|作为(?:一个)?(?:人工智能|AI)",
+    r"お答え(?:することは)?でき|お手伝いでき|申し訳|(?:도와|답변|대답).{0,8}(?:없습니다|수 없)|죄송",
+    r"(?:मदद|सहायता|उत्तर) नहीं (?:कर|दे)|माफ़ कर",
+)
+"""What a model writes that declines, rather than errs."""
+
+
+@cache
+def none_or_all(nouns: Nouns) -> re.Pattern[str]:
+    """Return what says that none or all of the options fit."""
+    called = "|".join(["option", "answer", *map(re.escape, nouns.option[:1]), "choice"])
+    return _any(
+        r"\b(?:none|all) of (?:the|these|them)\b(?! (?:other|remaining|rest))|\bneither (?:of|option)|\ball of them\b",
+        rf"\bno (?:{called})s? (?:\w+ ){{0,2}}(?:fit|match|appl|is correct)",
+        r"\b(?:keine|alle) (?:der|davon)|\baucune? d|\btoutes? les|\bninguna de|\btodas las",
+        r"\bnessuna delle|\bnenhuma das",
+        r"\bżadn[ae]|\bhiçbiri|ни один|以上(?:都|皆|全)|都不|どれも|모두|इनमें से कोई नहीं",
+    )
