@@ -1,4 +1,4 @@
-"""Metrics of found spans: token sets by narrative, SQuAD's F1 by row, exact match; and the published scoring.
+"""Metrics of found spans: token sets by narrative, SQuAD's F1 by row, exact match.
 
 A prediction without an answer gets None, never 0; one that is there but has no words scores 0. Where spans tie for the
 best (`Prediction.alike`) the score is the expectation of a fair draw. That no span is right is an answer (`NO_SPAN`): 1
@@ -36,11 +36,6 @@ Tokenize: TypeAlias = Callable[[str], Tokens]
 def words(text: str) -> Tokens:
     """Tokens between white space without the punctuation and symbols at their edges; those of nothing else go."""
     return tuple(filter(None, map(_bare, text.split())))
-
-
-def raw_words(text: str) -> Tokens:
-    """Tokens between white space as they are, as in the released code of Ghosh and Srivastava (2022)."""
-    return tuple(text.split())
 
 
 @lru_cache(maxsize=65536)  # a text's tokens come back in every window of it
@@ -122,9 +117,6 @@ def f1_of_means(sums: Floats) -> Floats:
 span_precision = weighted(words, 0)  # protocols of section 5.2 of the paper, with the right gold spans
 span_recall = weighted(words, 1)
 span_f1 = weighted_f1(words)
-published_precision = weighted(raw_words, 0)  # as the authors' code counts; their gold is the example's `reference`
-published_recall = weighted(raw_words, 1)
-published_f1 = weighted_f1(raw_words)
 
 
 def squad_f1(example: SpanExample, prediction: Prediction) -> float | None:

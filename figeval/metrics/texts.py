@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial, reduce
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.metrics.statistic import Features, Statistic, collective
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
-KEYWORDS = "keywords"  # the input whose texts should occur
 ORDERS = 4  # of n-grams in BLEU
 
 # ---- words -----------------------------------------------------------------------------------------------------------
@@ -91,43 +89,6 @@ def _rouge_scorer() -> Any:
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer(["rougeL"], use_stemmer=False)
-
-
-def _keywords(example: GenerationExample) -> list[str]:
-    """The keywords, lower-cased; none where the task has no such input."""
-    given = example.inputs.get(KEYWORDS, ())
-    return [keyword.lower() for keyword in ((given,) if isinstance(given, str) else given)]
-
-
-def keyword_recall(example: GenerationExample, prediction: Prediction) -> float | None:
-    """Share of the keywords that stand in the text as a substring (Ghosh and Srivastava 2022, their code): "art" is
-    found in "party". None without keywords.
-    """
-    text, wanted = written(prediction), _keywords(example)
-    return None if text is None or not wanted else fmean(keyword in text for keyword in wanted)
-
-
-def keyword_recall_lemma(example: GenerationExample, prediction: Prediction) -> float | None:
-    """Share of the keywords whose lemmas stand in the text as whole words side by side: "went" is found in "go", "art"
-    not in "party". Lemmas by simplemma. None without keywords.
-    """
-    text, wanted = written(prediction), _keywords(example)
-    if text is None or not wanted:
-        return None
-    found = f" {_lemmas(text)} "
-    return fmean(f" {_lemmas(keyword)} " in found for keyword in wanted)
-
-
-def _lemmas(text: str) -> str:
-    """The lemmas of a text, parted by blanks; "didn't" has two, as for taggers."""
-    return " ".join(map(_lemma, parts(text)))
-
-
-@cache
-def _lemma(token: str) -> str:
-    from simplemma import lemmatize
-
-    return str(lemmatize(token, lang="en")).lower()
 
 
 def leakage(example: GenerationExample, prediction: Prediction) -> float | None:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from figeval.answers import VERSION
 from figeval.errors import TaskError
-from figeval.prompts.context import PromptContext
+from figeval.prompts import PromptContext
 from figeval.task_types.base import TaskType, metric
 from figeval.task_types.fields import NamedTextsField, TextsField
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
@@ -131,8 +131,6 @@ class Generation(TaskType[GenerationExample]):
         metric("bleu4", f"{TEXTS}:bleu4"),
         metric("corpus_bleu", f"{TEXTS}:corpus_bleu"),
         metric("rouge_l", f"{TEXTS}:rouge_l"),
-        metric("keyword_recall", f"{TEXTS}:keyword_recall"),
-        metric("keyword_recall_lemma", f"{TEXTS}:keyword_recall_lemma"),
         metric("leakage", f"{TEXTS}:leakage", lower_is_better=True),
         metric("repetition_4", f"{TEXTS}:repetition_4", lower_is_better=True),
         metric("distinct_1", f"{TEXTS}:distinct_1", routes=WRITTEN),

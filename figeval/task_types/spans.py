@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from figeval.answers import VERSION
-from figeval.prompts.context import PromptContext
+from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
 from figeval.task_types.fields import OptionalTextField, PositiveField, SpanField, TextField
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply
@@ -27,7 +27,7 @@ class SpanExample(Example):
 
     `gold` is its place, the first one where the stretch occurs more than once; `NO_SPAN` where nothing in the text
     stands for `given`, which is an answer of its own; None when it is hidden. What is scored against is `answer`: the
-    text there, or `reference` where a published mistake scored against something else.
+    text there, or `reference` where the right answer is worded otherwise than the text, as a normalised one is.
     `weight` lets rows share the weight of one: 1/k for each of the k spans of a narrative gives means by narrative.
     """
 
@@ -38,7 +38,7 @@ class SpanExample(Example):
         Span | None, SpanField("The right stretch; [] or '' where none is right, null where it is hidden.", of="text")
     ]
     reference: Annotated[
-        str | None, OptionalTextField("What is scored against in the place of the stretch's own words.")
+        str | None, OptionalTextField("The right answer in words, where it is not what stands at the stretch.")
     ] = None
     weight: Annotated[float, PositiveField("Weight of the row.")] = 1.0
 
@@ -172,9 +172,6 @@ class Spans(TaskType[SpanExample]):
         metric("squad_f1_of_all", f"{SPANS}:squad_f1_of_all"),
         metric("exact_match", f"{SPANS}:exact_match"),
         metric("verbatim", f"{SPANS}:verbatim", routes=["by_json"]),
-        metric("published_precision", f"{SPANS}:published_precision"),
-        metric("published_recall", f"{SPANS}:published_recall"),
-        metric("published_f1", f"{SPANS}:published_f1"),
     )
 
     def few_shot_answer(self, block: str, example: SpanExample, _context: PromptContext) -> str | None:

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import click
 
-from figeval.hooks import PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
+from figeval.hooks import MetricRegistrar, PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
 
 
 @hookimpl
@@ -19,6 +19,15 @@ def register_tasks(register: TaskRegistrar) -> None:
 def register_sources(register: SourceRegistrar) -> None:
     """`epic:<name>`; the names are listed in rows.py."""
     register("epic", f"{__name__}.rows:open")
+
+
+@hookimpl
+def register_metrics(register: MetricRegistrar) -> None:
+    """The paper's scores of spans, and of keywords in written narratives."""
+    for name in ("published_precision", "published_recall", "published_f1"):
+        register(name, f"{__name__}.metrics:{name}", task_types=["spans"])
+    for name in ("keyword_recall", "keyword_recall_lemma"):
+        register(name, f"{__name__}.metrics:{name}", task_types=["generation"])
 
 
 @hookimpl

@@ -27,7 +27,7 @@ fields:
   meta: {saying: row.saying}
 cluster: saying
 max_new_tokens: 99
-metrics: [bleu4, corpus_bleu, rouge_l, keyword_recall, leakage, distinct_1, length, cut_off]
+metrics: [bleu4, corpus_bleu, rouge_l, leakage, distinct_1, length, cut_off]
 baselines: [echo, random, overlap]
 """
 REPLIES = {
@@ -67,7 +67,7 @@ def test_texts_are_scored_and_what_is_none_is_left_out(telling: Workshop) -> Non
     assert {score.metric: score.n for score in task.scores}["rouge_l"] == 2
     assert found["parse_rate"] == 0.5
     assert found["bleu4"] == 0.5  # 1 and, with three words, 0
-    assert found["keyword_recall"] == 1.0
+    assert found["leakage"] == 0.0
     assert found["cut_off"] == 0.5
     assert found["distinct_1"] == pytest.approx(4 / 7)
     assert next(score for score in task.scores if score.metric == "distinct_1").interval.startswith("none: depends")
@@ -80,7 +80,7 @@ def test_baselines_write_or_take_a_training_text(telling: Workshop) -> None:
     (task,) = telling.run("tell").tasks
     by_name = {baseline.baseline: values(baseline.scores) for baseline in task.baselines}
     assert set(by_name) == {"echo", "random", "overlap"}
-    assert (by_name["echo"]["keyword_recall"], by_name["echo"]["length"]) == (1.0, 1.0)
+    assert (by_name["echo"]["leakage"], by_name["echo"]["length"]) == (0.0, 1.0)
     assert by_name["overlap"]["length"] == 4.0  # every text of the training split has four words
     assert by_name["echo"]["distinct_1"] == pytest.approx(1 / 3)
 

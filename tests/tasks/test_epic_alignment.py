@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from figeval import plugins
-from figeval.builtin.tasks.epic import alignment, rows
+from figeval.builtin.tasks.epic import alignment, metrics, rows
 from figeval.config import RunConfig
 from figeval.data import DataContext
 from figeval.errors import DataError
 from figeval.evaluation import Harness
 from figeval.evaluation.run import run
-from figeval.metrics import spans as metrics
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.models.model import open_model
 from figeval.spec.examples import build_examples

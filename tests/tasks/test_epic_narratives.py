@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from figeval.builtin.tasks.epic import extractors, nltk_data, rows, tagging
+from figeval.builtin.tasks.epic.metrics import keyword_recall, keyword_recall_lemma
 from figeval.builtin.tasks.epic.narratives import authors_split
 from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.evaluation import Harness
-from figeval.metrics.texts import keyword_recall, keyword_recall_lemma
 from figeval.task_types.generation import GenerationExample
 from figeval.types import Prediction
 
