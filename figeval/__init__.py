@@ -19,7 +19,7 @@ _PUBLIC = {
         "Cloze Continuation Example Finish Inputs Message PairLabel Prediction Prompt Reply Request Score ScoredSpan "
         "Span SpanQuery Status Text TextPair written"
     ),
-    "figeval.prompts.context": "PromptContext",
+    "figeval.prompts": "PromptContext",
     "figeval.answers.extract": "extract_choice extract_label",
     "figeval.answers.reply_text": "strip_reasoning",
     "figeval.task_types.base": "HIDDEN Metric TaskType metric",

@@ -64,7 +64,7 @@ from figeval.models.capabilities import (
     ScoresPairs as ScoresPairs,
     Writes as Writes,
 )
-from figeval.prompts.context import (
+from figeval.prompts import (
     PromptContext as PromptContext,
 )
 from figeval.records.schema import (

@@ -427,7 +427,9 @@ def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., 
                 f"{task.name}: the route renders the prompt block {name!r} and does not say so; declare it as "
                 "`question` or among its `blocks`"
             )
-        return template.render(name, {"letters": LETTERS, "words": words, **variables(example), **extra})
+        language = example.language or task.languages[0]
+        known = {"letters": LETTERS, "words": words, **variables(example), "language": language, **extra}
+        return template.render(name, known)
 
     return block
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from figeval.errors import DuplicateName, PluginError
 from figeval.jsonfile import json_scores
-from figeval.prompts.context import PromptContext
+from figeval.prompts import PromptContext
 from figeval.registry import Registry, fill, loaded, preferred
 from figeval.task_types import probes
 from figeval.task_types.fields import Definition, RowContext, fields_of, read_fields, required_fields

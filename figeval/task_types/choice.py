@@ -10,7 +10,7 @@ from typing import Annotated
 
 from figeval.answers import VERSION
 from figeval.errors import CapabilityError
-from figeval.prompts.context import LETTERS, PromptContext
+from figeval.prompts import LETTERS, PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric, repeated_texts
 from figeval.task_types.fields import ColumnsField, IndexField, TextField, TextsField
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from figeval.errors import DataError
 from figeval.jsonfile import json_scores
-from figeval.prompts.context import PromptContext
+from figeval.prompts import PromptContext
 from figeval.task_types.base import metric
 from figeval.task_types.fields import Field, RowContext
 from figeval.task_types.orders import together

@@ -11,7 +11,7 @@ from math import factorial
 from typing import Any, TypeAlias
 
 from figeval.errors import CapabilityError
-from figeval.prompts.context import PromptContext
+from figeval.prompts import PromptContext
 from figeval.task_types.choice import ChoiceExample, shares
 from figeval.task_types.routes import Dialogue, Route, decide
 from figeval.types import Prediction, Request

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from figeval.answers import VERSION
 from figeval.errors import CapabilityError, TaskError
-from figeval.prompts.context import PromptContext
+from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric
 from figeval.task_types.fields import Definition, LabelField, TextField
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 from figeval.jsonfile import json_scores
-from figeval.prompts.context import PromptContext
+from figeval.prompts import PromptContext
 from figeval.task_types.base import Metric, TaskType, blank_texts, metric, repeated_texts
 from figeval.task_types.fields import Definition, IndexesField, RowContext, TextField, TextsField, read_fields
 from figeval.task_types.routes import Dialogue, Route, decide

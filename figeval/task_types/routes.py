@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from figeval.errors import CapabilityError, PluginError, near
-from figeval.prompts.context import PromptContext
+from figeval.prompts import PromptContext
 from figeval.registry import a_type, loaded
 from figeval.types import REQUESTS, Example, Prediction, Reply, Request
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from figeval.prompts.context import PromptContext, no_shots
+from figeval.prompts import PromptContext, no_shots
 from figeval.task_types.routes import Dialogue, decide
 from figeval.types import Continuation, Example, Request, Text, TextPair
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from figeval.errors import TaskError
-from figeval.prompts.context import PromptContext
+from figeval.prompts import PromptContext
 from figeval.task_types import ranking
 from figeval.task_types.base import TaskType, metric
-from figeval.task_types.fields import TextField, TextsField
+from figeval.task_types.fields import Definition, TextField, TextsField
 from figeval.task_types.ranking import RankingExample
 from figeval.task_types.routes import Dialogue, Route
 from figeval.types import Example, Prediction, Text
@@ -144,3 +144,9 @@ class Similarity(TaskType[SimilarityExample]):
             for one, lower in NEAREST.items()
         ),
     )
+
+    def check(self, task: Definition) -> None:
+        """Raise `ValueError` for a temperature by which scores cannot be divided."""
+        temperature = task.settings.get("temperature")
+        if isinstance(temperature, int | float) and not temperature > 0:
+            raise ValueError(f"the setting 'temperature' is {temperature}; it has to be above 0")

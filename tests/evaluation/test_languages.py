@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,19 @@ def test_the_mean_of_a_suite_is_over_the_means(workshop: Workshop) -> None:
     assert macro.value == pytest.approx(sum(value or 0 for value in values.values()) / 2)
     languages = [one.scores[0].value or 0 for one in record.tasks[0].languages]
     assert values["t"] == pytest.approx(sum(languages) / 2)
+
+
+def test_a_template_knows_the_language_and_solved_examples_are_in_it(workshop: Workshop) -> None:
+    templates = workshop.folder / "templates"
+    templates.mkdir()
+    letter = "{% block letter %}[{{ language }}] {{ query }}\nAnswer:{% endblock %}"
+    (templates / "by_language.jinja").write_text(letter, "utf-8")
+    train = TASK.replace("test:", 'train: "jsonl:t.jsonl", test:')
+    write(workshop.folder, rows(), f"{train}template: by_language.jinja\n")
+    workshop.backend = Writer(function=lambda _: "A")
+    workshop.run(num_fewshot=2)
+    asked = [re.findall(r"^\[(\w+)\]", one.plain, re.MULTILINE) for one in workshop.backend.asked]
+    assert {tuple(one) for one in asked} == {("en",) * 3, ("zh",) * 3}
 
 
 @pytest.mark.slow

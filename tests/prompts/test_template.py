@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from figeval.errors import TaskError
@@ -86,6 +88,17 @@ def test_shots_never_share_the_question_s_cluster_and_are_the_same_each_time():
     assert all(shot.cluster != "x" for shot in chosen)
     assert chosen == Shots(pool("xxyzyz"), 3, seed=1).before(question)
     assert any(chosen != Shots(pool("xxyzyz"), 3, seed=seed).before(question) for seed in range(2, 9))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_shots_are_in_the_question_s_language_as_far_as_there_are_any(shared):
+    mixed = [replace(shot, language="zh" if n % 3 == 0 else "en") for n, shot in enumerate(pool("vwxyzvwxyz"))]
+    question = ChoiceExample(id="q", query="?", options=("a",), gold=0, language="zh")
+    assert [shot.language for shot in Shots(mixed, 4, seed=1, shared=shared).before(question)] == ["zh"] * 4
+    filled = [shot.language for shot in Shots(mixed, 6, seed=1, shared=shared).before(question)]
+    assert filled == ["zh"] * 4 + ["en"] * 2
+    plain = Shots(pool("vwxyz"), 3, seed=1, shared=shared)
+    assert len(plain.before(replace(question, language="de"))) == 3
 
 
 def test_too_few_training_examples():

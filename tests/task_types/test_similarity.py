@@ -25,6 +25,7 @@ from figeval.task_types.similarity import SimilarityExample
 from figeval.types import Prediction
 from tests.fakes import Closeness, Likelihood, Vectors
 from tests.runs import Deaf
+from tests.typed import bound
 
 EXAMPLE = SimilarityExample(id="1", text="the cat sat", motif="m", anchors=("a dog", "the cat", "cat"))
 VECTORS = {"the cat sat": (2.0, 0.0), "a dog": (0.0, 1.0), "the cat": (1.0, 1.0), "cat": (-1.0, 0.0)}
@@ -190,3 +191,13 @@ def test_a_suite_does_without_the_task_whose_route_the_model_cannot_go(folder: P
     record = ran(folder, "all_of_them", model="overlap")
     assert [task.task for task in record.tasks] == ["near"]
     assert record.warnings[0].startswith("left out, since such a model cannot answer them: direct;")
+
+
+@pytest.mark.parametrize("temperature", [0, -1.5])
+def test_a_temperature_that_is_not_positive_is_one_line(temperature: float) -> None:
+    keys: dict[str, Any] = {"name": "near", "type": "similarity", "data": {"test": "jsonl:t.jsonl"}}
+    keys["fields"] = {"id": "row.id", "text": "row.t", "motif": "row.m", "anchors": "row.a"}
+    assert bound(**keys, settings={"temperature": 0.5}).settings == {"temperature": 0.5}
+    said = rf"^near\.task\.yaml: the setting 'temperature' is {temperature}; it has to be above 0$"
+    with pytest.raises(TaskError, match=said):
+        bound(**keys, settings={"temperature": temperature}, origin="near.task.yaml")

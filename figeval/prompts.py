@@ -1,0 +1,215 @@
+"""Examples → text: prompt templates, the solved examples before a question, and the conversation of both.
+
+A template is a file of named Jinja blocks, each rendered on its own, exactly as written: `context` and `continuation`
+ask a left-to-right model, `cloze` a model that reads both sides; see `templates/_default/` for the smallest ones. White
+space is the author's: a continuation owns its leading blank.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
+from typing import Any, TypeAlias
+
+from jinja2 import Environment, FunctionLoader, Template
+from jinja2.exceptions import TemplateNotFound
+from jinja2.meta import find_referenced_templates
+
+from figeval.errors import TaskError, near
+from figeval.files import read_template
+from figeval.sandbox import MAX_SOURCE, EvaluationError, compiling, environment, evaluating
+from figeval.steps import joined
+from figeval.types import Example, Message, Prompt, plain_text
+
+Chat: TypeAlias = Callable[[Sequence[Message]], str]
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # the names of options, in the order in which they are shown
+
+
+# ---- templates -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """The blocks of one template file."""
+
+    name: str
+    sha256: str
+    compiled: Template
+
+    @property
+    def blocks(self) -> frozenset[str]:
+        """Names of the blocks that the file defines."""
+        return frozenset(self.compiled.blocks)
+
+    def render(self, block: str, variables: Mapping[str, Any]) -> str:
+        """Return one block as text.
+
+        Raises:
+            TaskError: no such block, a variable that is not there, or something the sandbox forbids.
+        """
+        if block not in self.compiled.blocks:
+            raise TaskError(f"template {self.name} has no block {block!r}{near(block, self.compiled.blocks)}")
+        where = f"template {self.name}, block {block!r}"
+        try:
+            with evaluating(where):
+                context = self.compiled.new_context(dict(variables))
+                return joined(self.compiled.blocks[block](context))
+        except (LookupError, EvaluationError) as error:
+            raise TaskError(f"{where}: {error}") from error
+
+
+def load_template(name: str, folder: Traversable | None = None) -> PromptTemplate:
+    """Read and compile a template; `folder` is that of the task which names it.
+
+    Raises:
+        TaskError: there is no such file, or it is no Jinja template.
+    """
+    jinja = environment(FunctionLoader(lambda wanted: read_template(wanted, folder, MAX_SOURCE)))
+    with compiling(f"template {name:.200}"):
+        try:
+            digest = hashlib.sha256("\0".join(_sources(name, jinja, {})).encode()).hexdigest()
+            compiled = jinja.get_template(name)
+        except TemplateNotFound as error:
+            raise TaskError(f"template {str(error)!r:.200} is neither beside its task nor built in") from error
+    return PromptTemplate(name, digest, compiled)
+
+
+def _sources(name: str, jinja: Environment, found: dict[str, str]) -> Iterable[str]:
+    """Return the text of a template and of all that it includes or imports: a change in any of them is a change."""
+    if name not in found:
+        assert jinja.loader is not None
+        found[name] = jinja.loader.get_source(jinja, name)[0]
+        for other in find_referenced_templates(jinja.parse(found[name])):
+            if other is not None:  # a name computed at run time
+                _sources(other, jinja, found)
+    return found.values()
+
+
+# ---- solved examples -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shots:
+    """Solved examples: k of the training split, in a random order.
+
+    Every question has an order of its own, from (seed, question id), or one `shared` by all, so that nearly all prompts
+    begin alike and a model may compute that beginning once. A question of a task with rows in several languages gets
+    examples in its own language, where the split has any. No example is of the question's own cluster: a text about the
+    same expression would give the answer away.
+    """
+
+    pool: Sequence[Example]
+    k: int
+    seed: int
+    shared: bool = False
+
+    def before(self, question: Example) -> list[Example]:
+        """Return the examples to show before a question.
+
+        Raises:
+            TaskError: fewer than k examples are left outside the question's cluster.
+        """
+        if not self.k:
+            return []
+        generator = random.Random(str(self.seed) if self.shared else f"{self.seed} {question.id}")
+        order = generator.sample(range(len(self.pool)), len(self.pool))
+        order.sort(key=lambda index: self.pool[index].language != question.language)  # its own language first
+        chosen: list[Example] = []
+        for index in order:
+            shot = self.pool[index]
+            if shot.id != question.id and (shot.cluster is None or shot.cluster != question.cluster):
+                chosen.append(shot)
+                if len(chosen) == self.k:
+                    return chosen
+        raise TaskError(f"--num_fewshot {self.k} is more than the {len(chosen)} training examples of other clusters")
+
+
+# ---- what a route may know of its task beside the example ------------------------------------------------------------
+
+
+def no_shots(_example: Any) -> Sequence[Any]:
+    """Show no solved examples."""
+    return ()
+
+
+def _empty() -> Sequence[Any]:
+    return ()
+
+
+def _no_answer(_block: str, _example: Any, _context: PromptContext) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptContext:
+    """Prompts of one task as one model reads them, and what the task says of its answers.
+
+    Attributes:
+        block: `block(name, example, **extra)` renders a block of the task's template and nothing around it.
+        labels: the labels of the task, in order; the first is the positive one.
+        settings: values of the settings that the route declares (`threshold`, `temperature`, …).
+        verbalizer: label → words that express it.
+        vocabulary: role → words of the task: what it calls an `option` and the `answer` (see `extract_choice`).
+        metrics: names of the metrics that were asked for.
+        shots: `shots(example)` are the solved examples to show before it.
+        few_shot_answer: `few_shot_answer(block, example, context)` is the answer to a solved example as the task type
+            writes it, None where the block takes no solved examples.
+        system: the system message, empty without one.
+        chat: turns a conversation into text as the model's chat template does; None where there is no template, or
+            none on this side of an API.
+        stop: texts at which an answer in words ends.
+        max_new_tokens: the longest answer in words.
+        pool: `pool()` are the examples of the training split, for routes that answer with one of them.
+    """
+
+    block: Callable[..., str]
+    labels: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    verbalizer: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    vocabulary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    metrics: frozenset[str] = frozenset()
+    shots: Callable[[Any], Sequence[Any]] = no_shots
+    few_shot_answer: Callable[[str, Any, PromptContext], str | None] = _no_answer
+    system: str = ""
+    chat: Chat | None = None
+    stop: tuple[str, ...] = ()
+    max_new_tokens: int = 16
+    pool: Callable[[], Sequence[Any]] = _empty
+
+    def turns(self, block: str, example: Example, **extra: Any) -> tuple[Message, ...]:
+        """Return the conversation that ends with this block as a question: system message, solved examples, question.
+
+        A solved example is a user's turn and an assistant's, which begins as it would continue the user's text.
+        """
+        turns = [Message("system", self.system)] if self.system else []
+        for shot in self.shots(example):
+            answer = self.few_shot_answer(block, shot, self)
+            if answer is not None:
+                turns += [Message("user", self.block(block, shot)), Message("assistant", answer)]
+        return (*turns, Message("user", self.block(block, example, **extra)))
+
+    def question(self, block: str, example: Example, **extra: Any) -> str:
+        """Return the whole conversation before the answer as one text, for a model that goes on with it."""
+        turns = self.turns(block, example, **extra)
+        return plain_text(turns) if self.chat is None else self.chat(turns)
+
+    def prompt(self, block: str, example: Example) -> Prompt:
+        """Return the conversation as a request for an answer in words.
+
+        A model that merely goes on with a text is stopped where it asks itself the next question, too: at a line that
+        begins as the last one of ours does ("Answer:").
+        """
+        turns = self.turns(block, example)
+        cue = turns[-1].content.rpartition("\n")[2].strip()
+        return Prompt(turns, (*self.stop, f"\n{cue}") if self.stop and cue else self.stop, self.max_new_tokens)
+
+    def begun(self, answer: str) -> str:
+        """Return an answer as the model would begin it: no blank parts it from a chat template's header."""
+        return answer if self.chat is None else answer.lstrip(" ")
+
+    def words(self, label: str) -> tuple[str, ...]:
+        """Return the words that express a label: those of the task's verbalizer, else the label itself."""
+        return self.verbalizer.get(label, (label,))
