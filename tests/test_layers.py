@@ -64,7 +64,10 @@ class Import:
 
 
 def sources(*folders: str) -> list[Path]:
-    return sorted(file for folder in folders for file in (ROOT / folder).rglob("*.py"))
+    """The modules of these folders; a room that is one module is its file."""
+    files = (ROOT / f"{folder}.py" for folder in folders)
+    found = (file for folder in folders for file in (ROOT / folder).rglob("*.py"))
+    return sorted([*(file for file in files if file.is_file()), *found])
 
 
 def module_name(file: Path) -> str:
