@@ -34,7 +34,7 @@ _LETTER = re.compile(r"[^\W_]")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QuotePlace:
     """Where a quotation stands, None if nowhere, and how like it is to what stands there: 1 only if it is verbatim."""
 
     kind: Kind
@@ -54,7 +54,7 @@ class Folded:
         return Span(self.origin[start], self.origin[end - 1] + 1)
 
 
-def locate(quote: str, text: str) -> Place:
+def locate(quote: str, text: str) -> QuotePlace:
     """The first place where a quotation stands: verbatim, else folded, else nearly, at the ends of words.
 
     A place between word ends is preferred, so that "he" is not found in "the".
@@ -62,7 +62,7 @@ def locate(quote: str, text: str) -> Place:
     quote = quote.strip()
     start = _first(quote, text)
     if start is not None:
-        return Place("verbatim", Span(start, start + len(quote)), 1.0)
+        return QuotePlace("verbatim", Span(start, start + len(quote)), 1.0)
     span = _folded(quote, text)
     if span is not None:
         return _placed(quote, text, span)
@@ -131,30 +131,30 @@ def _parted(text: str, place: int) -> bool:
     return not (0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum())
 
 
-def _placed(quote: str, text: str, span: Span) -> Place:
+def _placed(quote: str, text: str, span: Span) -> QuotePlace:
     from rapidfuzz.fuzz import ratio
 
-    return Place("folded", span, min(ALMOST, ratio(quote, text[span.start : span.end]) / 100))
+    return QuotePlace("folded", span, min(ALMOST, ratio(quote, text[span.start : span.end]) / 100))
 
 
-def _nearly(quote: str, text: str) -> Place:
+def _nearly(quote: str, text: str) -> QuotePlace:
     """The stretch of whole tokens that is most like a quotation, if it is like enough."""
     from rapidfuzz.fuzz import partial_ratio_alignment, ratio
 
     if len(quote) > LONGEST or len(text) > FARTHEST:
-        return Place("nowhere", None, 0.0)
+        return QuotePlace("nowhere", None, 0.0)
     whole, wanted = fold(text), _bare(fold(quote).text)
     tokens = list(re.finditer(r"\S+", whole.text))
     rough = partial_ratio_alignment(wanted, whole.text) if len(wanted) >= SHORTEST else None
     if rough is None or not tokens:
-        return Place("nowhere", None, 0.0)
+        return QuotePlace("nowhere", None, 0.0)
     starts = _around([token.start() for token in tokens], rough.dest_start)
     ends = _around([token.end() for token in tokens], rough.dest_end)
     tried = {(a, b): ratio(wanted, whole.text[a:b]) / 100 for a, b in product(starts, ends) if a < b}
     (start, end), likeness = max(tried.items(), key=lambda one: one[1], default=((0, 0), 0.0))
     if likeness < CUTOFF:
-        return Place("nowhere", None, likeness)
-    return Place("near", whole.span(start, end), min(ALMOST, likeness))
+        return QuotePlace("nowhere", None, likeness)
+    return QuotePlace("near", whole.span(start, end), min(ALMOST, likeness))
 
 
 def _around(places: Sequence[int], near: int) -> Sequence[int]:

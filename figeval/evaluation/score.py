@@ -269,7 +269,7 @@ class TaskScorer:
         whole are computed anew for each language; those that relate a row to the other ones take them in all
         languages. A mean has no interval where the model has seen examples behind it.
         """
-        from figeval.metrics.languages import Part, mean_over_languages
+        from figeval.metrics.languages import LanguageScore, mean_over_languages
 
         found = self._parts(lambda row: row.get("language"), rows, strict=self.strict)
         parts = {one: found.get(one) or Aggregator(self.metrics, strict=self.strict) for one in self._languages}
@@ -277,7 +277,7 @@ class TaskScorer:
         for part in parts.values():
             for metric, counts in part.seen_by_metric().items():
                 seen[metric].update(counts)
-        summed = [[Part(one, *pair) for pair in part.summed(self.seed)] for one, part in parts.items()]
+        summed = [[LanguageScore(one, *pair) for pair in part.summed(self.seed)] for one, part in parts.items()]
         means = [mean_over_languages(scores, self.seed) for scores in zip(*summed, strict=True)]
         return Scored(
             [withheld(ScoreRecord(**asdict(mean)), seen.get(mean.metric, {})) for mean in means],

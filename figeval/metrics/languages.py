@@ -24,7 +24,7 @@ NONE = "none: "  # begins the reason why there is no interval
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LanguageScore:
     """One language: its score, and the sums behind it."""
 
     language: str
@@ -32,7 +32,7 @@ class Part:
     sums: MetricAggregator
 
 
-def mean_over_languages(parts: Sequence[Part], seed: int = 0) -> Score:
+def mean_over_languages(parts: Sequence[LanguageScore], seed: int = 0) -> Score:
     """Return the unweighted mean of one metric over languages.
 
     There is no value unless every language has one, and no interval unless every language has one.
@@ -59,7 +59,7 @@ def mean_over_languages(parts: Sequence[Part], seed: int = 0) -> Score:
     )
 
 
-def missing(parts: Sequence[Part]) -> Interval | None:
+def missing(parts: Sequence[LanguageScore]) -> Interval | None:
     """Return why there is no interval, None if there is one."""
     reasons = {part.language: part.score.interval for part in parts if part.score.low is None}
     if not reasons:
@@ -129,7 +129,7 @@ class Combination:
         return mean - below, mean + above
 
 
-def spread(parts: Sequence[Part]) -> Interval:
+def spread(parts: Sequence[LanguageScore]) -> Interval:
     """Return the interval of a mean of means."""
     together = Combination.of([Clustered(part.sums.clusters_by_name(), part.sums.spread()) for part in parts])
     scores = [part.score for part in parts]
@@ -142,7 +142,7 @@ def spread(parts: Sequence[Part]) -> Interval:
     return Interval(f"over languages{unreliable(parts)}", low, high, stderr)
 
 
-def bootstrap(parts: Sequence[Part], seed: int) -> Interval:
+def bootstrap(parts: Sequence[LanguageScore], seed: int) -> Interval:
     """Return the percentiles of a mean of statistics that are no means: clusters are drawn with all of their rows, in
     whatever languages these are.
     """
@@ -168,7 +168,7 @@ def bootstrap(parts: Sequence[Part], seed: int) -> Interval:
     return interval_of_statistic(values, f"{'cluster ' if named else ''}bootstrap over languages")
 
 
-def unreliable(parts: Sequence[Part]) -> str:
+def unreliable(parts: Sequence[LanguageScore]) -> str:
     """Return the mark of an unreliable interval where a language's own is unreliable, or where their correlation is
     estimated from few clusters.
     """

@@ -102,7 +102,7 @@ def check_task_type(
     given = list(rows)
     assert len(given) >= 2, "check_task_type needs two rows at least: some routes and probes look at other examples"
     harness = _harness_with(kind)
-    checked = _Checked(kind, harness, _task_of(kind, harness, given, task), given, tuple(models))
+    checked = _CheckedType(kind, harness, _task_of(kind, harness, given, task), given, tuple(models))
     checked.fields()
     checked.about_examples()
     checked.probes()
@@ -155,7 +155,7 @@ def _check_declaration(kind: TaskType[Any]) -> None:
 
 
 @dataclass(frozen=True)
-class _Checked:
+class _CheckedType:
     """A task type, a task of it, and rows of that."""
 
     kind: TaskType[Any]

@@ -22,7 +22,7 @@ BATCH = 32  # rows against whose gold spans the released code scores every batch
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class SpanPair:
     """A part of the proverb and the part of the narrative that stands for it; `slot` is its place among the five."""
 
     slot: int
@@ -60,29 +60,29 @@ def seen_ids(part: str, context: DataContext) -> list[str]:
     return ids
 
 
-def read_pairs(context: DataContext) -> dict[str, list[Pair]]:
+def read_pairs(context: DataContext) -> dict[str, list[SpanPair]]:
     """Narrative id → its pairs, in order of the dataset file. Raises `DataError` for half a pair."""
-    found: dict[str, list[Pair]] = {}
+    found: dict[str, list[SpanPair]] = {}
     for record in read_json(context.fetch("epic", "full_dataset.json")):
         found[record["pk"]] = [pair for slot in SLOTS if (pair := read_pair(record, slot))]
     return found
 
 
-def read_pair(record: Mapping[str, Any], slot: int) -> Pair | None:
+def read_pair(record: Mapping[str, Any], slot: int) -> SpanPair | None:
     """The pair of one slot, None where it is not used. Raises `DataError` where only one side is filled."""
     proverb, narrative = (record["fields"][f"span_{side}_{slot}"].strip() for side in ("quote", "narrative"))
     if bool(proverb) != bool(narrative):
         missing = "narrative" if proverb else "proverb"
         raise DataError(f"epic: {record['pk']}, pair {slot}: no span of the {missing}; fill it or empty the other side")
-    return Pair(slot, proverb, narrative) if proverb else None
+    return SpanPair(slot, proverb, narrative) if proverb else None
 
 
-def last_of_each_part(pairs: Iterable[Pair]) -> list[Pair]:
+def last_of_each_part(pairs: Iterable[SpanPair]) -> list[SpanPair]:
     """What a dictionary by the lower-cased part of the proverb keeps, in its order."""
     return list({pair.of_proverb.lower(): pair for pair in pairs}.values())
 
 
-def rows_of(key: str, corpus: Corpus, pairs: Sequence[Pair]) -> Iterator[Row]:
+def rows_of(key: str, corpus: Corpus, pairs: Sequence[SpanPair]) -> Iterator[Row]:
     """The rows of one narrative, which share the weight of one. Raises `DataError` if it has no pairs."""
     fields = narrative_fields(corpus, key, "spans")
     if not pairs:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from figeval.data import DataContext, Row
 
-from .published import Pair, Reader, Table, aligned, med_told, questions, sick_told, snli_json, taxi_told
+from .published import PublishedPair, Reader, Table, aligned, med_told, questions, sick_told, snli_json, taxi_told
 
 # snli_sample does not say what its numbers mean; README.md tells how they were made out.
 SNLI_NUMBERS = {"1": "neutral", "2": "contradiction", "3": "entailment"}
@@ -29,7 +29,7 @@ def sick(part: str) -> Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CorpusPart:
     """Some pairs of one corpus. `name` stands before the row number in their ids."""
 
     corpus: str
@@ -37,18 +37,18 @@ class Part:
     files: tuple[str, ...]
     read: Reader
 
-    def pairs(self, paths: Sequence[Path]) -> Iterator[tuple[str, Pair]]:
+    def pairs(self, paths: Sequence[Path]) -> Iterator[tuple[str, PublishedPair]]:
         """(id, pair) of every row. Raises `DataError` for a broken one, naming file and line."""
         for pair in self.read(paths):
             yield f"{self.name}:{pair.number}", pair
 
 
-def _one(corpus: str, file: str, read: Reader) -> Part:
-    return Part(corpus, file.rpartition(".")[0], (file,), read)
+def _one(corpus: str, file: str, read: Reader) -> CorpusPart:
+    return CorpusPart(corpus, file.rpartition(".")[0], (file,), read)
 
 
-def _aligned(corpus: str, folder: str, ending: str) -> Part:
-    return Part(corpus, f"{folder}/{ending}", tuple(f"{folder}/{side}.{ending}" for side in SIDES), aligned)
+def _aligned(corpus: str, folder: str, ending: str) -> CorpusPart:
+    return CorpusPart(corpus, f"{folder}/{ending}", tuple(f"{folder}/{side}.{ending}" for side in SIDES), aligned)
 
 
 PARTS = {

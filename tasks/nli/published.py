@@ -23,7 +23,7 @@ QUESTION = re.compile(
 BETWEEN = '", does the hypothesis "'  # parts premise and hypothesis, so it may stand there once only
 
 
-class Pair(NamedTuple):
+class PublishedPair(NamedTuple):
     """A pair as published; `number` counts the rows of its file from 1, `told` is what else the file says of it."""
 
     number: int
@@ -33,7 +33,7 @@ class Pair(NamedTuple):
     told: Mapping[str, str | None]
 
 
-Reader = Callable[[Sequence[Path]], Iterator[Pair]]
+Reader = Callable[[Sequence[Path]], Iterator[PublishedPair]]
 Record = Mapping[str, str]
 
 
@@ -58,7 +58,7 @@ class Table:
     only: tuple[str, str] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
-    def __call__(self, paths: Sequence[Path]) -> Iterator[Pair]:
+    def __call__(self, paths: Sequence[Path]) -> Iterator[PublishedPair]:
         """The pairs of one file. Raises `DataError` naming file and line."""
         (path,) = paths
         for number, (line, record) in enumerate(plain_table(path, self.header), 1):
@@ -66,7 +66,7 @@ class Table:
                 continue
             written = record[self.label]
             label = known_label(self.labels.get(written, written.lower()), f"{path}:{line}")
-            yield Pair(number, record[self.premise], record[self.hypothesis], label, self.told(record))
+            yield PublishedPair(number, record[self.premise], record[self.hypothesis], label, self.told(record))
 
 
 def plain_table(path: Path, header: Sequence[str] = ()) -> Iterator[tuple[int, Record]]:
@@ -84,7 +84,7 @@ def plain_table(path: Path, header: Sequence[str] = ()) -> Iterator[tuple[int, R
             yield line, dict(zip(names, values, strict=True))
 
 
-def questions(paths: Sequence[Path]) -> Iterator[Pair]:
+def questions(paths: Sequence[Path]) -> Iterator[PublishedPair]:
     """The MultiNLI sample: both texts stand in a question. Rows were drawn with repetition; each comes once, with the
     number of its first row.
     """
@@ -96,29 +96,29 @@ def questions(paths: Sequence[Path]) -> Iterator[Pair]:
         found = QUESTION.fullmatch(values[0])
         if len(values) != 3 or found is None or values[0].count(BETWEEN) != 1:
             raise DataError(f"{path}:{line}: expected a question with premise and hypothesis, its answer and mnli")
-        pair = Pair(number, found.group(1), found.group(2), known_label(values[1], f"{path}:{line}"), {})
+        pair = PublishedPair(number, found.group(1), found.group(2), known_label(values[1], f"{path}:{line}"), {})
         if pair[1:4] not in seen:
             seen.add(pair[1:4])
             yield pair
 
 
-def aligned(paths: Sequence[Path]) -> Iterator[Pair]:
+def aligned(paths: Sequence[Path]) -> Iterator[PublishedPair]:
     """Premises, hypotheses and labels in three files of equally many lines."""
     columns = [[text.rstrip("\r\n") for text in text_lines(path)] for path in paths]
     if len({len(column) for column in columns}) > 1:
         counts = ", ".join(f"{path} {len(column):,}" for path, column in zip(paths, columns, strict=True))
         raise DataError(f"files that belong together have different numbers of lines: {counts}; fetch them again")
     for number, (premise, hypothesis, label) in enumerate(zip(*columns, strict=True), 1):
-        yield Pair(number, premise, hypothesis, known_label(label, f"{paths[-1]}:{number}"), {})
+        yield PublishedPair(number, premise, hypothesis, known_label(label, f"{paths[-1]}:{number}"), {})
 
 
-def snli_json(paths: Sequence[Path]) -> Iterator[Pair]:
+def snli_json(paths: Sequence[Path]) -> Iterator[PublishedPair]:
     """SNLI's own form, one object a line."""
     (path,) = paths
     for number, row in enumerate(read_jsonl(path), 1):
         match [row.get(key) for key in ("sentence1", "sentence2", "gold_label")]:
             case [str(premise), str(hypothesis), str(label)]:
-                yield Pair(number, premise, hypothesis, known_label(label, f"{path}:{number}"), {})
+                yield PublishedPair(number, premise, hypothesis, known_label(label, f"{path}:{number}"), {})
             case _:
                 raise DataError(f"{path}:{number}: sentence1, sentence2 and gold_label must be there, and be texts")
 

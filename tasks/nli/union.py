@@ -33,7 +33,7 @@ PER_LABEL = 250  # pairs of each label that a part gives to `dev`, or as many as
 Texts: TypeAlias = tuple[str, str]  # premise and hypothesis, folded
 
 
-class Entry(NamedTuple):
+class UnionRow(NamedTuple):
     """A row as far as the choice needs it."""
 
     id: str
@@ -75,18 +75,18 @@ def union(paths: tuple[tuple[Path, ...], ...]) -> Union:
     return Union(frozenset(train), frozenset(entry.id for entry in dev), dropped)
 
 
-def read(part: str, paths: tuple[Path, ...]) -> Iterator[Entry]:
+def read(part: str, paths: tuple[Path, ...]) -> Iterator[UnionRow]:
     """The entries of a part."""
     for identity, pair in PARTS[part].pairs(paths):
-        yield Entry(identity, (folded(pair.premise), folded(pair.hypothesis)), pair.label)
+        yield UnionRow(identity, (folded(pair.premise), folded(pair.hypothesis)), pair.label)
 
 
-def texts_of(parts: Iterable[Iterable[Entry]]) -> set[Texts]:
+def texts_of(parts: Iterable[Iterable[UnionRow]]) -> set[Texts]:
     """The pairs of some parts."""
     return {entry.texts for part in parts for entry in part}
 
 
-def labelled_twice(parts: Iterable[Iterable[Entry]]) -> set[Texts]:
+def labelled_twice(parts: Iterable[Iterable[UnionRow]]) -> set[Texts]:
     """The pairs that occur with different labels."""
     labels = defaultdict(set)
     for part in parts:
@@ -96,7 +96,7 @@ def labelled_twice(parts: Iterable[Iterable[Entry]]) -> set[Texts]:
 
 
 def choose_train(
-    entries: Mapping[str, list[Entry]], barred: Mapping[str, set[Texts]], premises: set[str]
+    entries: Mapping[str, list[UnionRow]], barred: Mapping[str, set[Texts]], premises: set[str]
 ) -> tuple[list[str], Counter[tuple[str, str]]]:
     """The ids that are left of `TRAIN`, and how many entries were dropped by (part, reason): the first that holds.
 
@@ -120,7 +120,7 @@ def choose_train(
     return left, dropped
 
 
-def choose_dev(entries: Mapping[str, list[Entry]], barred: set[Texts]) -> Iterator[Entry]:
+def choose_dev(entries: Mapping[str, list[UnionRow]], barred: set[Texts]) -> Iterator[UnionRow]:
     """From every part of `DEV` equally many pairs of each label, whole premises where that is possible.
 
     The order of premises is that of a hash, so it is the same everywhere and has nothing to do with the files' order.

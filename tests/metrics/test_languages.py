@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.compare import paired, paired_over_languages
-from figeval.metrics.languages import Clustered, Part, correlation, mean_over_languages
+from figeval.metrics.languages import Clustered, LanguageScore, correlation, mean_over_languages
 from figeval.metrics.statistic import Statistic, mean_of, ratio
 from figeval.types import Score
 
@@ -26,11 +26,11 @@ BENCH = Path(__file__).parents[2] / "bench"
 RUNS = 1000
 
 
-def part(language: str, rows: Rows, statistic: Statistic = MEAN) -> Part:
+def part(language: str, rows: Rows, statistic: Statistic = MEAN) -> LanguageScore:
     sums = MetricAggregator("acc", statistic)
     for cluster, value in rows:
         sums.add(cluster, (value, 1.0))
-    return Part(language, sums.score(), sums)
+    return LanguageScore(language, sums.score(), sums)
 
 
 def mean(*languages: Rows, statistic: Statistic = MEAN) -> Score:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from figeval.builtin.tasks.epic import correlation, duplicates, plots
 from figeval.builtin.tasks.epic import nltk_data as packages_of_nltk
-from figeval.builtin.tasks.epic.alignment import Pair
+from figeval.builtin.tasks.epic.alignment import SpanPair
 from figeval.builtin.tasks.epic.analysis import (
     command,
     corpus,
@@ -32,8 +32,8 @@ from figeval.builtin.tasks.epic.analysis import (
     spans,
     store,
 )
-from figeval.builtin.tasks.epic.analysis.corpus import Corpus
-from figeval.builtin.tasks.epic.analysis.part import Finding, Part
+from figeval.builtin.tasks.epic.analysis.corpus import AnalysedTexts
+from figeval.builtin.tasks.epic.analysis.part import AnalysedNumber, Analysis
 from figeval.cli.main import main
 from figeval.errors import DataError, FigevalError
 from figeval.metrics.texts import ngrams
@@ -57,7 +57,7 @@ def nltk_data(real_data: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     return packages
 
 
-SMALL = Corpus(
+SMALL = AnalysedTexts(
     narratives={
         "Q1N1": "He ran. She ran too, but he won!",
         "Q1N2": "Nobody ran.",
@@ -65,9 +65,9 @@ SMALL = Corpus(
     },
     proverbs={"Q1": "Run a race", "Q2": "A dog is a dog"},
     spans={
-        "Q1N1": (Pair(1, "Run", "HE ran"), Pair(2, "Run", "ran")),
-        "Q1N2": (Pair(1, "a race", "ran"),),
-        "Q2N1": (Pair(1, "dog", "Her dog"), Pair(2, "A dog", "dog  barked")),
+        "Q1N1": (SpanPair(1, "Run", "HE ran"), SpanPair(2, "Run", "ran")),
+        "Q1N2": (SpanPair(1, "a race", "ran"),),
+        "Q2N1": (SpanPair(1, "dog", "Her dog"), SpanPair(2, "A dog", "dog  barked")),
     },
 )
 
@@ -149,8 +149,8 @@ def test_reading_ease_is_left_out_without_its_library(monkeypatch: pytest.Monkey
 
 
 def test_a_finding_agrees_in_the_digits_that_were_printed() -> None:
-    def finding(value: float | None, published: str, **more: Any) -> Finding:
-        return Finding(name="x", value=value, definition="", published=published, **more)
+    def finding(value: float | None, published: str, **more: Any) -> AnalysedNumber:
+        return AnalysedNumber(name="x", value=value, definition="", published=published, **more)
 
     assert finding(0.0258402, "0.0258").agrees and finding(16170, "16170").agrees
     assert finding(4.274, "4.26").agrees is False
@@ -211,7 +211,7 @@ def test_every_paraphrase_has_a_reason_in_words_of_our_own(real_data: str) -> No
 
 
 @cache
-def real_corpus() -> Corpus:
+def real_corpus() -> AnalysedTexts:
     from importlib.resources import files
 
     from figeval.data import DataContext
@@ -242,7 +242,7 @@ def test_the_command_writes_what_it_prints(
     whole = real_corpus()
     kept = list(whole.narratives)[:40]
     proverbs = {key.partition("N")[0] for key in kept}
-    few = Corpus(
+    few = AnalysedTexts(
         {key: whole.narratives[key] for key in kept},
         {key: text for key, text in whole.proverbs.items() if key in proverbs},
         {key: whole.spans[key] for key in kept},
@@ -288,7 +288,7 @@ def test_first_senses_below_event_or_process(nltk_data: Path, real_data: str) ->
 
     before = list(nltk.data.path)
     texts = {"Q1N1": "The weddings were fine. A table stood there.", "Q1N2": "Run quickly."}
-    part = hyponyms.analyse(Corpus(texts, {"Q1": "x"}, {}), root)
+    part = hyponyms.analyse(AnalysedTexts(texts, {"Q1": "x"}, {}), root)
     assert dict(part.details["most_frequent"]) == {"wedding": 1}  # a table is furniture, "run" no noun here
     assert part.narratives["event_process_nouns"] == {"Q1N1": 1, "Q1N2": 0}
     assert part.details["wordnet"] == "2024" and nltk.data.path == before
@@ -321,32 +321,32 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- figures --------------------------------------------------------------------------------------------------------
 
 
-def invented_parts() -> dict[str, Part]:
+def invented_parts() -> dict[str, Analysis]:
     """Parts with what the figures need."""
     ids = [f"Q1N{n}" for n in range(20)]
     of_proverbs = {f"Q{n}": (n - 10) / 10 for n in range(20)}
     names = ("common nouns", "hyponym tokens", "different hyponyms")
     return {
-        "sentiment": Part(
+        "sentiment": Analysis(
             name="s",
-            findings=[Finding(name="r", value=0.35, definition="d", interval=(0.2, 0.5))],
+            findings=[AnalysedNumber(name="r", value=0.35, definition="d", interval=(0.2, 0.5))],
             proverbs={"sentiment": of_proverbs, "narratives_sentiment": {key: x / 2 for key, x in of_proverbs.items()}},
         ),
-        "reading_ease": Part(name="r", narratives={"reading_ease": {key: 5.0 * n for n, key in enumerate(ids)}}),
-        "gender": Part(
+        "reading_ease": Analysis(name="r", narratives={"reading_ease": {key: 5.0 * n for n, key in enumerate(ids)}}),
+        "gender": Analysis(
             name="g",
             details={
                 "mentions": {"male": 6, "female": 4},
                 "narratives": {"male": 5, "female": 3, "equal": 1, "none": 1},
             },
         ),
-        "hyponyms": Part(
+        "hyponyms": Analysis(
             name="h",
-            findings=[Finding(name=name, value=9, definition="d") for name in names],
+            findings=[AnalysedNumber(name=name, value=9, definition="d") for name in names],
             details={"wordnet": "3.0", "most_frequent": [["race", 6], ["war", 3]]},
         ),
-        "sizes": Part(name="z", narratives={"tokens": dict.fromkeys(ids, 40)}),
-        "spans": Part(name="p", narratives={"span_words": {key: n for n, key in enumerate(ids)}}),
+        "sizes": Analysis(name="z", narratives={"tokens": dict.fromkeys(ids, 40)}),
+        "spans": Analysis(name="p", narratives={"span_words": {key: n for n, key in enumerate(ids)}}),
     }
 
 
@@ -411,6 +411,6 @@ def test_the_fourth_figure_needs_wordnet(monkeypatch: pytest.MonkeyPatch) -> Non
         parts[key] for key in ("sizes", "sizes", "spans", "sentiment", "reading_ease", "gender", "hyponyms", "sizes")
     ]
     assert set(command.figures(order)) == {"sentiment", "gender", "reading_ease", "hyponyms"}
-    order[6] = Part(name="h", left_out="no WordNet")
-    order[4] = Part(name="r", left_out="no pyphen")
+    order[6] = Analysis(name="h", left_out="no WordNet")
+    order[4] = Analysis(name="r", left_out="no pyphen")
     assert set(command.figures(order)) == {"sentiment", "gender", "lengths"}

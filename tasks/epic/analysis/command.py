@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from .corpus import Corpus
-    from .part import Finding, Part
+    from .corpus import AnalysedTexts
+    from .part import AnalysedNumber, Analysis
 
 DATA = ("punkt_tab", "vader_lexicon", "stopwords")
 TAGGER = "averaged_perceptron_tagger_eng"
@@ -54,7 +54,7 @@ def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
     click.echo(f"\n{len(written)} files in {output}: {', '.join(path.name for path in written)}")
 
 
-def analysed(content: Corpus, wordnet: Path | None) -> Iterator[Part]:
+def analysed(content: AnalysedTexts, wordnet: Path | None) -> Iterator[Analysis]:
     """Every part of the analysis, in the order of the paper."""
     from . import gender, hyponyms, likeness, overlap, reading, sentiment, sizes, spans
 
@@ -64,7 +64,7 @@ def analysed(content: Corpus, wordnet: Path | None) -> Iterator[Part]:
     yield likeness.analyse(content)
 
 
-def figures(parts: Sequence[Part]) -> dict[str, Any]:
+def figures(parts: Sequence[Analysis]) -> dict[str, Any]:
     """The charts by file name; one whose part was left out is replaced, or left out too."""
     from . import figures as draw
 
@@ -77,7 +77,7 @@ def figures(parts: Sequence[Part]) -> dict[str, Any]:
     return {**charts, "hyponyms": draw.hyponyms(hyponyms)}
 
 
-def show(part: Part, console: Any) -> None:
+def show(part: Analysis, console: Any) -> None:
     """Print a part: measured beside published."""
     from figeval.report.grid import Grid, say
 
@@ -93,7 +93,7 @@ def show(part: Part, console: Any) -> None:
         say(console, f"  {note}")
 
 
-def cells(found: Finding) -> tuple[str, ...]:
+def cells(found: AnalysedNumber) -> tuple[str, ...]:
     """One line of the table."""
     value = "–" if found.value is None else found.digits(found.value)
     interval = "" if found.interval is None else " to ".join(map(found.digits, found.interval))

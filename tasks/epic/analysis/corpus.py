@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from figeval.data import DataContext
 
 from .. import rows
-from ..alignment import Pair, read_pairs
+from ..alignment import SpanPair, read_pairs
 
 FILE = "full_dataset.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class AnalysedTexts:
     """Texts as rows.py cleans them, in file order; `spans` are the pairs in use, as annotated."""
 
     narratives: Mapping[str, str]  # "Q12N3" → text
     proverbs: Mapping[str, str]  # "Q12" → text
-    spans: Mapping[str, tuple[Pair, ...]]  # "Q12N3" → its pairs
+    spans: Mapping[str, tuple[SpanPair, ...]]  # "Q12N3" → its pairs
 
     def by_proverb(self) -> dict[str, list[str]]:
         """Proverb id → ids of its narratives."""
@@ -30,8 +30,8 @@ class Corpus:
         return {key: found[key] for key in self.proverbs}
 
 
-def read(context: DataContext) -> Corpus:
+def read(context: DataContext) -> AnalysedTexts:
     """The whole dataset. Raises `DataError` if it cannot be had."""
     texts = rows.read_corpus(context)
     spans = {key: tuple(pairs) for key, pairs in read_pairs(context).items()}
-    return Corpus(texts.narratives, texts.proverbs, spans)
+    return AnalysedTexts(texts.narratives, texts.proverbs, spans)

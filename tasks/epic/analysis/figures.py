@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..plots import BLUE, GREEN, GREY, INK, ORANGE, styled
-from .part import Part
+from .part import Analysis
 
 WIDTH, HEIGHT = 560, 340
 SHOWN = 20  # most frequent hyponyms
 
 
-def sentiment(part: Part) -> Any:
+def sentiment(part: Analysis) -> Any:
     """Compound of each proverb against the mean of its narratives, with a least-squares line."""
     import altair as alt
 
@@ -49,7 +49,7 @@ def following(r: float) -> str:
     return f"{manner} follow" if r > 0 else f"{manner} oppose"
 
 
-def reading_ease(part: Part) -> Any:
+def reading_ease(part: Analysis) -> Any:
     """Histogram of Flesch reading ease over narratives, with Flesch's own bands named."""
     import altair as alt
 
@@ -81,7 +81,7 @@ def reading_ease(part: Part) -> Any:
     return styled((bars + rule + label).properties(width=WIDTH, height=HEIGHT), title, subtitle)
 
 
-def gender(part: Part) -> Any:
+def gender(part: Analysis) -> Any:
     """Shares of mentions, and of narratives by predominant gender, as two stacked bars."""
     import altair as alt
 
@@ -132,7 +132,7 @@ def share(counts: Mapping[str, int], key: str) -> float:
     return 100 * counts[key] / total if total else 0.0
 
 
-def hyponyms(part: Part) -> Any:
+def hyponyms(part: Analysis) -> Any:
     """The most frequent nouns below event or process."""
     import altair as alt
 
@@ -161,12 +161,12 @@ def joined(words: Sequence[str]) -> str:
     return (f"{head} and {words[-1]}" if head else "".join(words)).capitalize()
 
 
-def number(part: Part, name: str) -> float:
+def number(part: Analysis, name: str) -> float:
     """A finding of a part by its name."""
     return next(found.value for found in part.findings if found.name == name and found.value is not None)
 
 
-def lengths(sizes: Part, spans: Part) -> Any:
+def lengths(sizes: Analysis, spans: Analysis) -> Any:
     """Instead of the hyponyms where there is no WordNet: length, and how much of it the aligned spans cover."""
     import altair as alt
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .corpus import Corpus
-from .part import Finding, Part
+from .corpus import AnalysedTexts
+from .part import AnalysedNumber, Analysis
 
 METHOD = "word-list based, not coreference"
 PRONOUNS: Mapping[str, frozenset[str]] = {
@@ -31,7 +31,7 @@ NOUNS: Mapping[str, frozenset[str]] = {"male": frozenset(MALE.split()), "female"
 LETTERS = re.compile(r"[^\W\d_]+")
 
 
-def analyse(corpus: Corpus) -> Part:
+def analyse(corpus: AnalysedTexts) -> Analysis:
     """Shares of mentions, and of narratives by the gender they mention more."""
     both = {gender: PRONOUNS[gender] | NOUNS[gender] for gender in PRONOUNS}
     mentions = {key: count(text, both) for key, text in corpus.narratives.items()}
@@ -45,32 +45,32 @@ def analyse(corpus: Corpus) -> Part:
     share = f"{METHOD}; {rule}; percent of all gendered mentions"
     narratives = f"{METHOD}; {rule}; percent of all narratives, more mentions of the one than of the other"
     findings = [
-        Finding(name="male mentions, %", value=percent(total, "male"), published="61", definition=share),
-        Finding(name="female mentions, %", value=percent(total, "female"), published="39", definition=share),
-        Finding(
+        AnalysedNumber(name="male mentions, %", value=percent(total, "male"), published="61", definition=share),
+        AnalysedNumber(name="female mentions, %", value=percent(total, "female"), published="39", definition=share),
+        AnalysedNumber(
             name="male, of pronouns alone, %", value=percent(only, "male"), definition=f"{METHOD}; percent of these"
         ),
-        Finding(
+        AnalysedNumber(
             name="predominantly male narratives, %", value=percent(kinds, "male"), published="48", definition=narratives
         ),
-        Finding(
+        AnalysedNumber(
             name="predominantly female narratives, %",
             value=percent(kinds, "female"),
             published="26",
             definition=narratives,
         ),
-        Finding(
+        AnalysedNumber(
             name="narratives with as many of both, %",
             value=percent(kinds, "equal"),
             definition=f"{METHOD}; as many of both",
         ),
-        Finding(
+        AnalysedNumber(
             name="narratives with none, %", value=percent(kinds, "none"), definition=f"{METHOD}; no gendered mention"
         ),
     ]
     columns = {f"{gender}_mentions": {key: one[gender] for key, one in mentions.items()} for gender in both}
     details = {"mentions": total, "narratives": kinds, "words": {key: sorted(words) for key, words in both.items()}}
-    return Part(name=f"Gender ({METHOD})", findings=findings, narratives=columns, details=details)
+    return Analysis(name=f"Gender ({METHOD})", findings=findings, narratives=columns, details=details)
 
 
 def count(text: str, lists: Mapping[str, frozenset[str]]) -> dict[str, int]:

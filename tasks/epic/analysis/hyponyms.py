@@ -15,9 +15,9 @@ from typing import Any
 
 from figeval.errors import DataError
 
-from .corpus import Corpus
+from .corpus import AnalysedTexts
 from .language import sentences
-from .part import Finding, Part
+from .part import AnalysedNumber, Analysis
 
 ROOTS = ("event.n.01", "process.n.06")  # something that happens; a sustained phenomenon. process.n.01 is an event
 ABSENT = "no WordNet: give --wordnet a folder of NLTK data that holds corpora/wordnet"
@@ -25,15 +25,15 @@ NAME = "Hyponyms of event and process"
 TAGS = {"NN", "NNS"}  # common nouns
 
 
-def analyse(corpus: Corpus, root: Path | None) -> Part:
+def analyse(corpus: AnalysedTexts, root: Path | None) -> Analysis:
     """Tokens under event or process by their first sense, how many by any sense, and the most frequent lemmas."""
     if root is None:
-        return Part(name=NAME, left_out=ABSENT)
+        return Analysis(name=NAME, left_out=ABSENT)
     with wordnet_in(root) as wordnet:
         return look_up_all(corpus, wordnet)
 
 
-def look_up_all(corpus: Corpus, wordnet: Any) -> Part:
+def look_up_all(corpus: AnalysedTexts, wordnet: Any) -> Analysis:
     """Every common noun of the narratives, looked up."""
     under = below(wordnet)
     nouns = {key: common_nouns(text) for key, text in corpus.narratives.items()}
@@ -51,11 +51,15 @@ def look_up_all(corpus: Corpus, wordnet: Any) -> Part:
     method = f"tokens that NLTK's perceptron tags {' or '.join(sorted(TAGS))}, lemma by WordNet's morphy"
     under_what = f"below {' or '.join(ROOTS)}"
     findings = [
-        Finding(name="common nouns", value=total, definition=method, note=f"WordNet {wordnet.get_version()}"),
-        Finding(name="hyponym tokens", value=counts.total(), definition=f"first listed sense {under_what}; {method}"),
-        Finding(name="hyponym tokens, any sense", value=any_sense, definition=f"some sense {under_what}; {method}"),
-        Finding(name="different hyponyms", value=len(counts), definition=f"lemmas, first sense {under_what}"),
-        Finding(
+        AnalysedNumber(name="common nouns", value=total, definition=method, note=f"WordNet {wordnet.get_version()}"),
+        AnalysedNumber(
+            name="hyponym tokens", value=counts.total(), definition=f"first listed sense {under_what}; {method}"
+        ),
+        AnalysedNumber(
+            name="hyponym tokens, any sense", value=any_sense, definition=f"some sense {under_what}; {method}"
+        ),
+        AnalysedNumber(name="different hyponyms", value=len(counts), definition=f"lemmas, first sense {under_what}"),
+        AnalysedNumber(
             name="narratives with a hyponym",
             value=sum(map(bool, first.values())),
             definition=f"at least one token, first sense {under_what}",
@@ -63,7 +67,7 @@ def look_up_all(corpus: Corpus, wordnet: Any) -> Part:
     ]
     details = {"wordnet": wordnet.get_version(), "most_frequent": counts.most_common(50)}
     columns = {"event_process_nouns": {key: len(found) for key, found in first.items()}}
-    return Part(name=NAME, findings=findings, narratives=columns, details=details)
+    return Analysis(name=NAME, findings=findings, narratives=columns, details=details)
 
 
 @contextmanager

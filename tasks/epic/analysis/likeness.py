@@ -6,29 +6,33 @@ from itertools import combinations
 from typing import Any
 
 from .. import duplicates
-from .corpus import Corpus
+from .corpus import AnalysedTexts
 from .language import content_stems
-from .part import Finding, Part
+from .part import AnalysedNumber, Analysis
 
 ENOUGH = 1 / 3
 METHOD = "Jaccard of the Porter stems of content words (NLTK's stop words left out)"
 
 
-def analyse(corpus: Corpus) -> Part:
+def analyse(corpus: AnalysedTexts) -> Analysis:
     """Pairs of proverbs above the threshold, and how many of them are on either list."""
     candidates = candidate_pairs(corpus)
     strict, generous = (pairs_of(relation) for relation in (duplicates.near_duplicates(), duplicates.defensible()))
     found = {frozenset(one["proverbs"]) for one in candidates}
     above = f"{METHOD} of at least {ENOUGH:.2f}"
     findings = [
-        Finding(name="candidate pairs", value=len(found), definition=above),
-        Finding(name="of them listed as paraphrases", value=len(found & strict), definition=above),
-        Finding(name="of them listed as defensible", value=len(found & generous), definition=above),
-        Finding(name="pairs listed as paraphrases", value=len(strict), definition="the same lesson; made by reading"),
-        Finding(name="pairs listed as defensible", value=len(generous), definition="in doubt listed; made by reading"),
+        AnalysedNumber(name="candidate pairs", value=len(found), definition=above),
+        AnalysedNumber(name="of them listed as paraphrases", value=len(found & strict), definition=above),
+        AnalysedNumber(name="of them listed as defensible", value=len(found & generous), definition=above),
+        AnalysedNumber(
+            name="pairs listed as paraphrases", value=len(strict), definition="the same lesson; made by reading"
+        ),
+        AnalysedNumber(
+            name="pairs listed as defensible", value=len(generous), definition="in doubt listed; made by reading"
+        ),
     ]
     details = {"candidates": candidates, "paraphrases": duplicates.listed()["paraphrases"]["groups"]}
-    return Part(name="Near-duplicate proverbs", findings=findings, details=details)
+    return Analysis(name="Near-duplicate proverbs", findings=findings, details=details)
 
 
 def pairs_of(relation: Any) -> set[frozenset[str]]:
@@ -36,7 +40,7 @@ def pairs_of(relation: Any) -> set[frozenset[str]]:
     return {frozenset((one, other)) for one, others in relation.items() for other in others}
 
 
-def candidate_pairs(corpus: Corpus) -> list[dict[str, Any]]:
+def candidate_pairs(corpus: AnalysedTexts) -> list[dict[str, Any]]:
     """Pairs above the threshold, the most alike first."""
     stems = dict(zip(corpus.proverbs, content_stems(corpus.proverbs.values()), strict=True))
     found = []

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from figeval.metrics.texts import ngrams
 
 from .. import rows
-from .corpus import Corpus
+from .corpus import AnalysedTexts
 from .language import alphabetic
-from .part import Column, Finding, Part
+from .part import AnalysedNumber, Analysis, Column
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,13 +31,13 @@ TABLE = (  # n-gram, its n, Jaccard and common count of the true pairs, the same
 )
 
 
-def analyse(corpus: Corpus) -> Part:
+def analyse(corpus: AnalysedTexts) -> Analysis:
     """Everything Table 3 has, with the random columns in closed form, and Jaccard between narratives."""
     tokens = [alphabetic(text) for text in (*corpus.narratives.values(), *corpus.proverbs.values())]
     size = len(corpus.narratives)
     places = {key: place for place, key in enumerate(corpus.proverbs)}
     gold = [places[rows.proverb_of(key)] for key in corpus.narratives]
-    findings: list[Finding] = []
+    findings: list[AnalysedNumber] = []
     columns: dict[str, Column] = {}
     for name, n, true, random in TABLE:
         matrix = incidence([ngrams(one, n) for one in tokens])
@@ -50,10 +50,10 @@ def analyse(corpus: Corpus) -> Part:
             findings.append(at_random(f"{name} {what}, random", values, gold, printed))
         if n == 1:
             findings += between_narratives(matrix[:size], gold)
-    return Part(name="Table 3: n-grams shared with the proverb", findings=findings, narratives=columns)
+    return Analysis(name="Table 3: n-grams shared with the proverb", findings=findings, narratives=columns)
 
 
-def between_narratives(matrix: Any, gold: Sequence[int]) -> list[Finding]:
+def between_narratives(matrix: Any, gold: Sequence[int]) -> list[AnalysedNumber]:
     """Mean unigram Jaccard of two narratives of one proverb and of two proverbs; none is paired with itself."""
     import numpy as np
 
@@ -67,12 +67,14 @@ def between_narratives(matrix: Any, gold: Sequence[int]) -> list[Finding]:
     ]
 
 
-def at_random(name: str, values: Floats, gold: Sequence[int], published: str) -> Finding:
+def at_random(name: str, values: Floats, gold: Sequence[int], published: str) -> AnalysedNumber:
     """A random column of the table: its expectation, and where 95 % of single permutations fall."""
     value, spread = permuted(values, gold)
     interval = (max(0.0, value - 1.96 * spread), value + 1.96 * spread)
     definition = f"{CLOSED}; {TOKENS}"
-    return Finding(name=name, value=value, published=published, interval=interval, definition=definition, note=ONE_DRAW)
+    return AnalysedNumber(
+        name=name, value=value, published=published, interval=interval, definition=definition, note=ONE_DRAW
+    )
 
 
 def permuted(values: Floats, gold: Sequence[int]) -> tuple[float, float]:
@@ -92,9 +94,9 @@ def permuted(values: Floats, gold: Sequence[int]) -> tuple[float, float]:
     return mean, (squares / (n * n * (n - 1))) ** 0.5 if n > 1 else 0.0
 
 
-def _finding(name: str, values: Floats, published: str, definition: str, note: str = "") -> Finding:
+def _finding(name: str, values: Floats, published: str, definition: str, note: str = "") -> AnalysedNumber:
     value = float(values.mean()) if values.size else None
-    return Finding(name=name, value=value, published=published, definition=definition, note=note)
+    return AnalysedNumber(name=name, value=value, published=published, definition=definition, note=note)
 
 
 def incidence(documents: Iterable[Iterable[Any]]) -> Any:

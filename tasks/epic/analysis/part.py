@@ -10,7 +10,7 @@ Column: TypeAlias = Mapping[str, float | int | None]  # id of a narrative or pro
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AnalysedNumber:
     """One number. `published` is the paper's, with the digits it was printed with."""
 
     name: str
@@ -43,11 +43,11 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Analysis:
     """One section of the analysis. One that lacks something says in `left_out` what, and how to get it."""
 
     name: str
-    findings: Sequence[Finding] = ()
+    findings: Sequence[AnalysedNumber] = ()
     narratives: Mapping[str, Column] = field(default_factory=dict)  # name of a column → the column
     proverbs: Mapping[str, Column] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)

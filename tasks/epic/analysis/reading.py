@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from .corpus import Corpus
+from .corpus import AnalysedTexts
 from .language import sentences, words
-from .part import Finding, Part, mean
+from .part import AnalysedNumber, Analysis, mean
 
 FORMULA = "206.835 − 1.015 · words per sentence − 84.6 · syllables per word; sentences by Punkt"
 LIES_BETWEEN = (
@@ -18,12 +18,12 @@ LIES_BETWEEN = (
 MISSING = "pyphen is not installed: pip install 'figeval[analysis]'"
 
 
-def analyse(corpus: Corpus) -> Part:
+def analyse(corpus: AnalysedTexts) -> Analysis:
     """Reading ease with two syllable counters; left out where pyphen is not installed."""
     try:
         counter = by_hyphenation()
     except ImportError:
-        return Part(name="Reading ease", left_out=MISSING)
+        return Analysis(name="Reading ease", left_out=MISSING)
     split = {key: (words(text), len(sentences(text))) for key, text in corpus.narratives.items()}
     ease = {key: flesch(found, n, counter) for key, (found, n) in split.items()}
     values = [value for value in ease.values() if value is not None]
@@ -31,16 +31,16 @@ def analyse(corpus: Corpus) -> Part:
     other = [flesch(found, n, sonority) for found, n in split.values()]
     pyphen = f"{FORMULA}; syllables by pyphen, en_US"
     findings = [
-        Finding(name="mean", value=mean(values), published="66.5", definition=pyphen, note=LIES_BETWEEN),
-        Finding(name="max", value=max(values), published="112.1", definition=pyphen),
-        Finding(name="min", value=min(values), published="-41.5", definition=pyphen, note=LIES_BETWEEN),
-        Finding(
+        AnalysedNumber(name="mean", value=mean(values), published="66.5", definition=pyphen, note=LIES_BETWEEN),
+        AnalysedNumber(name="max", value=max(values), published="112.1", definition=pyphen),
+        AnalysedNumber(name="min", value=min(values), published="-41.5", definition=pyphen, note=LIES_BETWEEN),
+        AnalysedNumber(
             name="mean, sonority",
             value=mean([value for value in other if value is not None]),
             definition=f"{FORMULA}; syllables by NLTK's SyllableTokenizer",
         ),
     ]
-    return Part(name="Reading ease", findings=findings, narratives={"reading_ease": ease})
+    return Analysis(name="Reading ease", findings=findings, narratives={"reading_ease": ease})
 
 
 def flesch(found: Sequence[str], n_sentences: int, syllables: Callable[[str], int]) -> float | None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ..correlation import correlation
-from .corpus import Corpus
+from .corpus import AnalysedTexts
 from .language import sentiment
-from .part import Finding, Part, mean
+from .part import AnalysedNumber, Analysis, mean
 
 CLEAR = 0.05  # VADER's own threshold: compound ≥ 0.05 is positive, ≤ −0.05 negative
 MANY = 9  # of ten narratives
 
 
-def analyse(corpus: Corpus) -> Part:
+def analyse(corpus: AnalysedTexts) -> Analysis:
     """Compound scores, their correlation, and proverbs whose narratives nearly all point one way."""
     analyser = sentiment()
 
@@ -26,7 +26,7 @@ def analyse(corpus: Corpus) -> Part:
     negative = {key: sum(value <= -CLEAR for value in values) for key, values in grouped.items()}
     r, interval = correlation([of_proverbs[key] for key in means], list(means.values()))
     findings = [
-        Finding(
+        AnalysedNumber(
             name="Pearson's r",
             value=r,
             published="0.35",
@@ -35,7 +35,7 @@ def analyse(corpus: Corpus) -> Part:
         ),
         _count("positive", "23", sum(n >= MANY for n in positive.values()), "≥ 0.05"),
         _count("negative", "6", sum(n >= MANY for n in negative.values()), "≤ −0.05"),
-        Finding(
+        AnalysedNumber(
             name="proverbs with compound 0",
             value=sum(value == 0 for value in of_proverbs.values()),
             definition="no word of theirs is in VADER's lexicon, or its words cancel",
@@ -43,7 +43,7 @@ def analyse(corpus: Corpus) -> Part:
     ]
     columns = {"sentiment": of_proverbs, "narratives_sentiment": means}
     counts = {"positive_narratives": positive, "negative_narratives": negative}
-    return Part(
+    return Analysis(
         name="Sentiment (VADER)",
         findings=findings,
         narratives={"sentiment": of_narratives},
@@ -51,8 +51,8 @@ def analyse(corpus: Corpus) -> Part:
     )
 
 
-def _count(which: str, published: str, value: int, threshold: str) -> Finding:
-    return Finding(
+def _count(which: str, published: str, value: int, threshold: str) -> AnalysedNumber:
+    return AnalysedNumber(
         name=f"proverbs with {MANY} or 10 {which} narratives",
         value=value,
         published=published,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from figeval.metrics.texts import ngrams
 
-from .corpus import Corpus
+from .corpus import AnalysedTexts
 from .language import blank_split, sentences
-from .part import Finding, Part, mean
+from .part import AnalysedNumber, Analysis, mean
 
 TOKENS = "lower-cased text split at white space, punctuation kept"
 NO_SENTENCES = (
@@ -15,7 +15,7 @@ NO_SENTENCES = (
 )
 
 
-def analyse(corpus: Corpus) -> Part:
+def analyse(corpus: AnalysedTexts) -> Analysis:
     """Everything Table 2 has."""
     tokens = {key: blank_split(text) for key, text in corpus.narratives.items()}
     split = {key: len(sentences(text)) for key, text in corpus.narratives.items()}
@@ -35,9 +35,9 @@ def analyse(corpus: Corpus) -> Part:
         finding("words per narrative span", of_narrative, "11.57", "mean over all spans; split at white space"),
     ]
     columns = {"tokens": {key: len(one) for key, one in tokens.items()}, "sentences": split}
-    return Part(name="Table 2: size", findings=findings, narratives=columns)
+    return Analysis(name="Table 2: size", findings=findings, narratives=columns)
 
 
-def finding(name: str, value: float, published: str, definition: str, note: str = "") -> Finding:
+def finding(name: str, value: float, published: str, definition: str, note: str = "") -> AnalysedNumber:
     """A row of the table."""
-    return Finding(name=name, value=value, published=published, definition=definition, note=note)
+    return AnalysedNumber(name=name, value=value, published=published, definition=definition, note=note)

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-from ..alignment import Pair
+from ..alignment import SpanPair
 from ..rows import proverb_of
-from .corpus import Corpus
-from .part import Column, Finding, Part
+from .corpus import AnalysedTexts
+from .part import AnalysedNumber, Analysis, Column
 
 # name → (definition, test of a pair with the text of its narrative and of its proverb)
-OF_PAIRS: dict[str, tuple[str, Callable[[Pair, str, str], bool]]] = {
+OF_PAIRS: dict[str, tuple[str, Callable[[SpanPair, str, str], bool]]] = {
     "proverb spans found as written": ("case-sensitive", lambda pair, _, proverb: pair.of_proverb in proverb),
     "narrative spans found as written": ("case-sensitive", lambda pair, text, _: pair.of_narrative in text),
     "pairs not found": (
@@ -36,7 +36,7 @@ OF_PAIRS: dict[str, tuple[str, Callable[[Pair, str, str], bool]]] = {
     "narrative spans of one word": ("split at white space", lambda pair, _, __: len(pair.of_narrative.split()) == 1),
 }
 # name → (definition, test of a narrative with its proverb and its pairs)
-OF_NARRATIVES: dict[str, tuple[str, Callable[[str, str, Sequence[Pair]], bool]]] = {
+OF_NARRATIVES: dict[str, tuple[str, Callable[[str, str, Sequence[SpanPair]], bool]]] = {
     "narratives that use a proverb span twice": (
         "case ignored; a map keyed by proverb span loses pairs there",
         lambda _, __, pairs: repeats_proverb_span(pairs),
@@ -55,7 +55,7 @@ OF_NARRATIVES: dict[str, tuple[str, Callable[[str, str, Sequence[Pair]], bool]]]
 }
 
 
-def analyse(corpus: Corpus) -> Part:
+def analyse(corpus: AnalysedTexts) -> Analysis:
     """Counts over narratives and over pairs; none of them is in the paper."""
     narratives = [
         (text, corpus.proverbs[proverb_of(key)], corpus.spans[key]) for key, text in corpus.narratives.items()
@@ -76,15 +76,15 @@ def analyse(corpus: Corpus) -> Part:
         "spans": used,
         "span_words": {key: sum(len(pair.of_narrative.split()) for pair in own) for key, own in corpus.spans.items()},
     }
-    return Part(name="Spans and texts", findings=findings, narratives=columns)
+    return Analysis(name="Spans and texts", findings=findings, narratives=columns)
 
 
-def count(name: str, value: int, definition: str) -> Finding:
+def count(name: str, value: int, definition: str) -> AnalysedNumber:
     """A count, without anything published."""
-    return Finding(name=name, value=value, definition=definition)
+    return AnalysedNumber(name=name, value=value, definition=definition)
 
 
-def repeats_proverb_span(pairs: Iterable[Pair]) -> bool:
+def repeats_proverb_span(pairs: Iterable[SpanPair]) -> bool:
     """Whether two pairs have the same proverb span, case ignored."""
     spans = [pair.of_proverb.lower() for pair in pairs]
     return len(set(spans)) < len(spans)
@@ -98,7 +98,7 @@ def occurrences(text: str, span: str) -> int:
     return found
 
 
-def overlapping(text: str, pairs: Iterable[Pair]) -> bool:
+def overlapping(text: str, pairs: Iterable[SpanPair]) -> bool:
     """Whether two narrative spans share a character."""
     starts = [(text.lower().find(pair.of_narrative.lower()), len(pair.of_narrative)) for pair in pairs]
     places = sorted((start, start + length) for start, length in starts if start >= 0)

@@ -15,14 +15,14 @@ from figeval.storage import cure
 from figeval.text import csv_cell
 from figeval.types import JSON
 
-from .corpus import Corpus
-from .part import Column, Finding, Part
+from .corpus import AnalysedTexts
+from .part import AnalysedNumber, Analysis, Column
 
 LIBRARIES = ("figeval", "nltk", "numpy", "scipy", "pyphen", "altair", "vl-convert-python")
 HEAD = ("part", "name", "value", "low", "high", "published", "agrees", "definition", "note")
 
 
-def write(folder: Path, corpus: Corpus, parts: Sequence[Part], sha256: str) -> list[Path]:
+def write(folder: Path, corpus: AnalysedTexts, parts: Sequence[Analysis], sha256: str) -> list[Path]:
     """Write all files; their paths. Raises `RecordError` where that cannot be."""
     tables = {
         "tables.csv": findings_table(parts),
@@ -44,7 +44,7 @@ def save_csv(path: Path, rows: Iterable[Iterable[Any]]) -> None:
         csv.writer(stream, lineterminator="\n").writerows(map(csv_cell, row) for row in rows)
 
 
-def described(parts: Sequence[Part], sha256: str) -> JSON:
+def described(parts: Sequence[Analysis], sha256: str) -> JSON:
     """The content of `analysis.json`; columns per narrative and proverb are in the CSV files."""
     return {
         "data": {"file": "epic/full_dataset.json", "sha256": sha256},
@@ -60,12 +60,12 @@ def described(parts: Sequence[Part], sha256: str) -> JSON:
     }
 
 
-def entry(found: Finding) -> JSON:
+def entry(found: AnalysedNumber) -> JSON:
     """A finding with what is derived from it."""
     return {**asdict(found), "published": found.published or None, "agrees": found.agrees}
 
 
-def findings_table(parts: Iterable[Part]) -> Iterator[Sequence[Any]]:
+def findings_table(parts: Iterable[Analysis]) -> Iterator[Sequence[Any]]:
     """One line per finding."""
     yield HEAD
     for part in parts:
