@@ -298,7 +298,8 @@ def load_routes(manager: PluginManager, task_types: TaskTypes) -> list[Route]:
             raise DuplicateName(
                 f"route {route.name!r} for {task_type} of {owner} is already registered by {known.owner}"
             )
-        routes[task_type, route.name] = replace(route, task_type=task_type, owner=owner)
+        needs = route.needs | {request.capability for request in route.requests}
+        routes[task_type, route.name] = replace(route, needs=needs, task_type=task_type, owner=owner)
 
     for entry in task_types:
         for route in entry.load().routes:

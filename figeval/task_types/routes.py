@@ -61,7 +61,7 @@ class Route:
         start: `start(example, context)` begins the dialogue about one example; also as `"module:attribute"`. A route
             that puts others together gets these as further arguments.
         needs: capabilities of the model whose requests it yields.
-        requests: classes of requests of its own among these; figeval's need not be listed.
+        requests: classes of requests of its own; it needs their capabilities, too.
         question: the template block that asks, before which solved examples and a system message can stand.
         blocks: further template blocks that it renders.
         reader: what reads the reply, on routes that ask for an answer in words.

@@ -75,7 +75,7 @@ class Tokens(TaskType[TokensExample]):
     gold_fields = ("tags",)
     folder = files("figeval_tokens")
     routes = (
-        Route(name="by_tagger", start=by_tagger, needs=frozenset({"tag_tokens"}), requests=(TagTokens,)),
+        Route(name="by_tagger", start=by_tagger, requests=(TagTokens,)),
         by_reply("by_tags_in_words", "tags", READER, metrics=("readable",)),
     )
     metrics = (
