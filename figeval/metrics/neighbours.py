@@ -1,7 +1,7 @@
-"""Is the nearest other text of the same motif? Accuracy at 1, reciprocal rank and recall at 3, text by text.
+"""Is the nearest other text of the same category? Accuracy at 1, reciprocal rank and recall at 3, text by text.
 
-Ties are scored by expectation, with the closed forms of `ranking` (docs/statistics.md): the share of a text's own motif
-among its tied nearest, not the luck of the first place, which a strict "smaller than" comparison rewards.
+Ties are scored by expectation, with the closed forms of `ranking` (docs/statistics.md): the share of a text's own
+category among its tied nearest, not the luck of the first place, which a strict "smaller than" comparison rewards.
 
 A metric is called `<measure>_<distance>`: `acc_cosine`, `mrr_jsd`, `recall@3_l1`, `tied_l2`. A distance is a function
 of points, shape (n, d), that returns all distances, shape (n, n), in float64 and with scipy's definitions. A row that
@@ -57,7 +57,7 @@ def neighbours(distances: Floats, groups: Sequence[str]) -> list[Neighbours | No
     Args:
         distances: of all rows from all, shape (n, n), symmetric; NaN in the rows and columns of unknown rows, which
             are nobody's neighbours. The diagonal does not matter.
-        groups: the group (motif) of each row, n of them.
+        groups: the category of each row, n of them.
 
     Raises:
         ValueError: the shapes do not fit, or two known rows have no distance.
@@ -99,14 +99,14 @@ def measured(
     points = _points(rows)
     if "temperature" in settings:
         points = np.exp(profiles(points, settings["temperature"]))
-    motifs = [row["gold"] for row in rows]
+    categories = [row["gold"] for row in rows]
     wanted: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for name in names:
         measure, _, distance = name.rpartition("_")
         wanted[distance].append((name, measure))
     values: dict[str, list[Features]] = {}
     for distance, pairs in wanted.items():
-        found = neighbours(distance_named(distance)(points), motifs)
+        found = neighbours(distance_named(distance)(points), categories)
         for name, measure in pairs:
             values[name] = [None if each is None else (MEASURES[measure](each), 1.0) for each in found]
     return values

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from figeval.errors import DataError
-from figeval.types import Example
+from figeval.types import FINGERPRINTED_AS, Example
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,12 @@ def _plain(value: Any) -> Any:
 
 def _told(value: Any) -> Iterator[tuple[str, Any]]:
     """The fields that a fingerprint is over: without the texts that prompts alone show, and without empty fields that
-    came later than the first fingerprints.
+    came later than the first fingerprints; renamed fields keep their first name.
     """
     for field in fields(value):
         content = getattr(value, field.name)
         if field.name != "prompted" and (content or "later" not in field.metadata):
-            yield field.name, content
+            yield field.metadata.get(FINGERPRINTED_AS, field.name), content
 
 
 def first(examples: Iterable[Example], limit: int | None) -> Iterator[Example]:

@@ -8,7 +8,7 @@ keep what is promised here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -20,7 +20,7 @@ from figeval.registry import Registry, fill, loaded, preferred
 from figeval.task_types import probes
 from figeval.task_types.fields import Definition, RowContext, fields_of, read_fields, required_fields
 from figeval.task_types.routes import Route
-from figeval.types import JSON, Example, Prediction, Value
+from figeval.types import FINGERPRINTED_AS, JSON, Example, Prediction, Value
 
 if TYPE_CHECKING:
     from figeval.plugins import PluginManager
@@ -202,7 +202,9 @@ class TaskType(Generic[E]):
         if len(task.languages) > 1 and "language" not in given:
             return "a task in several languages needs the field language, such as `language: row.lang`"
         if missing := (self.required(task) | {"id"}) - given:
-            return f"a {self.name} task needs the fields {', '.join(sorted(missing))}"
+            first_names = {one.name: one.metadata.get(FINGERPRINTED_AS) for one in fields(self.Example)}
+            renamed = [f"; {old!r} of figeval 0.1 is {name!r} now" for name, old in first_names.items() if old in given]
+            return f"a {self.name} task needs the fields {', '.join(sorted(missing))}{''.join(renamed)}"
         if unknown := given - set(known) - {"id", "meta", "language"}:
             return f"a {self.name} task has no fields {sorted(unknown)}"
         shown = {name for name, one in known.items() if one.shown}

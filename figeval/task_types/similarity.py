@@ -8,7 +8,7 @@ model.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from figeval.errors import TaskError
@@ -18,7 +18,7 @@ from figeval.task_types.base import TaskType, metric
 from figeval.task_types.fields import Definition, TextField, TextsField
 from figeval.task_types.ranking import RankingExample
 from figeval.task_types.routes import Dialogue, Route
-from figeval.types import Example, Prediction, Text
+from figeval.types import FINGERPRINTED_AS, Example, Prediction, Text
 
 NEIGHBOUR = "figeval.metrics.neighbours:nearest_neighbour"
 TEMPERATURE = {"temperature": 1.0}  # of the softmax over the anchors
@@ -29,13 +29,15 @@ VECTORS = ("cosine", "l2", "l1")  # distances of any points; the Jensen-Shannon 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarityExample(Example):
-    """One text of a nearest-neighbour task: texts of the same `motif` are similar.
+    """One text of a nearest-neighbour task: texts of the same `category` are similar.
 
     How a text scores against the `anchors` (the 250 proverbs) can stand for it; examples of a task share the tuple.
     """
 
     text: Annotated[str, TextField("The text.")]
-    motif: Annotated[str, TextField("What it is about: texts of one motif are similar.", shown=False)]
+    category: Annotated[str, TextField("Texts of one category are similar: of one motif, say.", shown=False)] = field(
+        metadata={FINGERPRINTED_AS: "motif"}  # its name before 0.2, when runs were made that can go on
+    )
     anchors: Annotated[tuple[str, ...], TextsField("Texts against which it is scored.")] = ()
 
     @property
@@ -107,7 +109,7 @@ class Similarity(TaskType[SimilarityExample]):
 
     name = "similarity"
     Example = SimilarityExample
-    gold_fields = ("motif",)
+    gold_fields = ("category",)
     default_metrics = ("acc_cosine",)
     routes = (
         Route(

@@ -305,7 +305,7 @@ def test_a_corpus_and_candidates_exclude_each_other():
 def test_only_a_ranking_has_a_corpus(kind):
     fields = {
         "choice": {"id": "row.n", "query": "row.q", "options": "row.o", "gold": "row.g"},
-        "similarity": {"id": "row.n", "text": "row.q", "motif": "row.m"},
+        "similarity": {"id": "row.n", "text": "row.q", "category": "row.m"},
     }
     with pytest.raises(TaskError, match=r"t: .*corpus"):
         bound(**{**CORPUS, "type": kind, "fields": fields[kind]})

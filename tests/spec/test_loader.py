@@ -70,6 +70,12 @@ def test_mistakes_in_a_task_file(tmp_path, text, message):
         read_bound(write(tmp_path, "t.task.yaml", text), tmp_path)
 
 
+def test_a_field_of_the_first_edition_is_refused_with_what_to_write(tmp_path):
+    text = "name: t\ntype: similarity\ndata: {test: t.jsonl}\nfields: {id: row.i, text: row.t, motif: row.m}\n"
+    with pytest.raises(TaskError, match=r"needs the fields category; 'motif' of figeval 0\.1 is 'category' now"):
+        read_bound(write(tmp_path, "t.task.yaml", text), tmp_path)
+
+
 @pytest.mark.parametrize(
     ("old", "new"), [("protocol: pairs", "type: pairs"), ("threshold: 0.7", "settings: {threshold: 0.7}")]
 )

@@ -29,7 +29,7 @@ FIELDS = {
         "inputs": {"saying": "row.saying", "keywords": "row.words"},
         "references": "row.refs",
     },
-    "similarity": {"id": "row.id", "text": "row.text", "motif": "row.saying", "anchors": "row.sayings"},
+    "similarity": {"id": "row.id", "text": "row.text", "category": "row.saying", "anchors": "row.sayings"},
 }
 SPANS = {"id": "1", "text": "the tea, the tea", "part": "a cup", "saying": "a cup of it", "words": "the tea"}
 PART = {"id": "1a", "given": "first", "known": "the first", "gold": "sea"}
@@ -158,7 +158,7 @@ def test_wrong_inputs_are_named(change, complaint):
 
 def test_a_similarity_example():
     row = {"id": "1", "text": "by the sea", "saying": "s", "sayings": ["s", "t"]}
-    assert build("similarity", row) == SimilarityExample(id="1", text="by the sea", motif="s", anchors=("s", "t"))
+    assert build("similarity", row) == SimilarityExample(id="1", text="by the sea", category="s", anchors=("s", "t"))
 
 
 @pytest.mark.parametrize(("task_type", "row"), [("spans", SPANS), ("joint", JOINT), ("generation", WRITTEN)])

@@ -27,7 +27,7 @@ from tests.fakes import Closeness, Likelihood, Vectors
 from tests.runs import Deaf
 from tests.typed import bound
 
-EXAMPLE = SimilarityExample(id="1", text="the cat sat", motif="m", anchors=("a dog", "the cat", "cat"))
+EXAMPLE = SimilarityExample(id="1", text="the cat sat", category="m", anchors=("a dog", "the cat", "cat"))
 VECTORS = {"the cat sat": (2.0, 0.0), "a dog": (0.0, 1.0), "the cat": (1.0, 1.0), "cat": (-1.0, 0.0)}
 
 
@@ -76,7 +76,7 @@ def test_an_embedding_that_is_no_number_is_told_apart(broken: float) -> None:
 
 
 def test_without_anchors_there_is_no_distribution() -> None:
-    bare = SimilarityExample(id="7", text="t", motif="m")
+    bare = SimilarityExample(id="7", text="t", category="m")
     with pytest.raises(TaskError, match=r"'7' has no anchors.*`anchors`, or `route: by_embedding`"):
         answer(similarity.by_distribution_score, Closeness(), bare)
     assert answer(similarity.by_embedding, Vectors(), bare).status == "ok"
@@ -101,7 +101,7 @@ TASK = """
 name: {name}
 type: similarity
 data: {{test: "jsonl:rows.jsonl"}}
-fields: {{id: row.id, text: row.text, motif: row.motif{anchors}}}
+fields: {{id: row.id, text: row.text, category: row.motif{anchors}}}
 metrics: [{metrics}]
 baselines: [{baselines}]
 {more}
@@ -196,7 +196,7 @@ def test_a_suite_does_without_the_task_whose_route_the_model_cannot_go(folder: P
 @pytest.mark.parametrize("temperature", [0, -1.5])
 def test_a_temperature_that_is_not_positive_is_one_line(temperature: float) -> None:
     keys: dict[str, Any] = {"name": "near", "type": "similarity", "data": {"test": "jsonl:t.jsonl"}}
-    keys["fields"] = {"id": "row.id", "text": "row.t", "motif": "row.m", "anchors": "row.a"}
+    keys["fields"] = {"id": "row.id", "text": "row.t", "category": "row.m", "anchors": "row.a"}
     assert bound(**keys, settings={"temperature": 0.5}).settings == {"temperature": 0.5}
     said = rf"^near\.task\.yaml: the setting 'temperature' is {temperature}; it has to be above 0$"
     with pytest.raises(TaskError, match=said):
