@@ -155,6 +155,8 @@ class TaskSpec(Named):
             raise ValueError(f"verbalizer has words for {sorted(strange)}, which are not among labels {self.labels}")
         if strange := set(self.vocabulary) - {"option", "answer"}:
             raise ValueError(f"vocabulary has words for {sorted(strange)}; it takes words for `option` and `answer`")
+        if not all(word.strip() for words in self.vocabulary.values() for word in words):
+            raise ValueError("vocabulary has an empty word; every word has at least one letter")
         return self
 
     @field_validator("labels")

@@ -60,6 +60,8 @@ def test_include_is_read_first_and_own_keys_win(tmp_path):
         (YAML.replace("id: row.id", "id: row.id, query: row.q"), r"has no fields \['query'\]"),
         (YAML.replace("test:", "train:"), "data has no test split"),
         (YAML + "verbalizer: {perhaps: x}", "which are not among labels"),
+        (YAML + "vocabulary: {noun: x}", "it takes words for `option` and `answer`"),
+        (YAML + "vocabulary: {option: [proverb, ' ']}", "vocabulary has an empty word"),
         ("just text", "must be a mapping"),
         ("a: [", "not valid YAML"),
         ("include: nowhere.yaml\nname: t", "nowhere.yaml: cannot be read"),
