@@ -38,7 +38,7 @@ def minilm_scores() -> Any:
 
     from figeval.builtin.plugins.encoders.encoder import minilm
     from figeval.evaluation import Harness
-    from figeval.task_types.scoring import cosines
+    from figeval.task_types.routes import cosines
     from figeval.types import Text
 
     torch.set_num_threads(1)

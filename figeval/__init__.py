@@ -27,8 +27,9 @@ _PUBLIC = {
         "ColumnsField Field IndexField IndexesField LabelField NamedTextsField OptionalTextField PositiveField "
         "RowContext SpanField TextField TextsField"
     ),
-    "figeval.task_types.routes": "Dialogue ReplyReader Route by_reply decide",
-    "figeval.task_types.scoring": "by_likelihood cosine_scores dot_scores pair_scores",
+    "figeval.task_types.routes": (
+        "Dialogue ReplyReader Route by_likelihood by_reply cosine_scores decide dot_scores pair_scores"
+    ),
     "figeval.task_types.choice": "ChoiceExample",
     "figeval.task_types.ranking": "RankingExample",
     "figeval.task_types.pairs": "PairExample",

@@ -115,12 +115,10 @@ from figeval.task_types.routes import (
     Dialogue as Dialogue,
     ReplyReader as ReplyReader,
     Route as Route,
-    by_reply as by_reply,
-    decide as decide,
-)
-from figeval.task_types.scoring import (
     by_likelihood as by_likelihood,
+    by_reply as by_reply,
     cosine_scores as cosine_scores,
+    decide as decide,
     dot_scores as dot_scores,
     pair_scores as pair_scores,
 )

@@ -13,8 +13,17 @@ from figeval.errors import CapabilityError
 from figeval.prompts import LETTERS, PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric, repeated_texts
 from figeval.task_types.fields import ColumnsField, IndexField, TextField, TextsField
-from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
-from figeval.task_types.scoring import by_likelihood, cosine_scores, dot_scores, pair_scores
+from figeval.task_types.routes import (
+    Dialogue,
+    ReplyReader,
+    Route,
+    by_likelihood,
+    by_reply,
+    cosine_scores,
+    decide,
+    dot_scores,
+    pair_scores,
+)
 from figeval.types import JSON, LATER, Continuation, Example, Prediction, Reply
 
 CLASSES = "figeval.metrics.classification"

@@ -15,8 +15,7 @@ from figeval.errors import TaskError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import TaskType, metric
 from figeval.task_types.fields import NamedTextsField, TextsField
-from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
-from figeval.task_types.scoring import cosine_scores, pair_scores
+from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, cosine_scores, decide, pair_scores
 from figeval.types import Example, Input, Inputs, Prediction, Reply, Status
 
 BEGINNING = 80  # characters of a written text; further on it is somebody in the story who declines

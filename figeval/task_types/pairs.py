@@ -18,8 +18,7 @@ from figeval.errors import CapabilityError, TaskError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric
 from figeval.task_types.fields import Definition, LabelField, TextField
-from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
-from figeval.task_types.scoring import cosine_scores
+from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, cosine_scores, decide
 from figeval.types import Cloze, Continuation, Example, PairLabel, Prediction, Reply, TextPair
 
 GAP = "\ue000"  # a private-use character: stands for the label word while the cloze block is rendered

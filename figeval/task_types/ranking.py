@@ -16,8 +16,7 @@ from figeval.jsonfile import json_scores
 from figeval.prompts import PromptContext
 from figeval.task_types.base import Metric, TaskType, blank_texts, metric, repeated_texts
 from figeval.task_types.fields import Definition, IndexesField, RowContext, TextField, TextsField, read_fields
-from figeval.task_types.routes import Dialogue, Route, decide
-from figeval.task_types.scoring import by_likelihood, cosine_scores, dot_scores, pair_scores
+from figeval.task_types.routes import Dialogue, Route, by_likelihood, cosine_scores, decide, dot_scores, pair_scores
 from figeval.types import JSON, LATER, Example, Prediction
 
 RANKING = "figeval.metrics.ranking"

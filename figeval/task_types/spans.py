@@ -12,8 +12,7 @@ from figeval.answers import VERSION
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
 from figeval.task_types.fields import OptionalTextField, PositiveField, SpanField, TextField
-from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply
-from figeval.task_types.scoring import cosines
+from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, cosines
 from figeval.task_types.windows import windows
 from figeval.types import NO_SPAN, Example, Prediction, Reply, ScoredSpan, Span, SpanQuery, Text, TextPair, Value
 

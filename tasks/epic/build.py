@@ -145,7 +145,7 @@ def score_all(model: Model, material: Material) -> Scores:
     import numpy as np
 
     from figeval.models.capabilities import ask
-    from figeval.task_types.scoring import cosines
+    from figeval.task_types.routes import cosines
 
     model.fit(material.examples())
     if "embed" in model.offers:
