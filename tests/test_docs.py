@@ -33,6 +33,7 @@ PAGES = (
             "architecture",
             "epic",
             "finetuned",
+            "life_of_an_example",
             "llm",
             "plugins",
             "python",

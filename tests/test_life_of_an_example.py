@@ -1,0 +1,147 @@
+"""docs/life_of_an_example.md names what really runs: its files and functions, in the order of their first calls."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import figeval
+from figeval.cli.main import cli
+from figeval.testing.fakes import Writer
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "life_of_an_example.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+SCORES, WORDS, _ = re.split(r"^## When the model replies in words\n|^## What was left out\n", TEXT, flags=re.MULTILINE)
+STATION = re.compile(r"^(?:\d+\.|\*) [\w ,]*\[`(?P<path>[^`]+)`\]\((?P<link>[^)]+)\): (?P<names>`.+`)$", re.MULTILINE)
+ITEM = re.compile(r"^(?:\d+\.|\*) ", re.MULTILINE)
+MOST = 14  # files of the core that a reader opens to follow one example to its score
+
+
+@dataclass(frozen=True, order=True)
+class Stop:
+    """A function or method, and the file that it is in."""
+
+    file: Path
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.file.relative_to(ROOT)}: {self.name}"
+
+
+def stops(section: str) -> list[Stop]:
+    """The functions that a section names, in its order; every item of its lists must name some."""
+    assert len(STATION.findall(section)) == len(ITEM.findall(section)) > 0
+    return [
+        Stop((PAGE.parent / found["link"]).resolve(), name)
+        for found in STATION.finditer(section)
+        for name in re.findall(r"`([^`]+)`", found["names"])
+    ]
+
+
+def defined(file: Path) -> set[str]:
+    """The functions and methods that a file defines, by qualified name."""
+
+    def visit(node: ast.AST, prefix: str) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef):
+                yield f"{prefix}{child.name}"
+            elif isinstance(child, ast.ClassDef):
+                yield from visit(child, f"{prefix}{child.name}.")
+
+    return set(visit(ast.parse(file.read_text(encoding="utf-8")), ""))
+
+
+def calls_of(run: Callable[[], object]) -> list[Stop]:
+    """What is called between the loaded model and the stored score, in the order of first calls.
+
+    The call of a function that is made inside another one counts for the outer one.
+    """
+    found: dict[Stop, None] = {}
+    within = False
+
+    def observe(frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal within
+        name = frame.f_code.co_qualname
+        if name == "_Session.do" and event in {"call", "return"}:
+            within = event == "call"
+        if within and event == "call":
+            found.setdefault(Stop(Path(frame.f_code.co_filename), name.partition(".<locals>")[0]))
+
+    before = sys.getprofile()
+    sys.setprofile(observe)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return list({Stop(stop.file.resolve(), stop.name): None for stop in found})
+
+
+def misplaced(named: list[Stop], calls: list[Stop]) -> list[str]:
+    """The functions that are not called, or whose first call comes before that of the function named before them."""
+    places = {stop: place for place, stop in enumerate(calls)}
+    wrong = [f"{stop} is not called" for stop in named if stop not in places]
+    called = [stop for stop in named if stop in places]
+    return wrong + [
+        f"{later} is called before {earlier}" for earlier, later in pairwise(called) if places[later] < places[earlier]
+    ]
+
+
+@pytest.fixture(scope="module")
+def calls_for_scores(tmp_path_factory: pytest.TempPathFactory) -> list[Stop]:
+    """The calls of the command that the page begins with."""
+    (command,) = re.findall(r"^\$ figeval (run .*)$", TEXT, re.MULTILINE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("life"))
+        calls = calls_of(lambda: CliRunner().invoke(cli, shlex.split(command), catch_exceptions=False))
+        assert Path("runs/life/run.json").is_file()
+    return calls
+
+
+def test_the_functions_are_called_in_this_order(calls_for_scores: list[Stop]) -> None:
+    assert not misplaced(stops(SCORES), calls_for_scores)
+
+
+def test_another_order_would_be_noticed(calls_for_scores: list[Stop]) -> None:
+    named = stops(SCORES)
+    for place in range(1, len(named)):
+        exchanged = [*named[: place - 1], named[place], named[place - 1], *named[place + 1 :]]
+        assert misplaced(exchanged, calls_for_scores)
+    assert misplaced([Stop(ROOT / "figeval" / "errors.py", "near")], calls_for_scores)
+
+
+def test_replies_in_words_are_read_in_this_order(tmp_path: Path) -> None:
+    def run() -> None:
+        figeval.run("mini_proverbs", Writer(), limit=3, baselines=False, output_path=tmp_path / "run")
+
+    assert not misplaced(stops(WORDS), calls_of(run))
+
+
+def test_a_reader_opens_few_files() -> None:
+    files = {stop.file for stop in stops(SCORES)}
+    core = {file for file in files if file.is_relative_to(ROOT / "figeval")}
+    assert len(core) <= MOST
+    assert len(files - core) == 1  # the model
+
+
+@pytest.mark.parametrize("stop", dict.fromkeys(stops(SCORES) + stops(WORDS)), ids=str)
+def test_the_function_is_in_this_file(stop: Stop) -> None:
+    assert stop.name in defined(stop.file)
+
+
+def test_links_lead_where_they_say() -> None:
+    for shown, link in re.findall(r"\[`([^`]+)`\]\(([^)]+)\)", TEXT):
+        target = (PAGE.parent / link).resolve()
+        assert target.is_file(), link
+        assert str(target).endswith(f"/{shown}"), link
