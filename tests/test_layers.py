@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,12 @@ OUTSIDE = {"figeval.api", "figeval.evaluation", "figeval.cli", "figeval.report"}
 PUBLIC = set(figeval.__all__)  # what the hooks hand over; they name it by its public name, for type checkers only
 LONGEST_FUNCTION = 60
 LONGEST_MODULE = 500
+FEWEST_LINES = 60  # of a module that only one other imports; a shorter one belongs there, or is here with a reason
+SMALL = {
+    "figeval.training.bert_adam": "subclasses a torch class, and torch is imported when training begins",
+    "tasks.epic.analysis.likeness": "one analysis per module, which the command imports by name",
+    "tasks.epic.analysis.sizes": "one analysis per module, which the command imports by name",
+}
 
 
 @dataclass(frozen=True)
@@ -189,6 +198,34 @@ def test_no_function_is_too_long() -> None:
 def test_no_module_is_too_long() -> None:
     counted = {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8").count("\n") for file in PRODUCT}
     assert not {name: lines for name, lines in counted.items() if lines > LONGEST_MODULE}
+
+
+@cache
+def import_graph() -> dict[str, set[str]]:
+    """Module → modules of ours that it imports, at module level or within functions, also for type checkers alone."""
+    files = {module_name(file): file for file in sources("figeval", "tasks", "plugins")}
+
+    def known(name: str) -> str | None:
+        name = name.replace("figeval.builtin.plugins", "plugins").replace("figeval.builtin.tasks", "tasks")
+        while name and name not in files:
+            name = name.rpartition(".")[0]
+        return name or None
+
+    found = {name: {known(one.module) for one in imports(file)} for name, file in files.items()}
+    return {name: {other for other in others if other is not None and other != name} for name, others in found.items()}
+
+
+def test_no_import_cycles() -> None:
+    """`prepare` raises `CycleError` with the modules of a cycle."""
+    TopologicalSorter(import_graph()).prepare()
+
+
+def test_a_small_module_has_several_importers_or_a_reason() -> None:
+    lines = {module_name(file): file.read_text(encoding="utf-8").count("\n") for file in PRODUCT}
+    importers = Counter(other for others in import_graph().values() for other in others)
+    packages = {module_name(file) for file in PRODUCT if file.name == "__init__.py"}
+    small = {name for name, count in importers.items() if count == 1 and lines[name] < FEWEST_LINES}
+    assert small - packages == set(SMALL)
 
 
 PLACE = re.compile(r"(?<![\w.:/~{}])/" + r"(?:work|root|home/\w+|Users/\w+|tmp|mnt)/")
