@@ -135,14 +135,6 @@ def no_shots(_example: Any) -> Sequence[Any]:
     return ()
 
 
-def _empty() -> Sequence[Any]:
-    return ()
-
-
-def _no_answer(_block: str, _example: Any, _context: PromptContext) -> str | None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class PromptContext:
     """Prompts of one task as one model reads them, and what the task says of its answers.
@@ -172,12 +164,12 @@ class PromptContext:
     vocabulary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     metrics: frozenset[str] = frozenset()
     shots: Callable[[Any], Sequence[Any]] = no_shots
-    few_shot_answer: Callable[[str, Any, PromptContext], str | None] = _no_answer
+    few_shot_answer: Callable[[str, Any, PromptContext], str | None] = lambda _block, _example, _context: None
     system: str = ""
     chat: Chat | None = None
     stop: tuple[str, ...] = ()
     max_new_tokens: int = 16
-    pool: Callable[[], Sequence[Any]] = _empty
+    pool: Callable[[], Sequence[Any]] = tuple
 
     def turns(self, block: str, example: Example, **extra: Any) -> tuple[Message, ...]:
         """Return the conversation that ends with this block as a question: system message, solved examples, question.

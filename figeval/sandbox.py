@@ -30,7 +30,7 @@ FORBIDDEN = {"encode", "expandtabs", "format", "format_map", "to_bytes", "transl
 PATH = re.compile(r"[\w.]+")
 # Filters that the sandbox itself writes into templates; a name with a blank cannot be written there.
 OWN: dict[str, Callable[..., object]] = {
-    "figeval concatenated": steps.concatenated,
+    "figeval concatenated": lambda values: "".join(map(steps.printed, values)),
     "figeval counted": steps.counted,
     "figeval measured": steps.measured,
     "figeval spent": steps.spent,

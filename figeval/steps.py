@@ -131,38 +131,16 @@ def _formatting(template: object, given: object) -> None:
             measure(given)
 
 
-def _repeating(left: object, right: object) -> None:
-    """Spend what `left * right` may make."""
-    for one, times in ((left, right), (right, left)):
-        if isinstance(times, int) and isinstance(one, str | bytes):
-            budget.spend(characters(len(one) * max(times, 0)))
-        elif isinstance(times, int) and isinstance(one, list | tuple):
-            budget.spend(len(one) * max(times, 0))
-
-
-def _adding(left: object, right: object) -> None:
-    """Spend what `left + right` may make."""
-    for one in (left, right):
-        if isinstance(one, list | tuple):
-            budget.spend(len(one))
-
-
-def _raising(left: object, right: object) -> None:
-    """Refuse `left ** right` beyond the largest integer."""
-    if isinstance(left, int) and isinstance(right, int) and left.bit_length() * abs(right) > MAX_BITS:
-        raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")
-
-
 def _replacing(s: object, old: object, new: object, *_: object, **__: object) -> None:
     """Spend what replacing may make."""
     if isinstance(s, str) and isinstance(old, str) and isinstance(new, str):
         budget.spend(characters((s.count(old) + 1) * len(new)))
 
 
-def _joining(values: object, d: object = "", *_: object, **__: object) -> None:
-    """Spend what joining may make."""
-    if isinstance(d, str) and hasattr(values, "__len__"):
-        budget.spend(characters(len(values) * len(d)))
+def _separating(values: object, separator: object) -> None:
+    """Spend a separator after each value."""
+    if isinstance(separator, str) and hasattr(values, "__len__"):
+        budget.spend(characters(len(values) * len(separator)))
 
 
 def _summing(_values: object, attribute: object = None, start: object = 0) -> None:  # noqa: ARG001 - Jinja's names
@@ -189,26 +167,14 @@ def _indenting(value: object, indent: object = None) -> None:
         budget.spend(characters(steps * levels * width))
 
 
-def _wrapping(s: object, *others: object, wrapstring: object = None, **__: object) -> None:
-    """Spend a separator after each character, as if every line were that short."""
-    wrapstring = others[2] if len(others) > 2 else wrapstring
-    if isinstance(wrapstring, str) and hasattr(s, "__len__"):
-        budget.spend(characters(len(s) * len(wrapstring)))
-
-
-BINARY: dict[str, Callable[[object, object], None]] = {
-    "%": _formatting,
-    "*": _repeating,
-    "+": _adding,
-    "**": _raising,
-}
 ESTIMATES: dict[str, Callable[..., None]] = {
     "format": lambda template, *given, **named: _formatting(template, named or given),
     "replace": _replacing,
-    "join": _joining,
+    "join": lambda values, d="", *_, **__: _separating(values, d),
     "sum": _summing,
     "tojson": _indenting,
-    "wordwrap": _wrapping,
+    # A separator after each character, as if every line were that short.
+    "wordwrap": lambda s, *others, wrapstring=None, **__: _separating(s, others[2] if len(others) > 2 else wrapstring),
     **dict.fromkeys(WIDENING, _widening),
 }
 
@@ -249,10 +215,22 @@ def called(function: object, arguments: tuple[object, ...], named: Mapping[str, 
 
 
 def operated(operator: str, left: object, right: object) -> None:
-    """Spend what an operation may take."""
+    """Spend what an operation may make; refuse a power beyond the largest integer."""
     budget.spend(1)
-    if operator in BINARY:
-        BINARY[operator](left, right)
+    match operator:
+        case "%":
+            _formatting(left, right)
+        case "*":
+            for one, times in ((left, right), (right, left)):
+                if isinstance(times, int) and isinstance(one, str | bytes):
+                    budget.spend(characters(len(one) * max(times, 0)))
+                elif isinstance(times, int) and isinstance(one, list | tuple):
+                    budget.spend(len(one) * max(times, 0))
+        case "+":
+            budget.spend(sum(len(one) for one in (left, right) if isinstance(one, list | tuple)))
+        case "**":
+            if isinstance(left, int) and isinstance(right, int) and left.bit_length() * abs(right) > MAX_BITS:
+                raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")
 
 
 def measured(value: T) -> T:
@@ -266,11 +244,6 @@ def counted(values: T) -> T:
     if hasattr(values, "__len__"):
         budget.spend(len(values))
     return values
-
-
-def concatenated(values: Iterable[object]) -> str:
-    """The texts of values, one after the other."""
-    return "".join(map(printed, values))
 
 
 def joined(parts: Iterable[str]) -> str:

@@ -307,17 +307,15 @@ _STEPS = (
 # ---- claims ----------------------------------------------------------------------------------------------------------
 
 
-def _claims(marked: str, nouns: Nouns) -> Iterator[Claim]:
+def _settled(marked: str, nouns: Nouns) -> Claim | None:
+    """Return the last claim that overrides the ones before it; hints have to agree."""
+    claims = []
     for rule in _rules(nouns):
         for found in rule.pattern.finditer(marked):
             options = frozenset(index_of(character) for character in re.findall(ANY, found["refs"]))
             if not re.search(NEGATED, found["refs"]):
-                yield Claim(rule.name, rule.firmness, *found.span("refs"), options)
-
-
-def _settled(marked: str, nouns: Nouns) -> Claim | None:
-    """Return the last claim that overrides the ones before it; hints have to agree."""
-    claims = sorted(_claims(marked, nouns), key=lambda claim: (claim.start, -claim.firmness))
+                claims.append(Claim(rule.name, rule.firmness, *found.span("refs"), options))
+    claims.sort(key=lambda claim: (claim.start, -claim.firmness))
     hints = [claim for claim in claims if claim.firmness == HINTED]
     settled: Claim | None = None
     revisions = [found.span() for found in _REVISED.finditer(marked)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice, product
+from itertools import product
 from typing import Literal, TypeAlias
 
 from figeval.types import Span
@@ -65,7 +65,9 @@ def locate(quote: str, text: str) -> QuotePlace:
         return QuotePlace("verbatim", Span(start, start + len(quote)), 1.0)
     span = _folded(quote, text)
     if span is not None:
-        return _placed(quote, text, span)
+        from rapidfuzz.fuzz import ratio
+
+        return QuotePlace("folded", span, min(ALMOST, ratio(quote, text[span.start : span.end]) / 100))
     return _nearly(quote, text)
 
 
@@ -114,27 +116,18 @@ def _first(wanted: str, text: str) -> int | None:
     """The first place of a text in another: between word ends if there is one, else anywhere; None if there is none."""
     if not wanted:
         return None
-    places = list(islice(_occurrences(wanted, text), TRIED))
+    places: list[int] = []
+    place = text.find(wanted)
+    while place >= 0 and len(places) < TRIED:
+        places.append(place)
+        place = text.find(wanted, place + 1)
     whole = (place for place in places if _parted(text, place) and _parted(text, place + len(wanted)))
     return next(whole, places[0] if places else None)
-
-
-def _occurrences(wanted: str, text: str) -> Iterator[int]:
-    place = text.find(wanted)
-    while place >= 0:
-        yield place
-        place = text.find(wanted, place + 1)
 
 
 def _parted(text: str, place: int) -> bool:
     """Whether no word goes on across a place."""
     return not (0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum())
-
-
-def _placed(quote: str, text: str, span: Span) -> QuotePlace:
-    from rapidfuzz.fuzz import ratio
-
-    return QuotePlace("folded", span, min(ALMOST, ratio(quote, text[span.start : span.end]) / 100))
 
 
 def _nearly(quote: str, text: str) -> QuotePlace:

@@ -8,6 +8,7 @@ are then plain regular expressions over such characters, whatever the options ar
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
 
@@ -100,12 +101,12 @@ def _unclaimed(nouns: Nouns) -> tuple[tuple[str, re.Pattern[str]], ...]:
 def _set_aside(unclaimed: tuple[tuple[str, re.Pattern[str]], ...], marked: str) -> str:
     """Turn references that are denied ("not A"), or weighed against each other ("between A and B")."""
     for kind, pattern in unclaimed:
-        marked = pattern.sub(partial(_turn, kind), marked)
+
+        def turn(found: re.Match[str], kind: str = kind) -> str:
+            return found[0].replace(found["refs"], turned(found["refs"], kind))
+
+        marked = pattern.sub(turn, marked)
     return marked
-
-
-def _turn(kind: str, found: re.Match[str]) -> str:
-    return found[0].replace(found["refs"], turned(found["refs"], kind))
 
 
 # ---- options ---------------------------------------------------------------------------------------------------------
@@ -148,10 +149,17 @@ def option_marker(options: tuple[str, ...], letters: tuple[str, ...], nouns: Nou
         raise ValueError(f"{len(options)} options and {len(letters)} letters, at most {MOST}")
     taken = {letter.casefold() for letter in letters}  # an option "B" among lettered ones is not known by its text
     texts = alternatives([option for option in options if option.strip().casefold() not in taken])
-    letter, places = partial(_letter_index, letters), _letter_places(letters, nouns)
+    words = [tuple(pieces(option)) for option in options]
+    counts = Counter(words)  # the same words twice cannot be told apart
+    of_words = {one: CLASH if counts[one] > 1 else index for index, one in enumerate(words)}
+    of_letter = {letter.casefold(): index for index, letter in reversed(list(enumerate(letters)))}
+
+    def letter_index(found: str) -> int | None:
+        return of_letter.get(found.casefold(), OUT if found.isupper() else None)  # a small letter may be any word
+
     steps: list[Marker] = [
-        partial(_mark_texts, texts, _indexed(options)),
-        *(partial(_mark_places, "letter", place, letter) for place in places),
+        lambda text: texts.sub(lambda found: mark("text", of_words.get(tuple(pieces(found[0])), CLASH)), text),
+        *(partial(_mark_places, "letter", place, letter_index) for place in _letter_places(letters, nouns)),
     ]
     if not any(text.strip().isdigit() for text in (*options, *letters)):
         number = partial(_number_index, len(options))
@@ -166,21 +174,6 @@ def option_marker(options: tuple[str, ...], letters: tuple[str, ...], nouns: Nou
         return text
 
     return run
-
-
-# ---- texts -----------------------------------------------------------------------------------------------------------
-
-
-def _indexed(options: tuple[str, ...]) -> dict[tuple[str, ...], int]:
-    """Return words → option; the same words twice cannot be told apart."""
-    found: dict[tuple[str, ...], int] = {}
-    for index, option in enumerate(options):
-        found[tuple(pieces(option))] = CLASH if tuple(pieces(option)) in found else index
-    return found
-
-
-def _mark_texts(pattern: re.Pattern[str], indexed: dict[tuple[str, ...], int], text: str) -> str:
-    return pattern.sub(lambda found: mark("text", indexed.get(tuple(pieces(found[0])), CLASH)), text)
 
 
 # ---- letters and numbers ---------------------------------------------------------------------------------------------
@@ -220,14 +213,6 @@ def _everywhere(ref: str, nouns: Nouns) -> list[re.Pattern[str]]:
         re.compile(rf"{lead(nouns)}{ref}(?![{LETTERS}]|[.,]\d){_CLOSED}", re.IGNORECASE),
         re.compile(rf"{noun(nouns)}\s*[#:]?\s*[\"'(\[]*{ref}(?![{LETTERS}]|[.,]\d){_CLOSED}", re.IGNORECASE),
     ]
-
-
-def _letter_index(letters: tuple[str, ...], found: str) -> int | None:
-    """Return the index of a letter: OUT for a capital beyond the last option, None for a small letter there."""
-    for index, letter in enumerate(letters):
-        if found.casefold() == letter.casefold():
-            return index
-    return OUT if found.isupper() else None
 
 
 def _number_index(count: int, found: str) -> int | None:
@@ -361,13 +346,15 @@ def label_marker(words: tuple[tuple[str, ...], ...]) -> Marker:
     echo = _listing(pattern.pattern, len(indexed))
 
     def run(text: str) -> str:
-        text = echo.sub(_unlisted, text)
+        def unlisted(found: re.Match[str]) -> str:  # a list of different words; one word again and again stays
+            named = re.findall(r"[^\W\d_]+", found[0].casefold())
+            return found[0] if len(set(named)) < 3 else " " * len(found[0])
 
         def replace(found: re.Match[str]) -> str:
             index = indexed.get(_key(found[0]), CLASH)
             return mark("text", index) if _is_answer(text, found) else found[0]
 
-        marked = pattern.sub(replace, text)
+        marked = pattern.sub(replace, echo.sub(unlisted, text))
         if len(words) == 2:  # "not the one" is the other
             marked = _NOT_THIS.sub(lambda found: mark("text", 1 - index_of(found[1])), marked)
         return _set_aside(_unclaimed(NO_NOUNS), marked)
@@ -382,12 +369,6 @@ def _listing(word: str, count: int) -> re.Pattern[str]:
     return re.compile(
         rf"(?:{word})(?:[,/|\s]+(?:or\s+|and\s+)?(?:{word})){{{count - 1}}}(?!\s*[,/]\s*(?:{word}))", re.I
     )
-
-
-def _unlisted(found: re.Match[str]) -> str:
-    """Return blanks for a list of different words; one word again and again stays."""
-    named = re.findall(r"[^\W\d_]+", found[0].casefold())
-    return found[0] if len(set(named)) < 3 else " " * len(found[0])
 
 
 def _key(word: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -103,15 +103,10 @@ def compare_runs(
         stored = [stored_metrics(folder_a, task.task) for task in tasks_a.values()]
         means = sorted({name for metrics in stored for name, is_mean in metrics.items() if is_mean})
         raise RecordError(_nothing_in_common(tasks_a, tasks_b, metric, means))
-    tasks = _with_holm(compared)
+    adjusted = iter(holm([one.comparison.p for one in compared if one.comparison.p is not None]))
+    tasks = tuple(one if one.comparison.p is None else replace(one, p_holm=next(adjusted)) for one in compared)
     family = sum(one.p_holm is not None for one in tasks)
     return RunComparison(metric=metric, a=a, b=b, tasks=tasks, family=family, left_out=left_out, prompts=prompts)
-
-
-def _with_holm(compared: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
-    """Return the comparisons with p corrected over all tests."""
-    adjusted = iter(holm([one.comparison.p for one in compared if one.comparison.p is not None]))
-    return tuple(one if one.comparison.p is None else replace(one, p_holm=next(adjusted)) for one in compared)
 
 
 def _only(values: Values, members: Collection[str]) -> Values:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import platform
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires
-from pathlib import Path
 from shutil import disk_usage
 
 from figeval.data import cache
@@ -34,6 +33,10 @@ def checkup(plugins: Sequence[JSON]) -> Checkup:
     requirements, missing = packages()
     states, broken, absent = data_states()
     optional = extras()
+    folder = home()
+    place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    held = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder.is_dir() else 0
+    mirrors = cache.mirrors()
     facts: JSON = {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.release()}",
@@ -42,14 +45,19 @@ def checkup(plugins: Sequence[JSON]) -> Checkup:
         "extras": optional,
         "hardware": provenance.hardware(),
         "devices": devices(),
-        "cache": cache_state(),
-        "mirrors": cache.mirrors(),
+        "cache": {"home": str(folder), "bytes": held, "free": disk_usage(place).free},
+        "mirrors": mirrors,
         "data": states,
         "plugins": list(plugins),
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
     }
     of_plugins = [f"plugin {row['name']}: {problem}" for row in plugins for problem in row["problems"]]
-    unusable = [*missing, *unwritable(home()), *no_folders(), *broken, *of_plugins]
+    unusable = [*missing]
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        unusable += [f"nothing can be written below {folder}; set FIGEVAL_HOME to a folder of yours"]
+    gone = [mirror for mirror in mirrors if not cache.is_address(mirror) and not expand_user(mirror).is_dir()]
+    unusable += [f"the mirror {mirror} is no folder; correct FIGEVAL_DATA_MIRROR" for mirror in gone]
+    unusable += [*broken, *of_plugins]
     wanted = [f"{name} is not installed; `pip install 'figeval[{name}]'`" for name, has in optional.items() if not has]
     return Checkup(facts, unusable, [*absent, *wanted])
 
@@ -103,32 +111,6 @@ def devices() -> list[str]:
         return []
     cards = [f"cuda:{index} {torch.cuda.get_device_name(index)}" for index in range(torch.cuda.device_count())]
     return [*cards, *(["mps"] if torch.backends.mps.is_available() else []), "cpu"]
-
-
-def cache_state() -> JSON:
-    """Where the cache is, how much it holds and how much more would fit."""
-    folder = home()
-    held = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder.is_dir() else 0
-    return {"home": str(folder), "bytes": held, "free": disk_usage(existing(folder)).free}
-
-
-def existing(path: Path) -> Path:
-    """The path, or its nearest ancestor that exists."""
-    return next(place for place in (path, *path.absolute().parents) if place.exists())
-
-
-def unwritable(folder: Path) -> Iterator[str]:
-    """Why nothing can be cached."""
-    place = existing(folder)
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        yield f"nothing can be written below {folder}; set FIGEVAL_HOME to a folder of yours"
-
-
-def no_folders() -> Iterator[str]:
-    """Mirrors that are not there."""
-    for mirror in cache.mirrors():
-        if not cache.is_address(mirror) and not expand_user(mirror).is_dir():
-            yield f"the mirror {mirror} is no folder; correct FIGEVAL_DATA_MIRROR"
 
 
 def data_states() -> tuple[JSON, list[str], list[str]]:

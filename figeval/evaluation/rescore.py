@@ -80,6 +80,11 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     stored = list(folder.rows(task.task))
     read = metrics.related(list(reading.rows(stored, variant.examples())), task.settings)
     before, acc_before = _statuses(stored), _accuracy(task)
+    changed = [
+        (one["status"], one["pred"]) != (other["status"], other["pred"])
+        for old, new in zip(stored, read, strict=True)
+        for one, other in zip(answers_of(old), answers_of(new), strict=True)
+    ]
     sealed, task.predictions_sha256 = task.predictions_sha256, None
     if sealed is not None:
         folder.write(record)  # a kill between the two must not leave a digest of other rows
@@ -94,7 +99,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
         task=task.task,
         before=before,
         after=_statuses(read),
-        changed=sum(_differ(old, new) for old, new in zip(stored, read, strict=True)),
+        changed=sum(changed),
         acc_before=acc_before,
         acc_after=_accuracy(task),
     )
@@ -170,11 +175,6 @@ class _Reader:
 def _statuses(rows: Iterable[PredictionRow]) -> dict[str, int]:
     """Answers by status, the most frequent first."""
     return dict(Counter(answer["status"] for row in rows for answer in answers_of(row)).most_common())
-
-
-def _differ(old: PredictionRow, new: PredictionRow) -> int:
-    pairs = zip(answers_of(old), answers_of(new), strict=True)
-    return sum((one["status"], one["pred"]) != (other["status"], other["pred"]) for one, other in pairs)
 
 
 def _accuracy(task: TaskRecord) -> float | None:

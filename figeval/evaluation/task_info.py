@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
@@ -41,8 +40,15 @@ class TaskInfo:
 
 def task_info(task: TaskSpec, manager: PluginManager) -> TaskInfo:
     """Gather them. Only files that are on this machine are read, nothing is downloaded."""
+    from figeval.data.cache import local_path
+
     used: dict[str, None] = {}
-    harness = Harness(manager, fetch=partial(_local, used))
+
+    def fetch(benchmark: str, path: str) -> Path:
+        used[benchmark] = None  # also where the file is not on this machine
+        return local_path(data_file(benchmark, path))
+
+    harness = Harness(manager, fetch=fetch)
     splits = tuple(_split(task, name, harness) for name in (task.data or ("test",)))
     readme = task.folder / "README.md" if task.folder is not None else None
     return TaskInfo(
@@ -53,14 +59,6 @@ def task_info(task: TaskSpec, manager: PluginManager) -> TaskInfo:
         routes=tuple(routes_of(task.type, harness.routes)),
         published=tuple(published(task.name)),
     )
-
-
-def _local(used: dict[str, None], benchmark: str, path: str) -> Path:
-    """A file that is on this machine; whose it is is noted, even when it is not."""
-    from figeval.data.cache import local_path
-
-    used[benchmark] = None
-    return local_path(data_file(benchmark, path))
 
 
 def _split(task: TaskSpec, name: str, harness: Harness) -> Split:

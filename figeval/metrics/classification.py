@@ -131,14 +131,13 @@ def _chosen_places(example: ChoiceExample, prediction: Prediction) -> Sequence[f
     return (*excess, float(len(valid))) if valid else None
 
 
-def _distance(sums: Floats) -> Floats:
-    excess, n = sums[..., :-1], sums[..., -1:]
-    return np.asarray(np.abs(excess / n).sum(axis=-1) / 2)
-
-
 # Total variation distance between the places that were chosen and a fair share for each, 0 to 1 − 1/options. The cause
 # of what Zheng et al. (2024) measure as the spread of recalls. A distance is never below 0, so few answers raise it.
-position_bias = Statistic(_chosen_places, _distance, absent=ONE_ORDER)
+position_bias = Statistic(
+    _chosen_places,
+    lambda sums: np.asarray(np.abs(sums[..., :-1] / sums[..., -1:]).sum(axis=-1) / 2),
+    absent=ONE_ORDER,
+)
 
 
 # ---- statistics of the confusion counts: no means, so they are bootstrapped -----------------------------------------
@@ -183,9 +182,6 @@ def _f1(true: Floats, predicted: Floats, gold: Floats) -> Floats:
     return _mean_where(2 * true, predicted + gold)
 
 
-def _recall(true: Floats, _predicted: Floats, gold: Floats) -> Floats:
-    return _mean_where(true, gold)
-
-
 macro_f1 = per_label(_f1)  # unweighted mean over the labels that occur as gold or as prediction, as in scikit-learn
-balanced_accuracy = per_label(_recall)  # unweighted mean recall over the labels that occur as gold
+# Unweighted mean recall over the labels that occur as gold.
+balanced_accuracy = per_label(lambda true, _, gold: _mean_where(true, gold))

@@ -351,16 +351,11 @@ def resample(
     return np.concatenate(values)
 
 
-def percentiles(values: Floats) -> tuple[float, float]:
-    """The central 95 % of the bootstrap distribution."""
-    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
-
-
 def interval_of_statistic(values: Floats, method: str) -> Interval:
     """Percentile interval and standard error (SD of the values, never divided by √B)."""
     if np.isnan(values).any():
         return Interval(f"none: undefined in {int(np.isnan(values).sum())} of {len(values)} resamples")
     if np.ptp(values) <= NOTHING * max(1.0, float(np.abs(values).max())):
         return Interval("none: every resample gives the same value")
-    return Interval(method, *percentiles(values), float(np.std(values, ddof=1)))
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(method, float(low), float(high), float(np.std(values, ddof=1)))

@@ -205,29 +205,14 @@ def _metric(name: str, measure: Callable[[Standing], float], by: RankedBy = cand
     return metric
 
 
-def _cut(name: str, measure: Callable[[Standing, int], float], k: int) -> PerExample:
-    """The metric `name@k`, which looks at the first k places."""
+def at_depth(k: int, name: str, measure: Callable[[Standing, int], float]) -> PerExample:
+    """Return the metric `name@k`, which looks at the first k places."""
 
     def measure_at_k(where: Standing) -> float:
         return measure(where, k)
 
     measure_at_k.__doc__ = f"{measure.__doc__}\n\n    Here k = {k}."
     return _metric(f"{name}@{k}", measure_at_k)
-
-
-def recall_at(k: int) -> PerExample:
-    """The metric recall@k: expected share of the relevant candidates among the first k."""
-    return _cut("recall", share_within, k)
-
-
-def precision_at(k: int) -> PerExample:
-    """The metric precision@k: expected share of relevant candidates among the first k."""
-    return _cut("precision", precision_within, k)
-
-
-def ndcg_at(k: int) -> PerExample:
-    """The metric ndcg@k: expected nDCG of the first k places, by `RankingExample.grades`."""
-    return _cut("ndcg", expected_ndcg, k)
 
 
 def acc_near(example: RankingExample, prediction: Prediction) -> float | None:
@@ -243,9 +228,9 @@ mrr = _metric("mrr", reciprocal_rank)
 mrr_all = _metric("mrr_all", reciprocal_rank, all_scores)
 mrr_norm = _metric("mrr_norm", reciprocal_rank, per_character)
 mrr_pmi = _metric("mrr_pmi", reciprocal_rank, above_prior)
-recall_at_1, recall_at_5, recall_at_10 = map(recall_at, (1, 5, 10))
-precision_at_1, precision_at_5, precision_at_10 = map(precision_at, (1, 5, 10))
+recall_at_1, recall_at_5, recall_at_10 = (at_depth(k, "recall", share_within) for k in (1, 5, 10))
+precision_at_1, precision_at_5, precision_at_10 = (at_depth(k, "precision", precision_within) for k in (1, 5, 10))
 r_precision = _metric("r_precision", precision_at_relevant)
 average_precision = _metric("map", expected_average_precision)
 ndcg = _metric("ndcg", expected_ndcg)
-ndcg_at_5, ndcg_at_10 = map(ndcg_at, (5, 10))
+ndcg_at_5, ndcg_at_10 = (at_depth(k, "ndcg", expected_ndcg) for k in (5, 10))

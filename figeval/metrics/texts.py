@@ -77,11 +77,10 @@ def rouge_l(example: GenerationExample, prediction: Prediction) -> float | None:
     several references.
     """
     text = written(prediction)
-    return None if text is None else max(_rouge(reference, text) for reference in example.references)
-
-
-def _rouge(reference: str, text: str) -> float:
-    return float(_rouge_scorer().score(reference.lower(), text)["rougeL"].fmeasure)
+    if text is None:
+        return None
+    found = [_rouge_scorer().score(reference.lower(), text)["rougeL"] for reference in example.references]
+    return max(float(one.fmeasure) for one in found)
 
 
 @cache

@@ -97,8 +97,12 @@ def open_archive(file: Path) -> Iterator[Archive]:
     Raises:
         RecordError: the file cannot be written, is none of ours, or there is no room left.
     """
+    try:  # only its owner may read the folder: answers quote benchmarks
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        why = error.strerror or error
+        raise RecordError(f"cannot make {file.parent} ({why}); make room there {ELSEWHERE}") from error
     try:
-        make_folder(file.parent)
         with closing(sqlite3.connect(file, timeout=PATIENCE, check_same_thread=False)) as connection:
             # One damaged answer must not cost the others.
             connection.text_factory = lambda stored: stored.decode("utf-8", "replace")
@@ -108,11 +112,3 @@ def open_archive(file: Path) -> Iterator[Archive]:
         raise RecordError(
             f"cannot use the memo {file} ({error}); make room, delete it if it is damaged, {ELSEWHERE}"
         ) from error
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder that only its owner may read: answers quote benchmarks. Raises `RecordError`."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise RecordError(f"cannot make {folder} ({error.strerror or error}); make room there {ELSEWHERE}") from error

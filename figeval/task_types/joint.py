@@ -76,19 +76,12 @@ def at_once(example: JointExample, context: PromptContext, ranking: Route, spans
 def in_turn(example: JointExample, context: PromptContext, ranking: Route, spans: Route) -> Dialogue:
     """First the candidate; the spans only if it may be right, since else they count nothing (the same, pipelined)."""
     first = yield from ranking.begin(example, context)
-    if not may_be_right(example, first):
-        return first
+    best = max(first.scores[: len(example.candidates)], default=None)
+    if first.status != "ok" or all(first.scores[index] != best for index in example.relevant):
+        return first  # no right candidate is the best one, or one of several that share the best score
     about = of_parts(context)
     parts = yield from together([spans.begin(part, about) for part in example.parts])
     return combined(first, tuple(parts))
-
-
-def may_be_right(example: JointExample, prediction: Prediction) -> bool:
-    """Return whether a right candidate is the best one, or one of several that share the best score."""
-    if prediction.status != "ok":
-        return False
-    scores = prediction.scores[: len(example.candidates)]
-    return any(scores[index] == max(scores) for index in example.relevant)
 
 
 def of_parts(context: PromptContext) -> PromptContext:
@@ -145,7 +138,12 @@ class Joint(Ranking):
 
     def row(self, example: RankingExample, prediction: Prediction) -> JSON:
         """A ranking, and the span that was found for each part."""
-        return {**super().row(example, prediction), "parts": [part_row(part) for part in prediction.parts]}
+        parts = []
+        for part in prediction.parts:
+            row: JSON = {"id": part.example_id, "status": part.status, "pred": SPANS.to_json(part.value)}
+            scores = {"scores": json_scores(part.scores)} if part.scores else {}
+            parts.append({**row, **scores, **written(part)})
+        return {**super().row(example, prediction), "parts": parts}
 
 
 def faces(example: JointExample, query: str, values: Any, where: str) -> tuple[SpanExample, ...]:
@@ -159,11 +157,3 @@ def faces(example: JointExample, query: str, values: Any, where: str) -> tuple[S
         given = {name: changed[name] for name in ("given", "known") if name in changed}
         made.append(SPANS.prompted(part, {"text": query, **given}, where))
     return tuple(made)
-
-
-def part_row(part: Prediction) -> JSON:
-    """Return the span that was found for one part, as a row keeps it."""
-    row: JSON = {"id": part.example_id, "status": part.status, "pred": SPANS.to_json(part.value)}
-    if part.scores:
-        row["scores"] = json_scores(part.scores)
-    return row | written(part)

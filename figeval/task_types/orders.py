@@ -20,18 +20,6 @@ Order: TypeAlias = tuple[int, ...]  # order[p] is the option at place p
 MOST = 5  # options of which all orders are asked: 120
 
 
-def cyclic(n: int) -> list[Order]:
-    """As many orders as options, in which every option stands at every place once."""
-    return [tuple((place + shift) % n for place in range(n)) for shift in range(n)]
-
-
-def every(n: int) -> list[Order]:
-    """All n! orders. Raises `CapabilityError` where they are too many."""
-    if n > MOST:
-        raise CapabilityError(f"--orders all: {n} options have {factorial(n):,} orders; use cyclic or a number")
-    return list(permutations(range(n)))
-
-
 def drawn(n: int, k: int, generator: random.Random) -> list[Order]:
     """Up to k different random orders; all n! where there are no more."""
     found: dict[Order, None] = {}
@@ -41,10 +29,25 @@ def drawn(n: int, k: int, generator: random.Random) -> list[Order]:
 
 
 def orders_of(example: ChoiceExample, wanted: str, seed: int) -> list[Order]:
-    """The orders of --orders for one example: `cyclic`, `all`, or so many drawn from (seed, example id)."""
+    """Return the orders of --orders for one example.
+
+    Args:
+        example: The example.
+        wanted: `cyclic` for as many orders as options, in which every option stands at every place once; `all`; or so
+            many drawn from (seed, example id).
+        seed: Random seed.
+
+    Raises:
+        CapabilityError: all orders are asked for, and they are too many.
+    """
     n = len(example.options)
-    named = {"cyclic": cyclic, "all": every}
-    return named[wanted](n) if wanted in named else drawn(n, int(wanted), random.Random(f"{seed} {example.id}"))
+    if wanted == "cyclic":
+        return [tuple((place + shift) % n for place in range(n)) for shift in range(n)]
+    if wanted != "all":
+        return drawn(n, int(wanted), random.Random(f"{seed} {example.id}"))
+    if n > MOST:
+        raise CapabilityError(f"--orders all: {n} options have {factorial(n):,} orders; use cyclic or a number")
+    return list(permutations(range(n)))
 
 
 def seen(example: ChoiceExample, order: Order) -> ChoiceExample:

@@ -9,7 +9,7 @@ GloVe, .278 instead of .338 for TF-IDF.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 from figeval.types import Span
@@ -39,29 +39,22 @@ def windows(text: str) -> tuple[Span, ...]:
     Ordered by where they start, the shortest first; none is empty, and each character that is no white space lies in
     at least one.
     """
-    found = {window for sentence in sentences(text) for window in _within(text, sentence)}
+    found = set()
+    for sentence in sentences(text):
+        pieces = clauses(text, sentence)
+        runs = (pieces[first : first + LONGEST_RUN] for first in range(len(pieces)))
+        found |= {sentence, *(Span(run[0].start, last.end) for run in runs for last in run)}
     return tuple(sorted(found, key=lambda span: (span.start, span.end)))
-
-
-def _within(text: str, sentence: Span) -> Iterator[Span]:
-    yield sentence
-    pieces = clauses(text, sentence)
-    for first, piece in enumerate(pieces):
-        yield from (Span(piece.start, last.end) for last in pieces[first : first + LONGEST_RUN])
 
 
 def _pieces(text: str, within: Span, boundary: re.Pattern[str]) -> Iterator[Span]:
     """What lies between the ends of the boundaries, trimmed; a boundary belongs to the piece before it."""
     start = within.start
-    for end in (*_ends(text, within, boundary), within.end):
+    for end in (*(found.end() for found in boundary.finditer(text, within.start, within.end)), within.end):
         piece = trimmed(text, Span(start, end))
         if piece.start < piece.end:
             yield piece
         start = end
-
-
-def _ends(text: str, within: Span, boundary: re.Pattern[str]) -> Iterable[int]:
-    return (found.end() for found in boundary.finditer(text, within.start, within.end))
 
 
 def trimmed(text: str, span: Span) -> Span:

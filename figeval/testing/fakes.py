@@ -84,11 +84,6 @@ class Vectors(Counting):
         return Outputs(vectors, cut)
 
 
-def evenly(request: PairLabel) -> dict[str, float]:
-    """The same probability for every label of a request."""
-    return dict.fromkeys(request.labels, 1 / len(request.labels))
-
-
 @dataclass
 class Labels(Counting):
     """`label_pairs` by a function of the two texts; without one, all labels are as probable."""
@@ -98,7 +93,9 @@ class Labels(Counting):
     def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
         """Return the function of each pair."""
         self.note(requests)
-        return [self.function(r.left, r.right) if self.function else evenly(r) for r in requests]
+        if self.function is None:
+            return [dict.fromkeys(request.labels, 1 / len(request.labels)) for request in requests]
+        return [self.function(request.left, request.right) for request in requests]
 
 
 @dataclass

@@ -244,10 +244,6 @@ def _score(_request: TextPair, answer: object) -> str:
     return _finite(answer)
 
 
-def _likelihood(_request: Continuation, answer: object) -> str:
-    return _log_probability(answer)
-
-
 def _words(request: Cloze, answer: Any) -> str:
     if not hasattr(answer, "__len__") or len(answer) != len(request.words):
         return f"not {len(request.words)} numbers, one for each of its words"
@@ -306,7 +302,7 @@ CHECKS = (
     CapabilityCheck(
         "loglikelihood",
         (Continuation(SLOW[0], " She is slow."), Continuation("It is", " light"), Continuation(CALM[0], " Quiet")),
-        _likelihood,
+        lambda _, answer: _log_probability(answer),
         Continuation(LONG, " The end."),
     ),
     CapabilityCheck(

@@ -102,7 +102,10 @@ def check_task_type(
     given = list(rows)
     assert len(given) >= 2, "check_task_type needs two rows at least: some routes and probes look at other examples"
     harness = _harness_with(kind)
-    checked = _CheckedType(kind, harness, _task_of(kind, harness, given, task), given, tuple(models))
+    fields = {name: f"row.{name}" for row in given for name in row if name not in ("cluster", "group")}
+    about: JSON = {"name": "checked", "type": kind.name, "data": {"test": "jsonl:rows.jsonl"}, "fields": fields, **task}
+    spec = asserting(lambda: TaskSpec.model_validate(about).bound(harness.task_types), "the task of the rows")
+    checked = _CheckedType(kind, harness, spec, given, tuple(models))
     checked.fields()
     checked.about_examples()
     checked.probes()
@@ -125,14 +128,6 @@ def _harness_with(kind: TaskType[Any]) -> Harness:
         if entry.name != kind.name:
             harness.task_types.add(entry.name, entry.target, entry.owner)
     return harness
-
-
-def _task_of(kind: TaskType[Any], harness: Harness, rows: Sequence[Mapping[str, Any]], keys: JSON) -> TaskSpec:
-    """A task of this type with the fields of the rows."""
-    names = dict.fromkeys(name for row in rows for name in row if name not in ("cluster", "group"))
-    fields = {name: f"row.{name}" for name in names}
-    about: JSON = {"name": "checked", "type": kind.name, "data": {"test": "jsonl:rows.jsonl"}, "fields": fields, **keys}
-    return asserting(lambda: TaskSpec.model_validate(about).bound(harness.task_types), "the task of the rows")
 
 
 def _check_declaration(kind: TaskType[Any]) -> None:

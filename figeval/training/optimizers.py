@@ -49,17 +49,12 @@ def decaying(network: Module, weight_decay: float) -> list[ParameterGroup]:
     ]
 
 
-def warmup_steps(warmup: float, total: int) -> int:
-    """Return the steps of a warm-up that is given in steps, or, below 1, as a share of all steps."""
-    return round(warmup * total) if warmup < 1 else int(warmup)
-
-
 def rate(step: int, total: int, config: TrainConfig) -> float:
     """Return the learning rate at a step, counted from 0, as a share of the highest one.
 
     It rises during the warm-up, then falls to 0 at step `total`, unless the schedule is constant.
     """
-    rising = warmup_steps(config.warmup, total)
+    rising = round(config.warmup * total) if config.warmup < 1 else int(config.warmup)
     if step < rising:
         return (step + 1) / (rising + 1)
     done = (step - rising) / max(1, total - rising)

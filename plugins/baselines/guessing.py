@@ -124,11 +124,19 @@ class Majority:
     def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
         """Label frequencies among the labels asked for; uniform when none of them was ever gold."""
         counts = self._counted()
-        return [frequencies(counts, request.labels) for request in requests]
+        found = []
+        for request in requests:
+            total = sum(counts[label] for label in request.labels)
+            known = {label: counts[label] / total for label in request.labels} if total else uniform(request.labels)
+            found.append(known)
+        return found
 
     def fingerprint(self) -> str:
         """Changes with the counts."""
-        return f"majority {digest_of(sorted(map(str, (self.counts or Counter()).items())))}"
+        digest = blake2b(digest_size=8)
+        for text in sorted(map(str, (self.counts or Counter()).items())):
+            digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+        return f"majority {digest.hexdigest()}"
 
     def describe(self) -> JSON:
         """How many gold answers were counted, and how many different ones."""
@@ -144,20 +152,6 @@ class Majority:
 def uniform(labels: Sequence[str]) -> dict[str, float]:
     """The same probability for every label."""
     return dict.fromkeys(labels, 1 / len(labels))
-
-
-def frequencies(counts: Counter[str], labels: Sequence[str]) -> dict[str, float]:
-    """Counts as probabilities over `labels`."""
-    total = sum(counts[label] for label in labels)
-    return {label: counts[label] / total for label in labels} if total else uniform(labels)
-
-
-def digest_of(texts: Iterable[str]) -> str:
-    """A short digest of texts in their order."""
-    digest = blake2b(digest_size=8)
-    for text in texts:
-        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
-    return digest.hexdigest()
 
 
 @singledispatch

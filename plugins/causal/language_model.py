@@ -216,21 +216,6 @@ def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
     return LanguageModel(prepare(settings, checkpoint), by_class(checkpoint) or kinds[0])
 
 
-def open_causal(settings: LanguageSettings) -> LanguageModel:
-    """A causal model; see `open_model`."""
-    return open_model(settings, "causal")
-
-
-def open_seq2seq(settings: LanguageSettings) -> LanguageModel:
-    """An encoder-decoder; see `open_model`."""
-    return open_model(settings, "seq2seq")
-
-
-def open_hf(settings: LanguageSettings) -> LanguageModel:
-    """Either; see `open_model`."""
-    return open_model(settings, "causal", "seq2seq")
-
-
 def open_smollm2(settings: LanguageSettings) -> LanguageModel:
     """SmolLM2-135M-Instruct, 4-bit weights dequantised. It was tuned on conversations, so unless told otherwise it is
     asked with its chat template.
@@ -240,10 +225,10 @@ def open_smollm2(settings: LanguageSettings) -> LanguageModel:
     """
     refuse_model_name(SMOLLM2.name, settings.model)
     wanted = settings.apply_chat_template is not False
-    return open_causal(replace(settings, model=str(SMOLLM2.folder()), apply_chat_template=wanted))
+    return open_model(replace(settings, model=str(SMOLLM2.folder()), apply_chat_template=wanted), "causal")
 
 
-causal = Configured(LanguageSettings, open_causal)
-seq2seq = Configured(LanguageSettings, open_seq2seq)
-hf = Configured(LanguageSettings, open_hf)
+causal = Configured(LanguageSettings, lambda settings: open_model(settings, "causal"))
+seq2seq = Configured(LanguageSettings, lambda settings: open_model(settings, "seq2seq"))
+hf = Configured(LanguageSettings, lambda settings: open_model(settings, "causal", "seq2seq"))
 smollm2 = Configured(LanguageSettings, open_smollm2)

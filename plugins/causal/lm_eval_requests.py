@@ -40,24 +40,21 @@ def encode_pairs(lm: HFLM, texts: Sequence[Texts]) -> list[tuple[Ids, Ids]]:
     causal = lm.backend == "causal"
     wholes = [context + after for context, after in pairs] if causal else []
     known = encode_all(lm, [*(context for context, _ in pairs), *wholes])
-    ids = [(_causal if causal else _apart)(lm, known, *pair) for pair in pairs]
+    ids = [_token_ids(lm, known, *pair) for pair in pairs]
     for (_, after), (_, scored) in zip(pairs, ids, strict=True):
         if not scored or not after.strip():
             raise TaskError(f"no token to score in {after!r}; is an option or a label word empty?")
     return ids
 
 
-def _causal(lm: HFLM, known: dict[str, Ids], context: str, continuation: str) -> tuple[Ids, Ids]:
-    if context:
+def _token_ids(lm: HFLM, known: dict[str, Ids], context: str, continuation: str) -> tuple[Ids, Ids]:
+    """Token ids of one context and its continuation; `known` has those of contexts and of whole texts."""
+    if lm.backend == "causal" and context:
         return known[context], known[context + continuation][len(known[context]) :]
-    whole = lm.tok_encode(continuation, add_special_tokens=False)
-    begins = whole[:1] == [lm.prefix_token_id]
-    return (whole[:1], whole[1:]) if begins else ([lm.prefix_token_id], whole)
-
-
-def _apart(lm: HFLM, known: dict[str, Ids], context: str, continuation: str) -> tuple[Ids, Ids]:
-    before = known[context] if context else [lm.prefix_token_id]
-    return before, lm.tok_encode(continuation, add_special_tokens=False)
+    ids = lm.tok_encode(continuation, add_special_tokens=False)
+    if lm.backend == "causal" and ids[:1] == [lm.prefix_token_id]:
+        return ids[:1], ids[1:]
+    return known[context] if context else [lm.prefix_token_id], ids
 
 
 def encode_all(lm: HFLM, texts: Sequence[str]) -> dict[str, Ids]:

@@ -50,11 +50,6 @@ HEADS = ("pairs", "spans")  # heads that answer by themselves; what is under the
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
-def first_token(states: Tensor, _mask: Tensor, _output: ModelOutput) -> Tensor:
-    """The state of the first token."""
-    return states[:, 0]
-
-
 def mean_token(states: Tensor, mask: Tensor, _output: ModelOutput) -> Tensor:
     """The mean of the states of all tokens that are no padding, in float32."""
     weights = mask.unsqueeze(-1).float()
@@ -80,7 +75,12 @@ def pooler_output(_states: Tensor, _mask: Tensor, output: ModelOutput) -> Tensor
     return pooled
 
 
-POOLINGS: dict[str, Pooling] = {"cls": first_token, "mean": mean_token, "pooler": pooler_output, "last": last_token}
+POOLINGS: dict[str, Pooling] = {
+    "cls": lambda states, _mask, _output: states[:, 0],
+    "mean": mean_token,
+    "pooler": pooler_output,
+    "last": last_token,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

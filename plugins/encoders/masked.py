@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -79,17 +80,6 @@ class Fitted:
     truncated: bool
 
 
-def continuation_part(request: Continuation) -> Part:
-    """The whole text and where the continuation lies in it; blanks at the end of the context belong to it."""
-    text = request.context + request.continuation
-    return text, slice(len(request.context.rstrip()), len(text))
-
-
-def cloze_part(request: Cloze, word: str) -> Part:
-    """The text with the word in the gap, and where the word lies in it."""
-    return request.before + word + request.after, slice(len(request.before), len(request.before) + len(word))
-
-
 def fit(tokenizer: PreTrainedTokenizerBase, parts: Sequence[Part], limit: int | None) -> list[Fitted]:
     """Tokenise texts and find the tokens to be scored; what is too long loses its beginning first.
 
@@ -145,26 +135,23 @@ def hide(ids: Sequence[int], hidden: Sequence[int], asked: Sequence[int], mask: 
     return MaskedQuestion(Blank(tuple(covered), tuple(asked)), tuple(ids[position] for position in asked))
 
 
-def original(fitted: Fitted, mask: int) -> Iterator[MaskedQuestion]:
-    """One copy of the text per scored token, with that token masked (Salazar et al. 2020)."""
-    for position in fitted.scored:
-        yield hide(fitted.ids, [position], [position], mask)
-
-
-def within_word_l2r(fitted: Fitted, mask: int) -> Iterator[MaskedQuestion]:
-    """The same, but the word's later tokens are masked too: they would give it away (Kauf and Ivanova 2023)."""
-    for position in fitted.scored:
-        word = fitted.words[position]
-        later = [other for other in range(position, fitted.scored.stop) if fitted.words[other] == word]
-        yield hide(fitted.ids, later, [position], mask)
-
-
 def gap(fitted: Fitted, mask: int) -> MaskedQuestion:
     """As many masks as the word has tokens, all at once, filled independently of each other."""
     return hide(fitted.ids, fitted.scored, fitted.scored, mask)
 
 
-PLL = {"original": original, "within_word_l2r": within_word_l2r}
+def masked_copies(fitted: Fitted, mask: int, *, later: bool) -> Iterator[MaskedQuestion]:
+    """One copy of the text per scored token, with that token masked (Salazar et al. 2020).
+
+    With `later`, the word's later tokens are masked too: they would give it away (Kauf and Ivanova 2023).
+    """
+    for position in fitted.scored:
+        behind = range(position + 1, fitted.scored.stop) if later else ()
+        hidden = [position, *(other for other in behind if fitted.words[other] == fitted.words[position])]
+        yield hide(fitted.ids, hidden, [position], mask)
+
+
+PLL = {"original": partial(masked_copies, later=False), "within_word_l2r": partial(masked_copies, later=True)}
 
 
 # ---- the backend -----------------------------------------------------------------------------------------------------
@@ -194,7 +181,9 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         values: list[float] = []
         truncated: set[int] = set()
         for start in range(0, len(requests), CHUNK):
-            parts = [continuation_part(request) for request in requests[start : start + CHUNK]]
+            chunk = [(one.context, one.context + one.continuation) for one in requests[start : start + CHUNK]]
+            # Blanks at the end of the context belong to the continuation.
+            parts = [(whole, slice(len(context.rstrip()), len(whole))) for context, whole in chunk]
             fitted = fit(network.tokenizer, parts, network.limit)
             questions = [list(copies(text, network.tokenizer.mask_token_id)) for text in fitted]
             answers = iter(self._answers(list(chain.from_iterable(questions))))
@@ -209,7 +198,11 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
             TaskError: a word is empty.
         """
         network = self.network
-        parts = [cloze_part(request, word) for request in requests for word in request.words]
+        parts = [
+            (one.before + word + one.after, slice(len(one.before), len(one.before + word)))
+            for one in requests
+            for word in one.words
+        ]
         fitted = fit(network.tokenizer, parts, network.limit)
         answers = iter(self._answers([gap(text, network.tokenizer.mask_token_id) for text in fitted]))
         cut = iter(text.truncated for text in fitted)

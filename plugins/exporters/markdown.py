@@ -114,8 +114,9 @@ def export_published(runs: Sequence[RunRecord]) -> str:
         list({one.model: one for one in published(line.task) if one.metric == line.metric}.values()) for line in found
     ]
     body = [[*cells, published_cell(known)] for cells, known in zip(body, numbers, strict=True)]
-    told = [*remarks(runs), *source_notes(one for known in numbers for one in known)]
-    return table([*head, "published"], body, told) + chosen(runs)
+    sources = dict.fromkeys((one.task, one.source, one.note) for known in numbers for one in known)
+    notes = [f"{task}: {source}" + (f": {note}" if note else "") for task, source, note in sources]
+    return table([*head, "published"], body, [*remarks(runs), *notes]) + chosen(runs)
 
 
 def published_cell(numbers: Sequence[Published]) -> str:
@@ -132,9 +133,3 @@ def published_cell(numbers: Sequence[Published]) -> str:
 def version(number: Published) -> str:
     """The version of the paper: the second part of `ePiC, arXiv v1, Table 9`."""
     return number.source.split(", ")[1]
-
-
-def source_notes(numbers: Iterator[Published]) -> Iterator[str]:
-    """Where the numbers stand and what to beware of, each once."""
-    notes = dict.fromkeys((one.task, one.source, one.note) for one in numbers)
-    yield from (f"{task}: {source}" + (f": {note}" if note else "") for task, source, note in notes)

@@ -35,7 +35,8 @@ def lines(runs: Sequence[RunRecord]) -> list[Line]:
                     key = (name, task.examples_sha256, task.n, rest, score.metric)
                     line = found.setdefault(key, Line(name, score.metric, score.n))
                     line.scores[place] = score
-                    line.baselines |= _baselines(baselines, score.metric)
+                    floors = ((one.baseline, floor) for one in baselines for floor in one.scores)
+                    line.baselines |= {name: floor for name, floor in floors if floor.metric == score.metric}
     order = {task: place for place, task in enumerate(dict.fromkeys(line.task for line in found.values()))}
     return sorted(found.values(), key=lambda line: order[line.task])
 
@@ -49,10 +50,6 @@ def _scored(task: TaskRecord) -> Iterator[tuple[str, str, Sequence[ScoreRecord],
     yield task.task, "", task.scores, task.baselines
     if task.overlap is not None:
         yield f"{task.task} (remaining)", task.overlap.rest_sha256, task.overlap.scores, task.overlap.baselines
-
-
-def _baselines(records: Sequence[BaselineRecord], metric: str) -> dict[str, ScoreRecord]:
-    return {one.baseline: score for one in records for score in one.scores if score.metric == metric}
 
 
 def baseline_names(table: Sequence[Line]) -> list[str]:

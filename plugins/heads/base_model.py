@@ -156,15 +156,11 @@ def base_of(setup: Setup) -> Base:
     checkpoint = locate(setup.model)
     folder = checkpoint.folder
     if folder is not None and not setup.allow_pickle:
-        refuse_pickle(setup.model, folder)
+        found = weight_files(folder)
+        if found and not any(file.suffix == ".safetensors" for file in found):  # a pickle may run code when it is read
+            weights = f"{setup.model!r} has its weights in {found[0].name}, a pickle"
+            raise ModelError(f"{weights}; save it anew, or say --allow_pickle")
     return Base(setup, checkpoint)
-
-
-def refuse_pickle(model: str, folder: Path) -> None:
-    """Raise `ModelError` if weights are only there as a pickle, which may run code when it is read."""
-    found = weight_files(folder)
-    if found and not any(file.suffix == ".safetensors" for file in found):
-        raise ModelError(f"{model!r} has its weights in {found[0].name}, a pickle; save it anew, or say --allow_pickle")
 
 
 def fresh_head(base: Base, auto: type[_BaseAutoModelClass], **changes: object) -> PreTrainedModel:

@@ -200,11 +200,6 @@ class CrossNetwork(Module):  # type: ignore[misc]
         return torch.cat([self.losses(self.model(**inputs_of(batch)).logits.float(), batch) for batch in batches])
 
 
-def class_losses(logits: Tensor, batch: Batch) -> Tensor:
-    """-log of the probability of the right class (rows,), from logits (rows, classes)."""
-    return functional.cross_entropy(logits, batch["classes"], reduction="none")
-
-
 def option_losses(logits: Tensor, batch: Batch) -> Tensor:
     """-log of the probability of the right option among those of its example (rows,), from logits (pairs, 1).
 
@@ -296,7 +291,7 @@ class LabelCross(Cross):
 
     def losses(self) -> Losses:
 
-        return class_losses
+        return lambda logits, batch: functional.cross_entropy(logits, batch["classes"], reduction="none")
 
     def reading(self, setup: ModelSetup[PairSettings]) -> PairLabeller:
         return PairLabeller(setup, self.classes)

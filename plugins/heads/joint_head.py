@@ -34,7 +34,7 @@ from ..encoders.joint_encoder import (
 )
 from ..encoders.loading import ModelSetup
 from ..encoders.settings import one_of
-from ..encoders.tokens import Passages, Tokens, Window, passages, tokenize
+from ..encoders.tokens import Passages, Tokens, passages, tokenize
 from .base_model import base_of, options_of
 from .biencoder import Biencoder, BiencoderNetwork, BiencoderOptions, RankingFeatures, encoder_of
 from .inputs import inputs_of
@@ -110,7 +110,10 @@ class JointFeatures:
             stretches = [gold_tokens(part, shown.places[row]) for part in one.parts]
             place, *places = searched(shown, firsts[row], one.query)
             self.searched.append([place, *places])
-            kept = whole_parts(shown.windows[firsts[row]], stretches, number)
+            window = shown.windows[firsts[row]]
+            answers = {number + n: answer_in(window, stretch) for n, stretch in enumerate(stretches)}
+            whole = {given: answer for given, answer in answers.items() if answer is not None and not answer.lost}
+            kept = [SpanPart(given, answer, 1 / len(whole)) for given, answer in whole.items()]
             self.parts.append(kept or [SpanPart(number, AnswerTokens(place, place), 0.0)])
             self.cut += len(stretches) - len(kept)
             number += len(stretches)
@@ -136,13 +139,6 @@ class JointFeatures:
     def beside(self, rows: Sequence[int]) -> list[Batch]:
         """The candidates of the step."""
         return self.ranking.beside(rows)
-
-
-def whole_parts(window: Window, stretches: Sequence[Sequence[int]], number: int) -> list[SpanPart]:
-    """The stretches of a text that an input shows whole; `number` is that of the first one's given span."""
-    answers = {number + n: answer_in(window, stretch) for n, stretch in enumerate(stretches)}
-    whole = {given: answer for given, answer in answers.items() if answer is not None and not answer.lost}
-    return [SpanPart(given, answer, 1 / len(whole)) for given, answer in whole.items()]
 
 
 # ---- network ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import click
 from figeval.errors import ModelError, UnknownName, near
 
 if TYPE_CHECKING:
-    from argparse import Namespace
+    pass
 
 
 @click.group("lm-eval")
@@ -75,7 +75,10 @@ def launch(arguments: Sequence[str]) -> None:
     command = import_module("lm_eval._cli").HarnessCLI()
     with as_arguments(["lm-eval", "run", *arguments]):
         given = command.parse_args()
-    settings = _settings(given)
+    settings: dict[str, object] = {}
+    if getattr(given, "config", None):
+        settings = import_module("lm_eval.config.evaluate_config").EvaluatorConfig.load_yaml_config(given.config)
+    settings = {**settings, **{key: value for key, value in vars(given).items() if value}}  # flags over the file
     model = settings.get("model")
     if isinstance(model, str) and model not in registry and not settings.get("plugins"):  # these bring models later
         raise ModelError(f"lm-eval has no model {model!r}{near(model, registry)}; it has {', '.join(sorted(registry))}")
@@ -91,14 +94,6 @@ def launch(arguments: Sequence[str]) -> None:
             command.execute(given)
     else:
         command.execute(given)
-
-
-def _settings(given: Namespace) -> dict[str, object]:
-    """The flags, over those of a --config file."""
-    stored: dict[str, object] = {}
-    if getattr(given, "config", None):
-        stored = import_module("lm_eval.config.evaluate_config").EvaluatorConfig.load_yaml_config(given.config)
-    return {**stored, **{key: value for key, value in vars(given).items() if value}}
 
 
 def _listed(value: object) -> list[object]:

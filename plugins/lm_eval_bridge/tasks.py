@@ -30,7 +30,7 @@ from figeval.metrics.aggregation import GroupAggregator
 from figeval.models.model import Model
 from figeval.prompts import PromptContext
 from figeval.spec.survey import survey
-from figeval.task_types.routes import Route, routes_of
+from figeval.task_types.routes import routes_of
 from figeval.types import Continuation, Example, Message, Prediction, Prompt, Reply, Request, plain_text
 
 from ..causal.lm_eval_requests import decoding, reply, split
@@ -62,7 +62,10 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         given = config["metadata"]["figeval"]
         self.harness = harness(tuple(given.get("include", ())))
         self.spec = self.harness.catalogue.tasks.get(given["task"])
-        self.route = _route(self.harness, self.spec.type, given["route"])
+        routes = {route.name: route for route in routes_of(self.spec.type, self.harness.routes)}
+        if given["route"] not in routes:
+            raise UnknownName("route", given["route"], routes, see="figeval ls routes")
+        self.route = routes[given["route"]]
         self.seed = 0
         self.setting: Setting | None = None
         self.lm: LM | None = None
@@ -256,7 +259,16 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
 
     def aggregation(self) -> dict[str, Callable[..., float]]:
         """How lm-eval sums up: a mean is lm-eval's own, for which it knows a standard error."""
-        found = {name: _summary(statistic) for name, statistic in self.measures.statistics.items()}
+
+        def summary(statistic: Statistic) -> Callable[..., float]:
+            def combined(rows: Sequence[Sequence[float]]) -> float:
+                import numpy as np
+
+                return float(statistic.combine(np.array([math.fsum(column) for column in zip(*rows, strict=True)])))
+
+            return mean if statistic.is_mean else combined
+
+        found = {name: summary(statistic) for name, statistic in self.measures.statistics.items()}
         if self.is_strict:
             found[STRICT] = partial(_strict, self.measures.statistics["acc"])
         return found
@@ -267,27 +279,8 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         return {**found, STRICT: True} if self.is_strict else found
 
 
-def _route(harness: Harness, task_type: str, name: str) -> Route:
-    mine = {route.name: route for route in routes_of(task_type, harness.routes)}
-    if name not in mine:
-        raise UnknownName("route", name, mine, see="figeval ls routes")
-    return mine[name]
-
-
 def _plain(value: object) -> object:
     return sorted(value) if isinstance(value, frozenset) else value
-
-
-def _summary(statistic: Statistic) -> Callable[..., float]:
-    """The function of all examples' numbers that gives the score."""
-    return mean if statistic.is_mean else partial(_combined, statistic)
-
-
-def _combined(statistic: Statistic, rows: Sequence[Sequence[float]]) -> float:
-    import numpy as np
-
-    sums = np.array([math.fsum(column) for column in zip(*rows, strict=True)])
-    return float(statistic.combine(sums))
 
 
 def _strict(statistic: Statistic, rows: Sequence[tuple[str, str | None, float | None]]) -> float:

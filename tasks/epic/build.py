@@ -95,7 +95,9 @@ def build(scorers: Sequence[str], seed: int, output: Path) -> dict[str, JSON]:
     records = {}
     for kind, wrong in choose(material, scores, seed).items():
         lines = items(material, wrong, seed)
-        written = _write_items(output / f"{kind}_items.jsonl", lines)
+        file, text = output / f"{kind}_items.jsonl", "".join(json.dumps(line) + "\n" for line in lines)
+        _save(file, text)
+        written = {"file": file.name, "items": len(lines), "sha256": hashlib.sha256(text.encode()).hexdigest()}
         rule = f"{RULES[kind]} {BALANCE} {EXCLUSION}"
         found = audit(scores, material, lines)
         records[kind] = {**written, "version": VERSION, **shared, "rule": rule, "audit": found}
@@ -212,12 +214,6 @@ def open_scorer(name: str) -> Model:
     from figeval.models.model import Backends, open_model
 
     return open_model(Backends(plugins.plugin_manager()), name, {})
-
-
-def _write_items(path: Path, lines: Sequence[JSON]) -> JSON:
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    _save(path, text)
-    return {"file": path.name, "items": len(lines), "sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def _save(path: Path, text: str) -> None:

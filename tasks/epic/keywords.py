@@ -69,15 +69,11 @@ def _digest(identity: JSON, texts: Mapping[str, str]) -> str:
 
 def _found(extractor: Extractor, texts: list[str]) -> JSON:
     """Keywords, and where NLTK could have found some, too, whether it would have found the same."""
-    return {"keywords": extractor.keywords(texts), "agreement": _agreement_with_nltk(extractor, texts)}
-
-
-def _agreement_with_nltk(extractor: Extractor, texts: list[str]) -> JSON | None:
-    """On texts spread evenly over all; None for NLTK itself and where its data are missing."""
-    if isinstance(extractor, NltkExtractor) or not nltk_data.has(PACKAGES):
-        return None
-    spread = texts[:: max(1, len(texts) // COMPARED)][:COMPARED]
-    return asdict(agreement(extractor, NltkExtractor(), spread))
+    agreed = None
+    if not isinstance(extractor, NltkExtractor) and nltk_data.has(PACKAGES):
+        spread = texts[:: max(1, len(texts) // COMPARED)][:COMPARED]  # evenly over all texts
+        agreed = asdict(agreement(extractor, NltkExtractor(), spread))
+    return {"keywords": extractor.keywords(texts), "agreement": agreed}
 
 
 def _read(file: Path) -> JSON:

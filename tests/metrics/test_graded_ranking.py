@@ -21,12 +21,12 @@ SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=6
 GRADES = st.integers(0, 3)  # 0: not relevant
 METRICS = {
     "ndcg": ranking.ndcg,
-    "ndcg@2": ranking.ndcg_at(2),
+    "ndcg@2": ranking.at_depth(2, "ndcg", ranking.expected_ndcg),
     "ndcg@5": ranking.ndcg_at_5,
     "map": ranking.average_precision,
     "r_precision": ranking.r_precision,
     "precision@1": ranking.precision_at_1,
-    "precision@2": ranking.precision_at(2),
+    "precision@2": ranking.at_depth(2, "precision", ranking.precision_within),
     "precision@5": ranking.precision_at_5,
     "recall@5": ranking.recall_at_5,
     "mrr": ranking.mrr,

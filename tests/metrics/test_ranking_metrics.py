@@ -46,7 +46,7 @@ def test_expectation_over_ties_is_the_mean_over_all_orders(data: st.DataObject, 
     relevant = data.draw(st.frozensets(st.integers(0, len(scores) - 1), min_size=1))
     task, answer = example(len(scores), relevant), prediction(scores)
     expected = brute_force(scores, relevant, k)
-    metrics = (ranking.accuracy, ranking.mrr, ranking.recall_at(k))
+    metrics = (ranking.accuracy, ranking.mrr, ranking.at_depth(k, "recall", ranking.share_within))
     assert [metric(task, answer) for metric in metrics] == pytest.approx(expected, abs=1e-12)
 
 

@@ -13,7 +13,7 @@ from figeval.errors import CapabilityError
 from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.task_types.choice import Choice, ChoiceExample
-from figeval.task_types.orders import as_they_are, cyclic, folded, in_orders, orders_of, seen, together
+from figeval.task_types.orders import as_they_are, folded, in_orders, orders_of, seen, together
 from figeval.types import Continuation, Prediction, Reply
 from tests.fakes import Likelihood, Writer, in_rounds
 from tests.typed import route_of
@@ -43,7 +43,7 @@ def names(text):
 
 @pytest.mark.parametrize("n", [1, 2, 5, 26])
 def test_in_cyclic_orders_every_option_stands_everywhere_once(n):
-    orders = cyclic(n)
+    orders = orders_of(replace(EXAMPLE, options=tuple("abcdefghijklmnopqrstuvwxyz"[:n]), gold=0), "cyclic", 0)
     assert len(orders) == n
     assert orders[0] == tuple(range(n))
     for place in range(n):

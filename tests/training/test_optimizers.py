@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from figeval.training.config import TrainConfig
-from figeval.training.optimizers import decaying, optimizer_of, rate, set_rate, warmup_steps
+from figeval.training.optimizers import decaying, optimizer_of, rate, set_rate
 from tests.training.linear import config
 
 
@@ -30,8 +30,12 @@ def test_schedules() -> None:
     assert rate(50, 100, asked(schedule="constant", warmup=0)) == 1
     assert rate(50, 100, asked(schedule="cosine", warmup=0)) == pytest.approx(0.5)
     assert rate(75, 100, asked(schedule="linear", warmup=0)) == pytest.approx(0.25)
-    assert warmup_steps(0.06, 200) == 12
-    assert warmup_steps(7, 200) == 7
+
+
+@pytest.mark.parametrize(("warmup", "steps"), [(0.06, 12), (7, 7)])
+def test_a_warmup_is_a_share_of_all_steps_or_a_number_of_steps(warmup: float, steps: int) -> None:
+    assert rate(steps - 1, 200, asked(warmup=warmup)) < 1
+    assert rate(steps, 200, asked(warmup=warmup)) == 1
 
 
 def test_biases_and_norms_do_not_decay() -> None:

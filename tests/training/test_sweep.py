@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from figeval.errors import TrainError
-from figeval.evaluation.training.sweep import Sweep, folder_of, grid_of, seeds_of
+from figeval.evaluation.training.sweep import Sweep, grid_of, seeds_of
 from figeval.records.folder import read_record
 from figeval.records.sweep import GridRecord, SeedsRecord
 from tests import trainings
@@ -110,7 +110,7 @@ def test_the_best_of_a_grid_is_trained_with_every_seed(sweep: Any, tmp_path: Pat
     record, best = made.over_grid({"lr": ["1e-2"], "head_args.temperature": ["0.1", "0.5"]})
     made.over_seeds([1], best)
     stored = json.loads((tmp_path / "out/seed-1/training/record.json").read_text())["config"]
-    assert record.best == folder_of({"lr": "1e-2", "head_args.temperature": f"{stored['head_args']['temperature']}"})
+    assert record.best == f"grid-lr-1e-2-head_args.temperature-{stored['head_args']['temperature']}"
     assert (stored["lr"], stored["seed"], stored["head_args"]["pooling"]) == (0.01, 1, "mean")
 
 

@@ -44,7 +44,9 @@ def checked(asked: Mapping[str, object], where: str = "") -> TrainConfig:
     try:
         return TrainConfig.model_validate(asked)
     except ValidationError as error:
-        raise TrainError(f"{where}{problem_of(error)}") from error
+        missing = [str(one["loc"][0]) for one in error.errors() if one["type"] == "missing"]
+        problem = f"--{missing[0]} is missing" if missing else first_problem(error, TrainConfig)
+        raise TrainError(f"{where}{problem}") from error
 
 
 def typed(name: str, value: object) -> object:
@@ -52,9 +54,3 @@ def typed(name: str, value: object) -> object:
     field = TrainConfig.model_fields.get(name)
     empty = value == NONE and field is not None and NoneType in get_args(field.annotation)
     return None if empty else value
-
-
-def problem_of(error: ValidationError) -> str:
-    """Return the message for the first mistake; a missing field is named as a flag."""
-    missing = [str(one["loc"][0]) for one in error.errors() if one["type"] == "missing"]
-    return f"--{missing[0]} is missing" if missing else first_problem(error, TrainConfig)

@@ -58,8 +58,16 @@ def launch(config: TrainConfig, observer: TrainingObserver) -> None:
         ending = Ending(folder, log)
         with running(arguments, environment, log) as process:
             for line in process.stdout or ():
-                dispatch(line, observer, ending)
+                with suppress(ValueError):  # a line that is no message of ours
+                    said: dict[str, list[JSONValue]] = parse_json(line)
+                    for what, values in said.items():
+                        getattr(observer if hasattr(observer, what) else ending, what)(*values)
     ending.judge(process.returncode)
+
+
+def log_name(config: TrainConfig) -> str:
+    """Return the name of the log of this machine, which differs between machines that share a disk."""
+    return "processes.log" if config.nodes == 1 else f"processes-{config.node_rank}.log"
 
 
 def gpus(device: str) -> int:
@@ -153,11 +161,6 @@ def environment_of(config: TrainConfig, device: str) -> dict[str, str]:
     return safe | {"ACCELERATE_USE_CPU": "true"}
 
 
-def log_name(config: TrainConfig) -> str:
-    """Return the name of the log of this machine, which differs between machines that share a disk."""
-    return "processes.log" if config.nodes == 1 else f"processes-{config.node_rank}.log"
-
-
 # ---- the processes ---------------------------------------------------------------------------------------------------
 
 
@@ -217,14 +220,6 @@ class Ending:
         return f"the last checkpoint is step {self.folder.read().step}; the same command goes on"
 
 
-def dispatch(line: bytes, observer: TrainingObserver, ending: Ending) -> None:
-    """Pass a message of a process on to the observer or the ending; lines that are no messages are skipped."""
-    with suppress(ValueError):
-        said: dict[str, list[JSONValue]] = parse_json(line)
-        for what, values in said.items():
-            getattr(observer if hasattr(observer, what) else ending, what)(*values)
-
-
 @contextmanager
 def running(arguments: list[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run torchrun and the processes that it starts; all of them have ended in the end, also after Ctrl-C."""
@@ -238,18 +233,17 @@ def running(arguments: list[str], environment: dict[str, str], log: Path) -> Ite
             env=environment,
             start_new_session=True,
         )
-    threading.Thread(target=dismiss, args=(process,), daemon=True).start()
+
+    def close_stdin() -> None:  # whatever processes torchrun has left end with their stdin
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+    threading.Thread(target=close_stdin, daemon=True).start()
     try:
         yield process
     finally:
         stop(process)
-
-
-def dismiss(process: subprocess.Popen[bytes]) -> None:
-    """Close stdin once torchrun has ended: whatever processes it has left end with their stdin."""
-    process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

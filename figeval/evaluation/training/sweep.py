@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
 from figeval.errors import TrainError, near
 from figeval.evaluation.harness import Harness
@@ -74,7 +73,8 @@ class Sweep:
         fields = {name: typed(name, text) for name, text in values.items() if not name.startswith(OPTIONS)}
         own = self.config.model_dump() | fields
         own["head_args"] = {**self.config.head_args, **options}
-        return checked({**own, "output": self.config.output / folder_of(values), "evaluate": ()}, "--grid: ")
+        folder = "-".join(["grid", *(re.sub(r"[^\w.-]", "_", f"{name}-{value}") for name, value in values.items())])
+        return checked({**own, "output": self.config.output / folder, "evaluate": ()}, "--grid: ")
 
     def point(self, values: Mapping[str, str], config: TrainConfig, record: GridRecord) -> GridPoint:
         """Train one combination, or read its results; a loss that is not a number ends this combination only."""
@@ -112,12 +112,15 @@ class Sweep:
         record = SeedsRecord(task=self.config.task, model=self.config.model, seeds=[], wanted=list(seeds), runs={})
         for number, seed in enumerate(seeds, start=1):
             self.say(f"seed {seed}, {number} of {len(seeds)}")
-            config = seeded(base or self.config, seed, place, self.config.evaluate)
+            own = {"seed": seed, "output": place / f"seed-{seed}", "evaluate": self.config.evaluate}
+            config = (base or self.config).model_copy(update=own)
             run = complete(config, self.observer)
             record.seeds.append(seed)
             if run is not None:
                 runs[seed] = run
-                record.runs[str(seed)] = str(run_folder(config.output, run).relative_to(place))
+                files = (config.output / "runs").glob("*/run.json")
+                folder = next(file.parent for file in files if run.identity in file.read_text("utf-8"))
+                record.runs[str(seed)] = str(folder.relative_to(place))
             record.scores = scores_of(runs, {one: place / folder for one, folder in record.runs.items()})
             record.warnings = warnings_of(runs)
             write(record, place / SEEDS)
@@ -139,16 +142,6 @@ class Sweep:
         ]
         if strange:
             raise TrainError(f"{place} holds {strange[0]!r} and no seeds or grid; choose another --output")
-
-
-def seeded(base: TrainConfig, seed: int, place: Path, evaluate: tuple[str, ...] | None) -> TrainConfig:
-    """Return the config of one seed."""
-    return base.model_copy(update={"seed": seed, "output": place / f"seed-{seed}", "evaluate": evaluate})
-
-
-def run_folder(output: Path, run: RunRecord) -> Path:
-    """Return the folder of the run of a trained model."""
-    return next(file.parent for file in (output / "runs").glob("*/run.json") if run.identity in file.read_text("utf-8"))
 
 
 # ---- what was asked for ---------------------------------------------------------------------------------------------
@@ -201,11 +194,6 @@ def check_grid(grid: Grid, config: TrainConfig) -> None:
     for name, values in grid.items():
         if len(set(values)) < len(values) or not all(values):
             raise TrainError(f"--grid {name}={','.join(values)}: give different values")
-
-
-def folder_of(values: Mapping[str, str]) -> str:
-    """Return the name of the folder of a combination, such as `grid-lr-1e-5-epochs-3`."""
-    return "-".join(["grid", *(re.sub(r"[^\w.-]", "_", f"{name}-{value}") for name, value in values.items())])
 
 
 def scalar(text: str) -> JSONValue:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -84,7 +84,10 @@ def train_here(config: TrainConfig, harness: Harness, observer: TrainingObserver
     job = job_of(training, harness, folder, observer)
     progress = train(job, distributed)
     if distributed.is_main:
-        declare(config.output, progress)
+        declared = read_json(config.output / DECLARED, TrainError)
+        declared["about"]["evaluations"] = len(progress.evaluations)  # unknown when the checkpoint was saved
+        # Replaced, so that the file of the checkpoint, to which it was a link, stays as it is.
+        write_json(config.output / DECLARED, declared)
         preset = {"preset": recorded(config, harness.manager)}
         write_json(folder.record_file, record_of(training, job, progress) | preset)
     return progress
@@ -96,14 +99,6 @@ def finished(config: TrainConfig, folder: TrainFolder) -> Progress | None:
         return None
     progress = folder.read()
     return progress if progress.complete and progress.identity == config.identity() else None
-
-
-def declare(place: Path, progress: Progress) -> None:
-    """Write into figeval.json among how many evaluations the checkpoint was chosen, unknown when it was saved."""
-    file = place / DECLARED
-    declared = read_json(file, TrainError)
-    declared["about"]["evaluations"] = len(progress.evaluations)
-    write_json(file, declared)  # replaced, so that of the checkpoint, to which it was a link, stays
 
 
 def stored_record(place: Path) -> JSON:
@@ -119,6 +114,7 @@ def job_of(training: TrainingPlan, harness: Harness, folder: TrainFolder, observ
     lossy = any(name == LOSS for name, _ in by.metrics)
     scored = bool(splits.dev) and any(name != LOSS for name, _ in by.metrics)
     features, held_out = learner.features(splits.train), getattr(learner, "held_out", learner.features)
+    lineage = cache(lambda: seen_by(training, harness))  # digests are computed once for all checkpoints
     return Job(
         config=config,
         learner=learner,
@@ -128,7 +124,7 @@ def job_of(training: TrainingPlan, harness: Harness, folder: TrainFolder, observ
         folder=folder,
         observer=observer,
         about=partial(about, training),
-        remember=remembering(training, harness),
+        remember=lambda place: write(place, lineage()),
         data=" ".join(splits.digests),
         dev=held_out(splits.dev) if splits.dev and lossy else None,
         score=partial(dev_scores, training.task, splits.dev, harness) if scored else None,
@@ -158,12 +154,6 @@ def dev_scores(
     for row in rows:
         total.add(row)
     return {score.metric: score.value for score in total.scores(seed=0)}
-
-
-def remembering(training: TrainingPlan, harness: Harness) -> Callable[[Path], None]:
-    """Return a function that writes into a checkpoint which examples the model has seen; digests are computed once."""
-    lineage = cache(lambda: seen_by(training, harness))
-    return lambda place: write(place, lineage())
 
 
 def seen_by(training: TrainingPlan, harness: Harness) -> Lineage:

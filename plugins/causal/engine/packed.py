@@ -216,16 +216,10 @@ class ForwardPass:
             lines, predictions = self.tree.predictions_of(nodes[part])
             found = (lines, self.tree.asked[predictions, 1], predictions)
             line, word, place = (torch.from_numpy(each).to(logits.device) for each in found)
-            self.logprobs[place] = (logits[line, word] - log_normalizers(logits)[line]).to(self.logprobs)
+            rows = BLOCK if logits.device.type == "cpu" else len(logits)  # blocks that stay in a CPU's caches
+            normalizers = torch.cat([block.logsumexp(-1) for block in logits.split(rows)])  # (nodes of the part,)
+            self.logprobs[place] = (logits[line, word] - normalizers[line]).to(self.logprobs)
             self.greedy[place] = (logits.argmax(-1)[line] == word).to(self.greedy.device)
-
-
-def log_normalizers(logits: Tensor) -> Tensor:
-    """The logarithm of Σ exp over the vocabulary for n states, shape (n,); in blocks that stay in a CPU's caches."""
-    import torch
-
-    rows = BLOCK if logits.device.type == "cpu" else len(logits)
-    return torch.cat([block.logsumexp(-1) for block in logits.split(rows)])
 
 
 def logits_at_once(model: PreTrainedModel, device: torch.device) -> int:

@@ -40,7 +40,8 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
     only = {gender: sum(one[gender] for one in pronouns) for gender in both}
     kinds = {"male": 0, "female": 0, "equal": 0, "none": 0}
     for one in mentions.values():
-        kinds[predominant(one)] += 1
+        male, female = one["male"], one["female"]
+        kinds["male" if male > female else "female" if female > male else "equal" if male else "none"] += 1
     rule = "pronouns and gendered nouns"
     share = f"{METHOD}; {rule}; percent of all gendered mentions"
     narratives = f"{METHOD}; {rule}; percent of all narratives, more mentions of the one than of the other"
@@ -77,14 +78,6 @@ def count(text: str, lists: Mapping[str, frozenset[str]]) -> dict[str, int]:
     """Per gender the number of tokens in its list; case ignored, cut at everything that is no letter ("he's": he)."""
     tokens = LETTERS.findall(text.lower())
     return {gender: sum(token in words for token in tokens) for gender, words in lists.items()}
-
-
-def predominant(mentions: Mapping[str, int]) -> str:
-    """`male`, `female`, `equal` or `none`."""
-    male, female = mentions["male"], mentions["female"]
-    if male == female:
-        return "equal" if male else "none"
-    return "male" if male > female else "female"
 
 
 def percent(counts: Mapping[str, int], key: str) -> float | None:

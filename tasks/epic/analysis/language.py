@@ -34,18 +34,12 @@ def words(text: str) -> list[str]:
     return WORD.findall(text)
 
 
-def stop_words() -> frozenset[str]:
-    """NLTK's English list."""
-    from nltk.corpus import stopwords
-
-    return frozenset(stopwords.words("english"))
-
-
 def content_stems(texts: Iterable[str]) -> list[frozenset[str]]:
     """Per text the Porter stems of its alphabetic tokens that are no stop words."""
+    from nltk.corpus import stopwords
     from nltk.stem import PorterStemmer
 
-    stop, stem = stop_words(), PorterStemmer().stem
+    stop, stem = frozenset(stopwords.words("english")), PorterStemmer().stem
     return [frozenset(stem(token) for token in alphabetic(text) if token not in stop) for text in texts]
 
 

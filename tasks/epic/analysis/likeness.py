@@ -17,7 +17,10 @@ METHOD = "Jaccard of the Porter stems of content words (NLTK's stop words left o
 def analyse(corpus: AnalysedTexts) -> Analysis:
     """Pairs of proverbs above the threshold, and how many of them are on either list."""
     candidates = candidate_pairs(corpus)
-    strict, generous = (pairs_of(relation) for relation in (duplicates.near_duplicates(), duplicates.defensible()))
+    strict, generous = (
+        {frozenset((one, other)) for one, others in relation.items() for other in others}
+        for relation in (duplicates.near_duplicates(), duplicates.defensible())
+    )
     found = {frozenset(one["proverbs"]) for one in candidates}
     above = f"{METHOD} of at least {ENOUGH:.2f}"
     findings = [
@@ -33,11 +36,6 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
     ]
     details = {"candidates": candidates, "paraphrases": duplicates.listed()["paraphrases"]["groups"]}
     return Analysis(name="Near-duplicate proverbs", findings=findings, details=details)
-
-
-def pairs_of(relation: Any) -> set[frozenset[str]]:
-    """The unordered pairs of a relation."""
-    return {frozenset((one, other)) for one, others in relation.items() for other in others}
 
 
 def candidate_pairs(corpus: AnalysedTexts) -> list[dict[str, Any]]:

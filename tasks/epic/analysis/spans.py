@@ -39,7 +39,7 @@ OF_PAIRS: dict[str, tuple[str, Callable[[SpanPair, str, str], bool]]] = {
 OF_NARRATIVES: dict[str, tuple[str, Callable[[str, str, Sequence[SpanPair]], bool]]] = {
     "narratives that use a proverb span twice": (
         "case ignored; a map keyed by proverb span loses pairs there",
-        lambda _, __, pairs: repeats_proverb_span(pairs),
+        lambda _, __, pairs: len({pair.of_proverb.lower() for pair in pairs}) < len(pairs),
     ),
     "narratives with overlapping spans": (
         "two narrative spans share a character; first occurrence, case ignored",
@@ -82,12 +82,6 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
 def count(name: str, value: int, definition: str) -> AnalysedNumber:
     """A count, without anything published."""
     return AnalysedNumber(name=name, value=value, definition=definition)
-
-
-def repeats_proverb_span(pairs: Iterable[SpanPair]) -> bool:
-    """Whether two pairs have the same proverb span, case ignored."""
-    spans = [pair.of_proverb.lower() for pair in pairs]
-    return len(set(spans)) < len(spans)
 
 
 def occurrences(text: str, span: str) -> int:

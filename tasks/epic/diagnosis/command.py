@@ -88,11 +88,14 @@ def grids(
     name: str, runs: Sequence[Answers], aware: Sequence[dict[str, Tolerant]], found: Versus | None
 ) -> Iterator[tuple[Any, list[str]]]:
     """Every table with what must be known beside it."""
+    from .confusion import most_taken
+
     yield accuracy_grid(name, runs, aware)
     yield spread_grid(runs)
     for answers in runs:
         yield proverb_grid(answers), []
-        yield confusion_grid(answers), [favourites(answers)]
+        taken = ", ".join(f"{proverb} {count:.4g} times" for proverb, count in most_taken(answers)[:5])
+        yield confusion_grid(answers), [f"taken most often where wrong: {taken or 'none'}"]
     if found is not None:
         yield versus_grid(found)
 
@@ -163,14 +166,6 @@ def confusion_grid(answers: Answers) -> Any:
         rows.append((one.gold, one.predicted, f"{one.count:.4g} of {one.n}", listed, pair))
     head = ("gold", "taken", "times", "listed as", "texts")
     return Grid(head, rows, f"{answers.model}: most frequent confusions", right=("times",))
-
-
-def favourites(answers: Answers) -> str:
-    """The proverbs that are taken most often where they are wrong."""
-    from .confusion import most_taken
-
-    taken = ", ".join(f"{proverb} {count:.4g} times" for proverb, count in most_taken(answers)[:5])
-    return f"taken most often where wrong: {taken or 'none'}"
 
 
 def short(answers: Answers, proverb: str) -> str:
