@@ -24,8 +24,8 @@ from clustered import (
 from scipy.special import bdtr, ndtri, stdtr, stdtrit
 
 from figeval.metrics.classification import macro_f1
-from figeval.metrics.compare import paired as paired_runs
 from figeval.metrics.intervals import percentiles, spread_of
+from figeval.metrics.paired import paired as paired_runs
 from figeval.metrics.seeds import FEWEST_SEEDS, interval_over_seeds
 
 

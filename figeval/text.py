@@ -86,9 +86,9 @@ def cleaned(value: T, mend: Callable[[str], str] = clean) -> T:
 
 def shown_json(text: str) -> str:
     r"""JSON as a terminal may see it: what `clean` would take out of a string is spelled like `\u001b`."""
-    return UNSAFE.sub(_escaped, text)
 
+    def escaped(match: re.Match[str]) -> str:
+        units = match.group().encode("utf-16-be")
+        return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
 
-def _escaped(match: re.Match[str]) -> str:
-    units = match.group().encode("utf-16-be")
-    return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))
+    return UNSAFE.sub(escaped, text)

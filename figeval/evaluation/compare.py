@@ -8,7 +8,7 @@ from pathlib import Path
 
 from figeval.errors import RecordError, near
 from figeval.evaluation.stored import Values, seen_ids, stored_languages, stored_metrics, stored_values
-from figeval.metrics.compare import Comparison, holm, paired, paired_over_languages
+from figeval.metrics.paired import PairedTest, holm, paired, paired_over_languages
 from figeval.records.folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
@@ -26,7 +26,7 @@ class TaskComparison:
     """
 
     task: str
-    comparison: Comparison
+    comparison: PairedTest
     unmatched_a: int = 0
     unmatched_b: int = 0
     unanswered: int = 0

@@ -159,18 +159,15 @@ def bleu4(example: GenerationExample, prediction: Prediction) -> float | None:
     if text is None:
         return None
     tokens, references = text.split(), [reference.lower().split() for reference in example.references]
-    matches = [_matches(tokens, references, n) for n in range(1, ORDERS + 1)]
+    matches = []
+    for n in range(1, ORDERS + 1):  # n-grams that occur in a reference, each at most as often as there
+        allowed = reduce(Counter.__or__, (Counter(ngrams(reference, n)) for reference in references))
+        matches.append((Counter(ngrams(tokens, n)) & allowed).total())
     if not all(matches):
         return 0.0
     precisions = [match / (len(tokens) - n) for n, match in enumerate(matches)]
     nearest = min(map(len, references), key=lambda length: abs(length - len(tokens)))
     return math.prod(precisions) ** (1 / ORDERS) * math.exp(min(0.0, 1 - nearest / len(tokens)))
-
-
-def _matches(tokens: Sequence[str], references: Sequence[Sequence[str]], n: int) -> int:
-    """N-grams that occur in a reference, each at most as often as there."""
-    allowed = reduce(Counter.__or__, (Counter(ngrams(reference, n)) for reference in references))
-    return (Counter(ngrams(tokens, n)) & allowed).total()
 
 
 @cache

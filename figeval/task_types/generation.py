@@ -6,8 +6,9 @@ write are held to the same metrics: whoever writes well beats it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 
 from figeval.answers import VERSION
@@ -15,7 +16,7 @@ from figeval.errors import TaskError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import TaskType, metric
 from figeval.task_types.fields import NamedTextsField, TextsField
-from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, cosine_scores, decide, pair_scores
+from figeval.task_types.routes import Dialogue, ReplyReader, Route, Scores, by_reply, cosine_scores, decide, pair_scores
 from figeval.types import Example, Input, Inputs, Prediction, Reply, Status
 
 BEGINNING = 80  # characters of a written text; further on it is somebody in the story who declines
@@ -69,24 +70,23 @@ def read_text(example: GenerationExample, _context: PromptContext, reply: Reply)
 WHOLE_TEXT = ReplyReader(read_text, VERSION)
 
 
-def by_retrieval(example: GenerationExample, context: PromptContext) -> Dialogue:
-    """The training text whose embedding has the highest cosine with that of all inputs in a row."""
+def by_retrieval(
+    example: GenerationExample,
+    context: PromptContext,
+    closeness: Callable[[str, tuple[str, ...]], Scores] = cosine_scores,
+) -> Dialogue:
+    """The training text that is closest to all inputs in a row, by cosine unless `closeness` is given.
+
+    `scores` has the best score alone, since a row for every pair would fill disks.
+    """
     pool = _pool(example, context)
-    scores = yield from cosine_scores(_in_a_row(example), tuple(pool.values()))
-    return _closest(example, pool, scores)
-
-
-def by_retrieval_score(example: GenerationExample, context: PromptContext) -> Dialogue:
-    """The training text that the model scores as closest to all inputs in a row."""
-    pool, query = _pool(example, context), _in_a_row(example)
-    scores = yield from pair_scores(query, tuple(pool.values()))
-    return _closest(example, pool, scores)
-
-
-def _in_a_row(example: GenerationExample) -> str:
-    """All inputs as one text."""
     given = ((value,) if isinstance(value, str) else value for value in example.inputs.values())
-    return " ".join(text for texts in given for text in texts)
+    scores = yield from closeness(" ".join(text for texts in given for text in texts), tuple(pool.values()))
+    decided = decide(example.id, scores)
+    if not isinstance(decided.value, int):
+        return replace(decided, scores=())
+    source = list(pool)[decided.value]
+    return replace(decided, value=pool[source], source=source, scores=(decided.scores[decided.value],))
 
 
 def _pool(example: GenerationExample, context: PromptContext) -> dict[str, str]:
@@ -97,15 +97,6 @@ def _pool(example: GenerationExample, context: PromptContext) -> dict[str, str]:
             f"{example.id!r}: the task has no train split to take a text from; add one, or take a model that writes"
         )
     return pool
-
-
-def _closest(example: GenerationExample, pool: Mapping[str, str], scores: Iterable[float]) -> Prediction:
-    """The text with the best score; `scores` has that one alone, since a row for every pair would fill disks."""
-    decided = decide(example.id, scores)
-    if not isinstance(decided.value, int):
-        return replace(decided, scores=())
-    source = list(pool)[decided.value]
-    return replace(decided, value=pool[source], source=source, scores=(decided.scores[decided.value],))
 
 
 # ---- the type --------------------------------------------------------------------------------------------------------
@@ -123,7 +114,11 @@ class Generation(TaskType[GenerationExample]):
         Route(name="by_writing", start=by_writing, needs=frozenset({"write"})),
         by_reply("by_decoding", "write", WHOLE_TEXT, metrics=("parse_rate",)),
         Route(name="by_retrieval", start=by_retrieval, needs=frozenset({"embed"})),
-        Route(name="by_retrieval_score", start=by_retrieval_score, needs=frozenset({"score_pairs"})),
+        Route(
+            name="by_retrieval_score",
+            start=partial(by_retrieval, closeness=pair_scores),
+            needs=frozenset({"score_pairs"}),
+        ),
     )
     metrics = (
         metric("parse_rate", "figeval.metrics.classification:parse_rate"),

@@ -9,8 +9,9 @@ another rule, by which .40/.30/.30 is no entailment.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 
 from figeval.answers import VERSION
@@ -18,8 +19,8 @@ from figeval.errors import CapabilityError, TaskError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric
 from figeval.task_types.fields import Definition, LabelField, TextField
-from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, cosine_scores, decide
-from figeval.types import Cloze, Continuation, Example, PairLabel, Prediction, Reply, TextPair
+from figeval.task_types.routes import Dialogue, ReplyReader, Route, Scores, by_reply, cosine_scores, decide, pair_scores
+from figeval.types import Cloze, Continuation, Example, PairLabel, Prediction, Reply
 
 GAP = "\ue000"  # a private-use character: stands for the label word while the cloze block is rendered
 THRESHOLD = {"threshold": 0.5}  # at or above is the first label
@@ -125,27 +126,23 @@ def _shares(context: PromptContext, logprobs: Sequence[float]) -> dict[str, tupl
     return {label: tuple(next(shares) for _ in context.words(label)) for label in context.labels}
 
 
-def by_threshold(example: PairExample, context: PromptContext) -> Dialogue:
-    """The first label where the pair is at least as close as the task's threshold, else the second."""
-    (closeness,) = yield [TextPair(example.left, example.right)]
-    return _by_closeness(example, context, float(closeness))
+def by_threshold(
+    example: PairExample,
+    context: PromptContext,
+    closeness: Callable[[str, tuple[str, ...]], Scores] = pair_scores,
+) -> Dialogue:
+    """The first label where the pair is at least as close as the task's threshold, else the second.
 
-
-def by_cosine_threshold(example: PairExample, context: PromptContext) -> Dialogue:
-    """The first label where the cosine of the two embeddings reaches the task's threshold, else the second."""
-    (closeness,) = yield from cosine_scores(example.left, (example.right,))
-    return _by_closeness(example, context, closeness)
-
-
-def _by_closeness(example: PairExample, context: PromptContext, closeness: float) -> Prediction:
-    """`scores` are the closeness and the threshold it has to reach: equal is enough, and no tie."""
+    `scores` are the closeness and the threshold it has to reach: equal is enough, and no tie.
+    """
+    (found,) = yield from closeness(example.left, (example.right,))
     if len(context.labels) != 2:
         raise CapabilityError(f"a threshold tells two labels apart, not {len(context.labels)}; use another model")
     threshold = float(context.settings["threshold"])
-    scores = (closeness, threshold)
-    if math.isnan(closeness):
+    scores = (float(found), threshold)
+    if math.isnan(found):
         return Prediction(example_id=example.id, value=None, scores=scores, labels=context.labels, status="nan")
-    value = context.labels[0 if closeness >= threshold else 1]
+    value = context.labels[0 if found >= threshold else 1]
     return Prediction(example_id=example.id, value=value, scores=scores, labels=context.labels)
 
 
@@ -166,7 +163,7 @@ class Pairs(TaskType[PairExample]):
         Route(name="by_threshold", start=by_threshold, needs=frozenset({"score_pairs"}), settings=THRESHOLD, labels=2),
         Route(
             name="by_cosine_threshold",
-            start=by_cosine_threshold,
+            start=partial(by_threshold, closeness=cosine_scores),
             needs=frozenset({"embed"}),
             settings=THRESHOLD,
             labels=2,

@@ -39,17 +39,16 @@ def sections(row: JSON) -> Iterator[tuple[str, list[str]]]:
 
 
 def flat(settings: JSON) -> dict[str, str]:
-    """Settings as they would be typed, options of a head one by one."""
+    """Settings as flags take them, options of a head one by one."""
     options = {f"head_args {name}": value for name, value in settings.get("head_args", {}).items()}
     values = {name: value for name, value in settings.items() if name != "head_args"} | options
-    return {name: as_typed(value) for name, value in values.items()}
-
-
-def as_typed(value: object) -> str:
-    """A value as flags take it."""
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+    typed = {}
+    for name, value in values.items():
+        if isinstance(value, list | tuple):
+            typed[name] = ",".join(map(str, value))
+        else:
+            typed[name] = f"{value:g}" if isinstance(value, float) else str(value).lower()
+    return typed
 
 
 def numbers(settings: JSON) -> str:

@@ -84,7 +84,9 @@ def locate(model: str, revision: str | None = None) -> Checkpoint:
         if not checkpoint.is_sentence_transformer and not any(weight_files(folder)):
             raise ModelError(f"{model!r} has a {CONFIG} but no weights (*.safetensors or *.bin); save the model again")
         return checkpoint
-    if not is_hub_id(model):
+    # Whether the text could name a repository of the model hub, as the hub's client has it.
+    plain = len(model) <= LONGEST_ID and not any(sign in model for sign in ("--", ".."))
+    if not (plain and HUB_ID.fullmatch(model) and model[0] not in "-." and model[-1] not in "-."):
         raise ModelError(f"there is no folder {model!r}; give a folder with a {CONFIG}, or a hub id like org/name")
     return _read(model, revision, None, lambda name: hub_file(model, name, revision))
 
@@ -108,12 +110,6 @@ def check_chat_template(checkpoint: Checkpoint, apply: bool | None) -> None:
         raise ModelError(f"{checkpoint.model!r} has a chat template; say --apply_chat_template or --no_chat_template")
     if apply and not chats:
         raise ModelError(f"{checkpoint.model!r} has no chat template; leave --apply_chat_template out")
-
-
-def is_hub_id(model: str) -> bool:
-    """Whether the text could name a repository of the model hub."""
-    plain = len(model) <= LONGEST_ID and not any(sign in model for sign in ("--", ".."))  # as the hub's client has it
-    return plain and bool(HUB_ID.fullmatch(model)) and model[0] not in "-." and model[-1] not in "-."
 
 
 def _read(model: str, revision: str | None, folder: Path | None, path: Callable[[str], Path | None]) -> Checkpoint:

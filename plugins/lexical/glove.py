@@ -7,7 +7,7 @@ with or without the header line of word2vec.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,7 +62,9 @@ class Glove:
         self._tokens += len(tokens)
         self._known += len(rows)
         if not rows:
-            rows = [row_of[beginning] for token in tokens if (beginning := known_beginning(token, row_of))]
+            beginnings = ([token[:end] for end in range(len(token), 3, -1)] for token in tokens)  # the longest first
+            known = (next((one for one in several if one in row_of), None) for several in beginnings)
+            rows = [row_of[beginning] for beginning in known if beginning is not None]
             self._begun += bool(rows)
             self._unknown += not rows
         return rows
@@ -93,11 +95,6 @@ class Glove:
     @cached_property
     def _table(self) -> tuple[dict[str, int], NDArray[np.float32]]:
         return read_vectors(self._file)
-
-
-def known_beginning(word: str, known: Container[str]) -> str:
-    """The longest known beginning of a word, of at least four letters; empty if there is none."""
-    return next((word[:end] for end in range(len(word), 3, -1) if word[:end] in known), "")
 
 
 def read_vectors(path: Path) -> tuple[dict[str, int], NDArray[np.float32]]:

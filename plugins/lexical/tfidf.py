@@ -41,8 +41,14 @@ class Tfidf:
 
         vectorizer = TfidfVectorizer()
         digest = blake2b(digest_size=8)
+
+        def digested() -> Iterator[str]:
+            for text in unique_texts(examples):
+                digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+                yield text
+
         try:
-            vectorizer.fit(digested(unique_texts(examples), digest))
+            vectorizer.fit(digested())
         except ValueError as error:
             raise DataError(f"'tfidf' cannot be fitted to the texts of this task: {error}") from error
         self._vectorizer = vectorizer
@@ -92,10 +98,3 @@ def unique_texts(examples: Iterable[Example]) -> Iterator[str]:
             if text not in seen:
                 seen.add(text)
                 yield text
-
-
-def digested(texts: Iterable[str], digest: blake2b) -> Iterator[str]:
-    """The texts themselves, each added to `digest` as it passes."""
-    for text in texts:
-        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
-        yield text

@@ -38,11 +38,9 @@ def agreement(first: Extractor, second: Extractor, texts: Sequence[str]) -> Agre
     if not texts:
         raise ValueError("there are no texts to compare keywords on")
     pairs = list(zip(first.keywords(texts), second.keywords(texts), strict=True))
-    return Agreement(fmean(_jaccard(*map(set, pair)) for pair in pairs), fmean(a == b for a, b in pairs), len(pairs))
-
-
-def _jaccard(one: set[str], other: set[str]) -> float:
-    return len(one & other) / len(one | other) if one | other else 1.0
+    sets = [(set(a), set(b)) for a, b in pairs]
+    jaccard = fmean(len(a & b) / len(a | b) if a | b else 1.0 for a, b in sets)
+    return Agreement(jaccard, fmean(a == b for a, b in pairs), len(pairs))
 
 
 def keywords_of(texts: Mapping[str, str], notes: dict[str, Any]) -> dict[str, tuple[str, ...]]:

@@ -125,19 +125,19 @@ def choose_dev(entries: Mapping[str, list[UnionRow]], barred: set[Texts]) -> Ite
 
     The order of premises is that of a hash, so it is the same everywhere and has nothing to do with the files' order.
     """
+
+    def by_hash(entry: UnionRow) -> tuple[bytes, str]:
+        premise = entry.texts[0].encode("utf-8", "surrogatepass")
+        return blake2b(premise, digest_size=8).digest(), entry.id
+
     seen = set(barred)
     for part in DEV:
         fresh = {entry.texts: entry for entry in entries[part] if all(entry.texts) and entry.texts not in seen}
         available = Counter(entry.label for entry in fresh.values())
         quota = min(PER_LABEL, *(available[label] for label in LABELS))
         taken = Counter[str]()
-        for entry in sorted(fresh.values(), key=lambda entry: (shuffled(entry.texts[0]), entry.id)):
+        for entry in sorted(fresh.values(), key=by_hash):
             if taken[entry.label] < quota:
                 taken[entry.label] += 1
                 seen.add(entry.texts)
                 yield entry
-
-
-def shuffled(text: str) -> bytes:
-    """A number by which texts stand in no order that means anything."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

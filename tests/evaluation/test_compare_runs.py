@@ -9,7 +9,7 @@ import pytest
 
 from figeval.errors import RecordError
 from figeval.evaluation.compare import compare_runs
-from figeval.metrics.compare import holm, mcnemar
+from figeval.metrics.paired import holm, mcnemar
 from figeval.records.folder import RunFolder
 from tests.runs import row, run, task
 

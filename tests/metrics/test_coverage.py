@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from figeval.metrics.compare import mcnemar
 from figeval.metrics.intervals import t_interval, wilson
+from figeval.metrics.paired import mcnemar
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from figeval.metrics import classification, compare, intervals, neighbours, ranking
+from figeval.metrics import classification, intervals, neighbours, paired, ranking
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.statistic import as_statistic, mean_of
 from figeval.task_types.choice import ChoiceExample
@@ -123,10 +123,10 @@ CALLS: dict[str, Callable[..., Any]] = {
     "ranking_tied": rank_tied,
     "choice": choice,
     "pairs": pairs,
-    "mcnemar": compare.mcnemar,
-    "sign_flip": lambda sums: compare.sign_flip(np.array(sums, dtype=float)),
-    "holm": compare.holm,
-    "paired": lambda **given: asdict(compare.paired(**given)),
+    "mcnemar": paired.mcnemar,
+    "sign_flip": lambda sums: paired.sign_flip(np.array(sums, dtype=float)),
+    "holm": paired.holm,
+    "paired": lambda **given: asdict(paired.paired(**given)),
 }
 CASES = [(path.stem, case) for path in sorted(GOLDEN.glob("*.json")) for case in json.loads(path.read_text("utf-8"))]
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from figeval.metrics.compare import holm, mcnemar, paired, sign_flip
+from figeval.metrics.paired import holm, mcnemar, paired, sign_flip
 
 BITS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)
 NUMBERS = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=20)

@@ -27,6 +27,7 @@ POOL = [
     for number, text in enumerate(("nothing of the kind", "she jumped and fell", "he fell"), 10)
 ]
 BY_DECODING = start_of(Generation, "by_decoding")
+BY_RETRIEVAL_SCORE = start_of(Generation, "by_retrieval_score")
 
 
 def render(_block: str, example: GenerationExample, **_extra: Any) -> str:
@@ -111,7 +112,7 @@ def test_somebody_who_declines_within_a_long_story_is_no_refusal() -> None:
 
 def test_the_closest_training_text_by_score() -> None:
     closeness = Closeness()
-    prediction = answer(generation.by_retrieval_score, closeness)
+    prediction = answer(BY_RETRIEVAL_SCORE, closeness)
     assert (prediction.value, prediction.scores, prediction.tied) == ("she jumped and fell", (2.0,), 1)
     assert {pair.left for pair in closeness.asked} == {"look before you leap jumped fell"}
     assert [pair.right for pair in closeness.asked] == [example.references[0] for example in POOL]
@@ -126,7 +127,7 @@ def test_the_closest_training_text_by_cosine() -> None:
 
 
 def test_a_tie_takes_the_first_and_says_so() -> None:
-    prediction = answer(generation.by_retrieval_score, Closeness(function=lambda left, right: 0.5))
+    prediction = answer(BY_RETRIEVAL_SCORE, Closeness(function=lambda left, right: 0.5))
     assert (prediction.value, prediction.tied) == ("nothing of the kind", 3)
 
 
@@ -142,13 +143,10 @@ def test_all_examples_share_the_training_texts() -> None:
 
 def test_an_example_never_gets_its_own_text() -> None:
     told = PromptContext(render, pool=lambda: [EXAMPLE, *POOL])
-    assert (
-        answer(generation.by_retrieval_score, Closeness(function=lambda _left, right: right == "he fell."), told).tied
-        == 3
-    )
+    assert answer(BY_RETRIEVAL_SCORE, Closeness(function=lambda _left, right: right == "he fell."), told).tied == 3
 
 
-@pytest.mark.parametrize("route", [generation.by_retrieval, generation.by_retrieval_score])
+@pytest.mark.parametrize("route", [generation.by_retrieval, BY_RETRIEVAL_SCORE])
 def test_without_training_texts_the_cure_is_named(route: Any) -> None:
     with pytest.raises(TaskError, match="no train split to take a text from; add one, or take a model that writes"):
         next(route(EXAMPLE, PromptContext(render)))

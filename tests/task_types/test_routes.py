@@ -16,11 +16,12 @@ from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
 from figeval.task_types import choice, pairs, ranking
 from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.pairs import PairExample
+from figeval.task_types.pairs import PairExample, Pairs
 from figeval.task_types.ranking import RankingExample
 from figeval.task_types.routes import Route, choose, decide
 from figeval.types import Prediction
 from tests.fakes import Closeness, Gaps, Labels, Likelihood, Vectors
+from tests.typed import start_of
 
 LABELS = ("entailment", "non-entailment")
 EXAMPLE = ChoiceExample(id="1", query="the cat sat", options=("a dog", "the cat", "cat"), gold=1)
@@ -179,7 +180,7 @@ def test_the_threshold_itself_is_enough_and_no_tie(closeness, value):
 
 def test_pairs_by_cosine_threshold():
     vectors = {PAIR.left: (1.0, 0.0), PAIR.right: (1.0, 1.0)}
-    prediction = answer(pairs.by_cosine_threshold, PAIR, Vectors(function=vectors.__getitem__))
+    prediction = answer(start_of(Pairs, "by_cosine_threshold"), PAIR, Vectors(function=vectors.__getitem__))
     assert prediction.value == "entailment"
 
 

@@ -35,8 +35,13 @@ def analyse(corpus: AnalysedTexts, root: Path | None) -> Analysis:
 
 def look_up_all(corpus: AnalysedTexts, wordnet: Any) -> Analysis:
     """Every common noun of the narratives, looked up."""
+    import nltk
+
     under = below(wordnet)
-    nouns = {key: common_nouns(text) for key, text in corpus.narratives.items()}
+    nouns = {}
+    for key, text in corpus.narratives.items():
+        tagged = nltk.pos_tag_sents([nltk.word_tokenize(sentence, preserve_line=True) for sentence in sentences(text)])
+        nouns[key] = [token.lower() for found in tagged for token, tag in found if tag in TAGS and token.isalpha()]
 
     @cache
     def look_up(token: str) -> tuple[str, bool, bool]:
@@ -102,11 +107,3 @@ def below(wordnet: Any) -> frozenset[str]:
     roots = [wordnet.synset(name) for name in ROOTS]
     found = {sense.name() for root in roots for sense in root.closure(lambda sense: sense.hyponyms())}
     return frozenset(found | set(ROOTS))
-
-
-def common_nouns(text: str) -> list[str]:
-    """Lower-cased tokens that the tagger takes for common nouns."""
-    import nltk
-
-    tagged = nltk.pos_tag_sents([nltk.word_tokenize(sentence, preserve_line=True) for sentence in sentences(text)])
-    return [token.lower() for sentence in tagged for token, tag in sentence if tag in TAGS and token.isalpha()]

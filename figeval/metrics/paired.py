@@ -37,7 +37,7 @@ TINIEST = sys.float_info.min  # a p-value that underflows is tiny, not 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class PairedTest:
     """Run A minus run B over the `n` examples that both answered, in `clusters` independent groups.
 
     `p` is that of `test`, None where there is nothing to test. The interval of the difference is by t with `freedom`
@@ -68,7 +68,7 @@ def paired(
     clusters: Sequence[str | None] | None = None,
     bounds: Bounds = (0.0, 1.0),
     seed: int = 0,
-) -> Comparison:
+) -> PairedTest:
     """Compare per-example values of two runs, aligned by example; None where a run has no value.
 
     The p value is that of a sign flip of the clusters' summed differences. For independent 0/1 rows these sums are
@@ -88,7 +88,7 @@ def paired(
     rows = zip(values_a, values_b, clusters or [None] * len(values_a), strict=True)
     common = [(a, b, cluster) for a, b, cluster in rows if a is not None and b is not None]
     if not common:
-        return Comparison(n=0, clusters=0, note="no example that both runs answered")
+        return PairedTest(n=0, clusters=0, note="no example that both runs answered")
     a, b = np.array([row[:2] for row in common], dtype=np.float64).T
     sums, sizes, within = by_cluster(a - b, [row[2] for row in common])
     spread = spread_of(sums, sizes, within)
@@ -100,7 +100,7 @@ def paired(
         test, p = "exact McNemar", mcnemar(a_only, b_only)
     elif spread.clusters > 1:
         test, p = "sign flip", sign_flip(sums, seed)
-    return Comparison(
+    return PairedTest(
         n=spread.n,
         clusters=spread.clusters,
         effective_clusters=spread.effective_clusters,
@@ -125,7 +125,7 @@ def paired_over_languages(
     clusters: Mapping[str, Sequence[str | None]],
     bounds: Bounds = (0.0, 1.0),
     seed: int = 0,
-) -> Comparison:
+) -> PairedTest:
     """Compare the unweighted means of two runs over languages; arguments as those of `paired`, by language.
 
     The p value is that of a sign flip of Σ_l D_cl / (L n_l), where D_cl sums the differences of a cluster in one of
@@ -136,7 +136,7 @@ def paired_over_languages(
     n = sum(part.n for part in parts)
     empty = next((name for name, part in zip(values_a, parts, strict=True) if not part.n), None)
     if empty is not None:
-        return Comparison(n=n, clusters=0, note=f"no example in {empty} that both runs answered")
+        return PairedTest(n=n, clusters=0, note=f"no example in {empty} that both runs answered")
     found: list[Clustered] = []
     weighted: dict[str, float] = defaultdict(float)
     for place, name in enumerate(values_a):
@@ -157,7 +157,7 @@ def paired_over_languages(
     lows = [part.low for part in parts if part.low is not None]
     highs = [part.high for part in parts if part.high is not None]
     limits = Combination.of(found).interval(differences, lows, highs) if len(lows) == len(parts) else (None, None)
-    return Comparison(
+    return PairedTest(
         n=n,
         clusters=len(weighted),
         value_a=float(np.mean([part.value_a for part in parts])),
