@@ -124,7 +124,7 @@ def test_majority_scores_the_texts_of_gold_answers():
             ChoiceExample(id="2", query="q", options=("b", "c"), gold=0),
             ChoiceExample(id="3", query="q", options=("b", "c"), gold=None),
             RankingExample(id="4", query="q", candidates=("a", "b", "c"), relevant=frozenset({0, 2})),
-            SimilarityExample(id="5", text="a", motif="m"),
+            SimilarityExample(id="5", text="a", category="m"),
             GenerationExample(id="6", inputs={"proverb": "p"}, references=("a",)),
         ]
     )

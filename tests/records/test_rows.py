@@ -144,6 +144,6 @@ def test_a_written_text_is_kept_and_one_taken_from_the_benchmark_is_not() -> Non
 
 
 def test_similarity_keeps_what_stands_for_the_text() -> None:
-    example = SimilarityExample(text="t", motif="Q1", anchors=("a", "b"), **COMMON)
+    example = SimilarityExample(text="t", category="Q1", anchors=("a", "b"), **COMMON)
     row = stored(example, Prediction(example_id="1", value=0, scores=(0.5, -math.inf)))
     assert (row["gold"], row["scores"]) == ("Q1", [0.5, "-inf"])

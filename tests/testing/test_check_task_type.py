@@ -84,8 +84,8 @@ BUILT_IN: dict[type[TaskType[Any]], tuple[list[dict[str, Any]], dict[str, Any]]]
     ),
     Similarity: (
         [
-            {"id": "1", "text": SNAIL, "motif": "slow", "anchors": [FEATHER, CROW]},
-            {"id": "2", "text": "She creeps.", "motif": "slow", "anchors": [FEATHER, CROW]},
+            {"id": "1", "text": SNAIL, "category": "slow", "anchors": [FEATHER, CROW]},
+            {"id": "2", "text": "She creeps.", "category": "slow", "anchors": [FEATHER, CROW]},
         ],
         {},
     ),
