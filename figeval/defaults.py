@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from figeval.hooks import SourceRegistrar, TaskTypeRegistrar, hookimpl
 
-TASK_TYPES = (
-    "figeval.task_types.choice:Choice",
-    "figeval.task_types.ranking:Ranking",
-    "figeval.task_types.pairs:Pairs",
-    "figeval.task_types.spans:Spans",
-    "figeval.task_types.joint:Joint",
-    "figeval.task_types.generation:Generation",
-    "figeval.task_types.similarity:Similarity",
-)
+TASK_TYPES = ("choice", "ranking", "pairs", "spans", "joint", "generation", "similarity")
 FORMATS = ("jsonl", "json", "csv", "tsv")
 
 
 @hookimpl
 def register_task_types(register: TaskTypeRegistrar) -> None:
     """The built-in task types."""
-    for task_type in TASK_TYPES:
-        register(task_type)
+    for name in TASK_TYPES:
+        register(f"figeval.task_types.{name}:{name.capitalize()}", name)
 
 
 @hookimpl

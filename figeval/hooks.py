@@ -83,8 +83,8 @@ class SourceRegistrar(Protocol):
 class TaskTypeRegistrar(Protocol):
     """Receives kinds of tasks."""
 
-    def __call__(self, task_type: type[TaskType[Any]] | str) -> None:
-        """Register a task type under its own name."""
+    def __call__(self, task_type: type[TaskType[Any]] | str, name: str = "") -> None:
+        """Register a task type under its own name, which need not be given."""
 
 
 class RouteRegistrar(Protocol):
@@ -158,7 +158,11 @@ def register_sources(register: SourceRegistrar) -> None:
 
 @hookspec
 def register_task_types(register: TaskTypeRegistrar) -> None:
-    """Offer kinds of tasks: `register(task_type)`, a subclass of `figeval.TaskType`."""
+    """Offer kinds of tasks: `register(task_type, name='')`, a subclass of `figeval.TaskType`.
+
+    `"module:attribute"` is imported at once, to learn its name. With that given, `register("acme.kind:Kind", "kind")`,
+    it is imported when a task of the type is used, and what is wrong with it shows then.
+    """
 
 
 @hookspec

@@ -1,6 +1,7 @@
 """Names and what they stand for: one small registry per kind of thing, filled from plugins when first asked.
 
-`"module:attribute"` targets are imported on first `get`, so listing names imports nothing.
+`"module:attribute"` targets are imported on first `get`, so listing names imports nothing. A `Deferred` target is made
+then, where more than an import is to be done.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 from figeval import hooks
@@ -29,18 +31,30 @@ class Owned(Protocol):
 Thing = TypeVar("Thing", bound=Owned)
 
 
+@dataclass(frozen=True)
+class Deferred(Generic[T]):
+    """A thing that is made when it is first asked for, and kept. If making it fails, the next request tries again."""
+
+    make: Callable[[], T]
+
+    @cached_property
+    def made(self) -> T:
+        """The thing itself."""
+        return self.make()
+
+
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
     """A registered thing: its name, the thing or where to import it from, the plugin that brought it, and a line."""
 
     name: str
-    target: T | str
+    target: T | Deferred[T] | str
     owner: str
     summary: str = ""
 
     def load(self) -> T:
         """The thing itself."""
-        return loaded(self.target)
+        return self.target.made if isinstance(self.target, Deferred) else loaded(self.target)
 
 
 class Registry(Generic[T]):
@@ -63,7 +77,7 @@ class Registry(Generic[T]):
         registry.prefer(fill(manager, hook, add))
         return registry
 
-    def add(self, name: str, target: T | str, owner: str, summary: str = "") -> None:
+    def add(self, name: str, target: T | Deferred[T] | str, owner: str, summary: str = "") -> None:
         """Register a thing.
 
         Raises:
@@ -92,6 +106,16 @@ class Registry(Generic[T]):
         if name not in self._entries:
             raise UnknownName(self.kind, name, self._entries, see=self.see)
         return self._entries[name]
+
+    def usable(self, manager: PluginManager) -> Iterator[tuple[Entry[T], T]]:
+        """Yield every entry with its thing. One that cannot be loaded is a problem of its plugin, and is left out."""
+        for entry in self:
+            try:
+                thing = entry.load()
+            except Exception as error:  # a module of a plugin may raise anything when it is imported
+                manager.problem(entry.owner, describe(error))
+            else:
+                yield entry, thing
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries

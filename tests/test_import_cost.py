@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from figeval.defaults import TASK_TYPES
+
 HEAVY = {
     "accelerate",
     "datasets",
@@ -67,6 +69,13 @@ def test_what_needs_no_weights_imports_no_library_of_models(arguments: tuple[str
     found = imported(PROGRAM, *arguments, cwd=tmp_path)
     assert not found & (HEAVY - {"scipy"})  # intervals are scipy's
     assert "pydantic" in found, "this test looks at the right process"
+
+
+def test_a_run_imports_no_other_task_type(tmp_path: Path) -> None:
+    program = PROGRAM.replace('name.partition(".")[0]', "name")
+    arguments = ("run", "--tasks", "mini_proverbs", "--model", "overlap", "--no_baselines", "--output_path", "out")
+    found = imported(program, *arguments, cwd=tmp_path)
+    assert {name for name in TASK_TYPES if f"figeval.task_types.{name}" in found} == {"choice"}
 
 
 def test_the_package_itself_costs_nothing(tmp_path: Path) -> None:

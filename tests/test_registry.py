@@ -212,11 +212,11 @@ LOADERS: dict[str, Callable[[PluginManager], Any]] = {
     "register_tasks": lambda manager: Harness(manager).catalogue,
     "register_sources": load_readers,
     "register_task_types": TaskTypes,
-    "register_routes": lambda manager: Harness(manager).routes,
+    "register_routes": lambda manager: list(Harness(manager).routes),
     "register_backends": Backends,
     "register_learners": load_learners,
     "register_presets": load_presets,
-    "register_metrics": lambda manager: Harness(manager).metrics,
+    "register_metrics": lambda manager: list(Harness(manager).metrics),
     "register_exporters": load_exporters,
 }
 

@@ -117,6 +117,10 @@ BROKEN = {
         HEAD + TASK.format(name="mini") + hook("register_tasks", "register(made)"),
         ("'mini'", "bad_suite", "figeval.builtin.tasks.mini", "rename"),
     ),
+    "bad_task_type": (
+        HEAD + TASK.replace("choice", "choise").format(name="mistyped") + hook("register_tasks", "register(made)"),
+        ("mistyped: unknown task type 'choise'", "did you mean 'choice'"),
+    ),
     "bad_backend": (
         HEAD + hook("register_backends", "register('overlap', dict)"),
         ("model 'overlap'", "bad_backend", "figeval.builtin.plugins.baselines", "rename"),
@@ -181,6 +185,16 @@ BROKEN = {
         + "    metrics = ('acc',)\n"
         + hook("register_task_types", "register(Kind)"),
         ("Kind.metrics lists 'acc'; make it with figeval.metric(name, target)",),
+    ),
+    "bad_type_module": (
+        HEAD + hook("register_task_types", "register('nowhere.kind:Kind', 'nowhere')"),
+        ("task type 'nowhere' of bad_type_module: 'nowhere.kind:Kind' cannot be imported", "No module named 'nowhere'"),
+    ),
+    "bad_type_renamed": (
+        HEAD
+        + KIND.format(name="before", routes="()")
+        + hook("register_task_types", "register(__name__ + ':Kind', 'after')"),
+        ("task type 'after' of bad_type_renamed has the name 'before' itself; register it under that",),
     ),
     "bad_type_route": (
         HEAD
@@ -273,6 +287,12 @@ def test_validate_finds_a_task_type_that_does_not_read_back_what_it_stores(tmp_p
     done = figeval("validate", "forgotten", cwd=tmp_path, code=2, **environment)
     assert done.stdout.count("0 is stored as 0, of which from_json makes '0'") == 1  # said once, of three rows
     assert "task type 'forgetful'" in done.stdout
+
+
+def test_a_broken_task_says_why_it_cannot_be_run(broken: Path, tmp_path: Path) -> None:
+    command = ("run", "--tasks", "mistyped", "--model", "overlap", "--output_path", "out")
+    done = figeval(*command, cwd=tmp_path, code=2, **environment(broken))
+    assert "mistyped: unknown task type 'choise'; did you mean 'choice'?" in done.stderr
 
 
 def test_everything_else_works(broken: Path, tmp_path: Path) -> None:

@@ -21,8 +21,7 @@ BUILT_IN = "figeval.builtin."
 
 def tasks(manager: PluginManager) -> Iterator[JSON]:
     """One row per task."""
-    for entry in _harness(manager).catalogue.tasks:
-        task = entry.load()
+    for _, task in _harness(manager).catalogue.tasks.usable(manager):
         keys = ("name", "type", "metrics", "description", "owner", "version", "language", "labels", "cluster")
         more = {
             "data": dict(task.data),
@@ -50,8 +49,7 @@ def models(manager: PluginManager) -> Iterator[JSON]:
 
 def types(manager: PluginManager) -> Iterator[JSON]:
     """One row per task type."""
-    for entry in _harness(manager).task_types:
-        kind = entry.load()
+    for entry, kind in _harness(manager).task_types.usable(manager):
         about = (kind.__doc__ or "").strip().split("\n")[0]
         fields = kind.json_schema()["properties"]
         yield {

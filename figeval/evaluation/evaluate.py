@@ -207,7 +207,7 @@ class Baselines:
         if name not in self._opened:
             self._opened[name] = CachedModel(open_model(self.harness.backends, name, {}, {"seed": self.seed}))
         model = self._opened[name]
-        route = choose(plan.task.type, model.model.offers, self.harness.routes)
+        route = choose(plan.task.type, model.model.offers, self.harness.routes.with_parts(plan.task.type))
         context = replace(plan.context, settings=settings_of(plan.task, route, plan.config))
         metrics = MetricSet(
             self.harness.metrics.applicable(plan.task.metrics, plan.task.type, route.name), plan.task.labels

@@ -18,8 +18,7 @@ from figeval.registry import Registry
 from figeval.spec import SuiteSpec, TaskSpec
 from figeval.spec.examples import build_examples
 from figeval.spec.loader import Catalogue, load_catalogue
-from figeval.task_types.base import TaskTypes, load_routes
-from figeval.task_types.routes import Route
+from figeval.task_types.base import Routes, TaskTypes
 from figeval.types import Example
 
 GUEST = "this program"  # the owner of what is no plugin's
@@ -73,9 +72,9 @@ class Harness:
         return load_readers(self.manager)
 
     @cached_property
-    def routes(self) -> list[Route]:
-        """Routes, best first."""
-        return load_routes(self.manager, self.task_types)
+    def routes(self) -> Routes:
+        """Routes of the task types."""
+        return Routes(self.manager, self.task_types)
 
     @cached_property
     def metrics(self) -> Metrics:

@@ -24,7 +24,7 @@ from figeval.spec.examples import check_languages
 from figeval.spec.survey import Survey, first, survey
 from figeval.task_types.base import Metric
 from figeval.task_types.orders import in_orders
-from figeval.task_types.routes import Route, choose, routes_of
+from figeval.task_types.routes import Route, choose
 from figeval.types import Example
 
 PARAGRAPH = ("\n\n",)  # where a model that merely goes on with a text has given its answer
@@ -198,7 +198,7 @@ def answerable(
     """
 
     def has_route(task: TaskSpec) -> bool:
-        known = [route for route in harness.routes if route.tells(task.labels)]
+        known = [route for route in harness.routes.with_parts(task.type) if route.tells(task.labels)]
         try:  # a route of --route is looked up later, with an error of its own
             choose(task.type, model.offers, known, None if task.type in config.routes else task.route)
         except CapabilityError:
@@ -236,7 +236,7 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
     """
     try:
         wanted = config.routes.get(task.type, task.route)
-        known = [one for one in harness.routes if allowed(one, task, config, wanted)]
+        known = [one for one in harness.routes.with_parts(task.type) if allowed(one, task, config, wanted)]
         route = choose(task.type, model.offers, known, wanted)
     except CapabilityError as error:
         raise CapabilityError(
@@ -404,7 +404,7 @@ def check_settings(task: TaskSpec, harness: Harness) -> None:
     """Raise `TaskError` for a setting that no route of the task's type obeys, or a word where a number is wanted."""
     declared: dict[str, Any] = {}
     where = task.origin or task.name
-    for route in routes_of(task.type, harness.routes):
+    for route in harness.routes.of(task.type):
         declared.update(route.settings)
     for name, value in task.settings.items():
         if name not in declared:

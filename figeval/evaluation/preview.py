@@ -14,7 +14,7 @@ from figeval.evaluation.variants import Variant, check_prompts, variants
 from figeval.models.model import Model
 from figeval.prompts import PromptContext
 from figeval.spec import TaskSpec
-from figeval.task_types.routes import Route, routes_of
+from figeval.task_types.routes import Route
 from figeval.types import Example, Request
 
 
@@ -62,7 +62,7 @@ def preview(config: RunConfig, harness: Harness, n: int) -> Iterator[tuple[Varia
                 chosen = route_of(variant.task, model, harness, config)
                 routes = [_previewed(variant.task, chosen, model, config, harness)]
             else:
-                known = routes_of(task.type, harness.routes)
+                known = harness.routes.of(task.type)
                 routes = [_previewed_or_refused(variant.task, route, config, harness) for route in known]
             for example in islice(variant.examples(), n):
                 yield variant, example, [route.ask(example) for route in routes]

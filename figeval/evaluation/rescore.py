@@ -23,7 +23,7 @@ from figeval.records.schema import RunRecord, TaskRecord
 from figeval.spec.survey import survey
 from figeval.task_types.base import TaskType
 from figeval.task_types.orders import from_orders, in_orders
-from figeval.task_types.routes import ReplyReader, Route, routes_of
+from figeval.task_types.routes import ReplyReader, Route
 from figeval.text import one_line
 from figeval.types import Example, Prediction, Reply
 
@@ -107,7 +107,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
 
 def recorded_route(task: TaskRecord, harness: Harness) -> Route | None:
     """The route that a task went, None if nobody offers it any more."""
-    mine = routes_of(task.task_type, harness.routes)
+    mine = harness.routes.of(task.task_type)
     return next((route for route in mine if route.name == task.route), None)
 
 

@@ -43,7 +43,7 @@ def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) ->
     for target in targets:
         gathered.add(lambda target=target: behind(target, harness, gathered.problems.append))  # type: ignore[misc]
     if not targets and not folders:
-        gathered.add(lambda: [entry.load() for entry in harness.catalogue.tasks])
+        gathered.add(lambda: [task for _, task in harness.catalogue.tasks.usable(harness.manager)])
         gathered.problems += [problem for row in harness.manager.plugins.values() for problem in row.problems]
     gathered.problems = list(dict.fromkeys(gathered.problems))  # a file may have been read twice
     return gathered

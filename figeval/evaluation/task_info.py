@@ -13,7 +13,7 @@ from figeval.evaluation.harness import Harness
 from figeval.plugins import PluginManager
 from figeval.records.reference import Published, published
 from figeval.spec import TaskSpec
-from figeval.task_types.routes import Route, routes_of
+from figeval.task_types.routes import Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def task_info(task: TaskSpec, manager: PluginManager) -> TaskInfo:
         splits=splits,
         sources={benchmark: catalogue().get(benchmark) for benchmark in used},
         readme=readme if readme is not None and readme.is_file() else None,
-        routes=tuple(routes_of(task.type, harness.routes)),
+        routes=tuple(harness.routes.of(task.type)),
         published=tuple(published(task.name)),
     )
 

@@ -18,7 +18,7 @@ from figeval.records.predictions import form_problem
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples, check_languages, row_builder
 from figeval.task_types.base import HIDDEN, TaskType
-from figeval.task_types.routes import Route, choose, routes_of
+from figeval.task_types.routes import Route, choose
 from figeval.types import Example, Prediction
 
 MOST_ERRORS = 20  # wrong rows of one split, then it is given up
@@ -83,7 +83,7 @@ def definition_problems(task: TaskSpec, harness: Harness) -> Iterator[FigevalErr
     for name in task.baselines:
         try:
             harness.backends.registry.entry(name.partition(":")[0])  # trivial models are no hub's business
-            choose(task.type, open_model(harness.backends, name, {}).offers, harness.routes)
+            choose(task.type, open_model(harness.backends, name, {}).offers, harness.routes.with_parts(task.type))
         except FigevalError as error:
             yield TaskError(f"baseline {name!r}: {error}")
     words = Counter(word for label in task.labels for word in task.verbalizer.get(label, (label,)))
@@ -114,7 +114,7 @@ def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[Prompte
 
 def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> Iterator[PromptedRoute]:
     """The routes with the task's template; where it has not the blocks of one, that of the task type stands in."""
-    routes = [route for route in routes_of(task.type, harness.routes) if route.renders]
+    routes = [route for route in harness.routes.of(task.type) if route.renders]
     if not routes:  # of a type that prompts nobody no template is wanted
         return
     try:

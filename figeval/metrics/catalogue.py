@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from figeval.errors import DuplicateName, TaskError, UnknownName
@@ -14,45 +15,39 @@ from figeval.task_types.base import Metric, TaskTypes
 
 
 class Metrics:
-    """Metrics by name. One name may stand for one function per task type (`acc` of a choice and of a ranking)."""
+    """Metrics by name. One name may stand for one function per task type (`acc` of a choice and of a ranking).
+
+    Those of the task types themselves win over registered ones, so a type's own metric is found without the others.
+    """
 
     def __init__(self, manager: PluginManager, task_types: TaskTypes) -> None:
-        self._named: dict[str, list[Metric]] = {}
-        for entry in task_types:
-            kind = entry.load()
-            for metric in kind.metrics:
-                self._add(replace(metric, task_types=frozenset({kind.name}), owner=entry.owner))
-        fill(manager, "register_metrics", self._register)
+        self._manager = manager
+        self._task_types = task_types
 
-    def _register(
-        self,
-        name: str,
-        function: Any,
-        higher_is_better: bool,
-        task_types: Iterable[str],
-        routes: Iterable[str],
-        *,
-        owner: str,
-    ) -> None:
-        self._add(
-            Metric(
-                name=name,
-                target=function,
-                higher_is_better=higher_is_better,
-                task_types=frozenset(task_types),
-                routes=frozenset(routes),
-                owner=owner,
-            )
-        )
+    @cached_property
+    def _named(self) -> dict[str, list[Metric]]:
+        """Name → metrics of all task types and plugins."""
+        named: dict[str, list[Metric]] = {}
+        for entry, _ in self._task_types.usable(self._manager):
+            for metric in self._of(entry.name):
+                _add(named, metric)
 
-    def _add(self, metric: Metric) -> None:
-        known = self._named.setdefault(metric.name, [])
-        for other in known:
-            if not (metric.task_types and other.task_types) or metric.task_types & other.task_types:
-                raise DuplicateName(
-                    f"metric {metric.name!r} of {metric.owner} is already registered by {other.owner}; rename it"
-                )
-        known.append(metric)
+        def register(
+            name: str, function: Any, higher_is_better: bool, task_types: Any, routes: Any, *, owner: str
+        ) -> None:
+            types, limits = frozenset(task_types), frozenset(routes)
+            made = Metric(name=name, target=function, task_types=types, routes=limits, owner=owner)
+            _add(named, replace(made, higher_is_better=higher_is_better))
+
+        fill(self._manager, "register_metrics", register)
+        return named
+
+    def _of(self, task_type: str) -> Iterator[Metric]:
+        """Yield the metrics that a task type has itself; none for a type that nobody offers."""
+        if task_type in self._task_types:
+            entry = self._task_types.entry(task_type)
+            for metric in entry.load().metrics:
+                yield replace(metric, task_types=frozenset({task_type}), owner=entry.owner)
 
     def __iter__(self) -> Iterator[Metric]:
         """Yield one metric for each name, for all the task types that have one so called."""
@@ -71,7 +66,8 @@ class Metrics:
             UnknownName: there is none of that name.
             TaskError: it is for other task types.
         """
-        metric = next((one for one in self.named(name) if one.is_for(task_type)), None)
+        own = next((one for one in self._of(task_type) if one.name == name), None)
+        metric = own or next((one for one in self.named(name) if one.is_for(task_type)), None)
         if metric is None:
             raise TaskError(f"metric {name!r} is for {', '.join(self.types_of(name))}, not {task_type}")
         return metric
@@ -101,6 +97,17 @@ class Metrics:
         if not fitting:
             raise TaskError(f"none of the metrics {', '.join(names)} means anything on the route {route}")
         return fitting
+
+
+def _add(named: dict[str, list[Metric]], metric: Metric) -> None:
+    """Add a metric. Raises `DuplicateName` if there is one of this name for the same task types."""
+    known = named.setdefault(metric.name, [])
+    for other in known:
+        if not (metric.task_types and other.task_types) or metric.task_types & other.task_types:
+            raise DuplicateName(
+                f"metric {metric.name!r} of {metric.owner} is already registered by {other.owner}; rename it"
+            )
+    known.append(metric)
 
 
 def statistic_of(metric: Metric, labels: tuple[str, ...]) -> Statistic:

@@ -12,16 +12,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
 from statistics import fmean
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics.statistic import PerExample, PerLabel, Statistic, mean_of
 from figeval.metrics.ties import answered, answers, best, tied_answers
-from figeval.task_types.choice import ChoiceExample
-from figeval.task_types.pairs import PairExample
 from figeval.types import Example, Prediction
+
+if TYPE_CHECKING:
+    from figeval.task_types.choice import ChoiceExample
+    from figeval.task_types.pairs import PairExample
 
 Floats: TypeAlias = NDArray[np.float64]
 PLACES = 26  # as many options as there are letters

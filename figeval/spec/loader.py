@@ -10,7 +10,7 @@ from typing import Any
 from figeval.errors import DuplicateName, TaskError, UnknownName
 from figeval.files import inside
 from figeval.plugins import PluginManager
-from figeval.registry import Registry, a_type, fill
+from figeval.registry import Deferred, Registry, a_type, fill
 from figeval.spec.tasks import Named, SuiteSpec, TaskSpec
 from figeval.task_types.base import TaskTypes
 from figeval.validation import validated
@@ -20,22 +20,30 @@ KINDS: dict[str, type[TaskSpec] | type[SuiteSpec]] = {".task.yaml": TaskSpec, ".
 
 
 class Catalogue:
-    """Every task and suite that a plugin offers; tasks are bound to their task types."""
+    """Every task and suite that a plugin offers; tasks are bound to their task types when they are asked for."""
 
     def __init__(self, task_types: TaskTypes) -> None:
         self.task_types = task_types
         self.tasks: Registry[TaskSpec] = Registry("task", "figeval ls tasks")
         self.suites: Registry[SuiteSpec] = Registry("suite", "figeval ls suites")
 
-    def add(self, item: Named, owner: str) -> None:
-        """Register a task or a suite; they share one space of names, as `--tasks` does."""
+    def add(self, item: Named, owner: str, *, checked: bool = True) -> None:
+        """Register a task or a suite; they share one space of names, as `--tasks` does.
+
+        A task that is not `checked` is compared with its task type when it is asked for, and not before.
+
+        Raises:
+            DuplicateName: the name is taken.
+            TaskError: the task is not what its type wants.
+        """
         item = item.model_copy(update={"owner": owner})
+        target: Any = item
         if isinstance(item, TaskSpec):
-            item = item.bound(self.task_types)
+            target = item.bound(self.task_types) if checked else Deferred(partial(item.bound, self.task_types))
         first, second = (self.tasks, self.suites) if isinstance(item, TaskSpec) else (self.suites, self.tasks)
         if item.name in second:
             first, second = second, first  # refused there, naming both owners
-        first.add(item.name, item, owner)  # type: ignore[arg-type]
+        first.add(item.name, target, owner)
 
     def expand(self, names: Iterable[str]) -> list[TaskSpec]:
         """The tasks behind names of tasks and suites, each once, in order.
@@ -107,10 +115,10 @@ def load_catalogue(manager: PluginManager, task_types: TaskTypes, include: Itera
     def add(task: Any, *, owner: str) -> None:
         if not isinstance(task, Named):
             raise TaskError(f"register(task) wants a task made with @figeval.task, not {a_type(task)}")
-        catalogue.add(task, owner)
+        catalogue.add(task, owner, checked=False)
 
     def add_folder(folder: Traversable, *, owner: str) -> None:
-        read_folder(folder, lambda item: catalogue.add(item, owner), partial(manager.problem, owner))
+        read_folder(folder, partial(add, owner=owner), partial(manager.problem, owner))
 
     fill(manager, "register_tasks", add, folder=add_folder)
     for folder in include:

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from figeval.errors import DuplicateName, PluginError
+from figeval.errors import PluginError
 from figeval.jsonfile import json_scores
+from figeval.plugins import PluginManager, describe
 from figeval.prompts import PromptContext
-from figeval.registry import Registry, fill, loaded, preferred
-from figeval.task_types import probes
+from figeval.registry import Deferred, Registry, fill, loaded, preferred
 from figeval.task_types.fields import Definition, RowContext, fields_of, read_fields, required_fields
 from figeval.task_types.routes import Route
 from figeval.types import FINGERPRINTED_AS, JSON, Example, Prediction, Value
 
 if TYPE_CHECKING:
-    from figeval.plugins import PluginManager
+    from figeval.task_types.probes import Probe
 
 E = TypeVar("E", bound=Example)
 HIDDEN = "hidden"  # in the distribution of gold answers
@@ -131,8 +132,10 @@ class TaskType(Generic[E]):
         return None
 
     @property
-    def probes(self) -> Mapping[str, probes.Probe]:
+    def probes(self) -> Mapping[str, Probe]:
         """Name → probe: the same questions with something taken from them."""
+        from figeval.task_types import probes
+
         return probes.of_query(self.query) if self.query else {}
 
     # ---- what is stored ----------------------------------------------------------------------------------------------
@@ -247,15 +250,29 @@ def repeated_texts(options: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 class TaskTypes(Registry[Any]):
-    """The task types that plugins offer, by name."""
+    """The task types that plugins offer, by name. One that was registered with its name is imported when it is used."""
 
     def __init__(self, manager: PluginManager) -> None:
         super().__init__("task type", "figeval ls types")
         fill(manager, "register_task_types", self._register)
 
-    def _register(self, task_type: Any, *, owner: str) -> None:
+    def _register(self, task_type: Any, name: str, *, owner: str) -> None:
+        if name:
+            self.add(name, Deferred(partial(_named, name, task_type, owner)), owner)
+            return
         one = task_type_of(loaded(task_type))
         self.add(one.name, one, owner)
+
+
+def _named(name: str, task_type: Any, owner: str) -> TaskType[Any]:
+    """Return the task type that was registered under a name. Raises `PluginError` naming type and plugin."""
+    try:
+        one = task_type_of(loaded(task_type))
+    except Exception as error:  # its module may raise anything when it is imported
+        raise PluginError(f"task type {name!r} of {owner}: {describe(error)}") from error
+    if one.name != name:
+        raise PluginError(f"task type {name!r} of {owner} has the name {one.name!r} itself; register it under that")
+    return one
 
 
 def task_type_of(made: Any) -> TaskType[Any]:
@@ -287,27 +304,63 @@ def task_type_of(made: Any) -> TaskType[Any]:
     return one
 
 
-def load_routes(manager: PluginManager, task_types: TaskTypes) -> list[Route]:
-    """Return every route of every task type, in order of preference; those that plugins add to a type come last."""
-    routes: dict[tuple[str, str], Route] = {}
+class Routes:
+    """The routes of task types: those that a type has itself, and those that plugins add to it."""
 
-    def add(task_type: str, route: Any, *, owner: str) -> None:
-        if not isinstance(route, Route):
-            raise PluginError(f"a route of {task_type} is {route!r:.80}; make it a figeval.Route")
-        route.check()
-        known = routes.get((task_type, route.name))
-        if known is not None:
-            raise DuplicateName(
-                f"route {route.name!r} for {task_type} of {owner} is already registered by {known.owner}"
-            )
-        needs = route.needs | {request.capability for request in route.requests}
-        routes[task_type, route.name] = replace(route, needs=needs, task_type=task_type, owner=owner)
+    def __init__(self, manager: PluginManager, task_types: TaskTypes) -> None:
+        self._manager = manager
+        self._task_types = task_types
+        self._added: dict[str, list[Route]] = {}
+        self._of: dict[str, list[Route]] = {}
+        self._owners = fill(manager, "register_routes", self._add)
 
-    for entry in task_types:
+    def _add(self, task_type: str, route: Any, *, owner: str) -> None:
+        self._added.setdefault(task_type, []).append(_checked(route, task_type, owner))
+
+    def of(self, task_type: str) -> list[Route]:
+        """Return the routes of a task type, best first; those that plugins add come last unless they are preferred.
+
+        A route whose name is taken is a problem of its plugin, and is left out.
+        """
+        if task_type not in self._of:
+            routes: dict[str, Route] = {}
+            for route in (*self._own(task_type), *self._added.get(task_type, ())):
+                known = routes.setdefault(route.name, route)
+                if known is not route:
+                    taken = f"route {route.name!r} for {task_type} of {route.owner} is already registered"
+                    self._manager.problem(route.owner, f"{taken} by {known.owner}")
+            self._of[task_type] = preferred(routes.values(), self._owners)
+        return self._of[task_type]
+
+    def _own(self, task_type: str) -> Iterator[Route]:
+        """Yield the routes that a task type has itself; none for a type that nobody offers."""
+        if task_type not in self._task_types:
+            return
+        entry = self._task_types.entry(task_type)
         for route in entry.load().routes:
             try:
-                add(entry.name, route, owner=entry.owner)
-            except (PluginError, DuplicateName) as error:  # costs this route; the others stay in force
-                manager.problem(entry.owner, f"task type {entry.name!r}: {error}")
-    owners = fill(manager, "register_routes", add)
-    return preferred(routes.values(), owners)
+                yield _checked(route, task_type, entry.owner)
+            except PluginError as error:  # costs this route; the others stay in force
+                self._manager.problem(entry.owner, f"task type {task_type!r}: {error}")
+
+    def with_parts(self, task_type: str) -> list[Route]:
+        """Return the routes of a task type, and of the types whose routes they put together (`choose`)."""
+        types = [task_type]
+        for one in types:  # which grows meanwhile
+            parts = dict.fromkeys(part for route in self.of(one) for part in route.of)
+            types += [part for part in parts if part not in types]
+        return [route for one in types for route in self.of(one)]
+
+    def __iter__(self) -> Iterator[Route]:
+        """Yield every route of every task type, those of preferred plugins first."""
+        types = dict.fromkeys([*(entry.name for entry, _ in self._task_types.usable(self._manager)), *self._added])
+        return iter(preferred((route for one in types for route in self.of(one)), self._owners))
+
+
+def _checked(route: Any, task_type: str, owner: str) -> Route:
+    """Return a route as it is registered. Raises `PluginError` for one that no model could go."""
+    if not isinstance(route, Route):
+        raise PluginError(f"a route of {task_type} is {route!r:.80}; make it a figeval.Route")
+    route.check()
+    needs = route.needs | {request.capability for request in route.requests}
+    return replace(route, needs=needs, task_type=task_type, owner=owner)

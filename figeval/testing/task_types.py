@@ -290,7 +290,8 @@ class _CheckedType:
     def _ready(self, route: Route) -> Route:
         """The route with its parts, for a model that can do everything."""
         offered = frozenset((*KNOWN, DOT, *route.needs))
-        ready = covered(replace(route, task_type=self.kind.name), offered, self.harness.routes)
+        known = self.harness.routes.with_parts(self.kind.name)
+        ready = covered(replace(route, task_type=self.kind.name), offered, known)
         assert ready is not None, f"route {route.name!r} puts {' and '.join(route.of)} together, which have no routes"
         return ready
 
@@ -310,7 +311,7 @@ class _CheckedType:
         names = list(dict.fromkeys((*self.kind.default_metrics, *route.metrics)))
         what = f"the metrics of {self.name}"
         for limit in {name for one in self.kind.metrics for name in one.routes}:
-            known = [one.name for one in self.harness.routes if one.task_type == self.kind.name]
+            known = [one.name for one in self.harness.routes.of(self.kind.name)]
             assert limit in known, f"{what} name the route {limit!r}, which it has not{near(limit, known)}"
         metrics = asserting(partial(self.harness.metrics.applicable, names, self.kind.name, route.name), what)
         return asserting(partial(MetricSet, metrics, self.task.labels), what)
@@ -409,7 +410,7 @@ class _CheckedType:
             try:
                 self.harness.backends.registry.entry(name)
                 model = open_model(self.harness.backends, name, {})
-                route = choose(self.kind.name, model.offers, self.harness.routes)
+                route = choose(self.kind.name, model.offers, self.harness.routes.with_parts(self.kind.name))
             except FigevalError as error:
                 raise AssertionError(f"{what}: {error}; list another one in default_baselines") from error
             asserting(partial(model.fit, self.examples), what)

@@ -13,6 +13,7 @@ import yaml
 from figeval.errors import TaskError
 
 if TYPE_CHECKING:
+    from figeval.task_types.base import Routes
     from figeval.task_types.routes import Route
     from figeval.types import JSON
 
@@ -93,8 +94,7 @@ def task_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
     from figeval.evaluation import Harness
 
     harness = Harness(include=tuple(map(Path, include)))
-    for entry in harness.catalogue.tasks:
-        task = entry.load()
+    for _, task in harness.catalogue.tasks.usable(harness.manager):
         for number, route in enumerate(reachable_routes(harness.routes, task.type)):
             about: JSON = {"task": task.name, "route": route.name}
             yield {
@@ -127,15 +127,13 @@ def suite_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
             yield {"group": f"{PREFIX}{suite.name}{IN_WORDS}", "task": written}
 
 
-def _written(known: Iterable[Route], task_type: str) -> list[str]:
+def _written(known: Routes, task_type: str) -> list[str]:
     """How the name of a task ends on the first route by which a model only writes; nothing where there is none."""
     routes = reachable_routes(known, task_type)
     return [f"_{route.name}" if route is not routes[0] else "" for route in routes if route.needs <= WRITTEN][:1]
 
 
-def reachable_routes(known: Iterable[Route], task_type: str) -> list[Route]:
+def reachable_routes(known: Routes, task_type: str) -> list[Route]:
     """The routes of a task type that models of lm-eval can take, best first; none where lm-eval has no room for it."""
-    from figeval.task_types.routes import routes_of
-
-    mine = [] if task_type in BEYOND else routes_of(task_type, known)
+    mine = [] if task_type in BEYOND else known.of(task_type)
     return [route for route in mine if route.needs and route.needs <= ANSWERED]

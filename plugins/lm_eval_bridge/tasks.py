@@ -30,7 +30,6 @@ from figeval.metrics.aggregation import GroupAggregator
 from figeval.models.model import Model
 from figeval.prompts import PromptContext
 from figeval.spec.survey import survey
-from figeval.task_types.routes import routes_of
 from figeval.types import Continuation, Example, Message, Prediction, Prompt, Reply, Request, plain_text
 
 from ..causal.lm_eval_requests import decoding, reply, split
@@ -62,7 +61,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         given = config["metadata"]["figeval"]
         self.harness = harness(tuple(given.get("include", ())))
         self.spec = self.harness.catalogue.tasks.get(given["task"])
-        routes = {route.name: route for route in routes_of(self.spec.type, self.harness.routes)}
+        routes = {route.name: route for route in self.harness.routes.of(self.spec.type)}
         if given["route"] not in routes:
             raise UnknownName("route", given["route"], routes, see="figeval ls routes")
         self.route = routes[given["route"]]

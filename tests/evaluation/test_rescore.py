@@ -100,9 +100,9 @@ def test_another_extractor_writes_predictions_scores_and_its_version(workshop, m
 
     routes = [
         replace(route, reader=ReplyReader(reads_greek, "99")) if route.name == "by_letter" else route
-        for route in harness.routes
+        for route in harness.routes.of("choice")
     ]
-    monkeypatch.setitem(harness.__dict__, "routes", routes)  # a cached property
+    monkeypatch.setattr(harness.routes, "of", lambda _task_type: routes)
     (one,) = rescore(workshop.path / "run", harness)
     assert (one.before, one.after, one.changed) == ({"ok": 19, "unparseable": 1}, {"ok": 20}, 1)
     assert (one.acc_before, one.acc_after) == (before.tasks[0].scores[0].value, 15 / 20 - 1 / 20)

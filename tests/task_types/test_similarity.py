@@ -92,7 +92,8 @@ def test_without_anchors_there_is_no_distribution() -> None:
     ],
 )
 def test_which_route_is_taken(offered: set[str], name: str) -> None:
-    assert choose("similarity", frozenset(offered), Harness(plugins.load(modules=())).routes).name == name
+    routes = Harness(plugins.load(modules=())).routes.with_parts("similarity")
+    assert choose("similarity", frozenset(offered), routes).name == name
 
 
 # ---- a whole run -----------------------------------------------------------------------------------------------------

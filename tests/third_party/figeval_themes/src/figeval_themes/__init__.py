@@ -6,7 +6,7 @@ from figeval import hookimpl
 @hookimpl
 def register_task_types(register):
     """Which labels does a text have?"""
-    register(f"{__name__}.labelling:Themes")
+    register(f"{__name__}.labelling:Themes", "themes")
 
 
 @hookimpl
