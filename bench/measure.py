@@ -14,6 +14,7 @@ and the rows without scores of options, texts and replies (`KEPT`), packed; `com
 from __future__ import annotations
 
 import argparse
+import gzip
 import os
 import shutil
 import subprocess
@@ -22,7 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from figeval.records.folder import RunFolder, read_record
-from figeval.records.predictions import pack
+from figeval.records.predictions import packed
+from figeval.storage import replacing
 from figeval.types import JSON
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -118,7 +120,11 @@ def keep(run: Path, target: Path) -> None:
     for task in record.tasks:
         kept.replace(task.task, map(slim, source.rows(task.task)))
         kept.seal(task)
-        pack(kept.predictions_file(task.task))
+        file = kept.predictions_file(task.task)
+        # The same rows give the same bytes.
+        with replacing(packed(file)) as out, gzip.GzipFile("", "wb", 9, out, mtime=0) as archive:
+            archive.write(file.read_bytes())
+        file.unlink()
     kept.write(record)
 
 

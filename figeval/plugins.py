@@ -110,14 +110,17 @@ class PluginManager:
 
         return [(implementation.plugin_name, accepting(implementation)) for implementation in found]
 
+    def tried_first(self, hook: str) -> list[str]:
+        """Return the plugins that implement a hook with `tryfirst=True`."""
+        return [one.plugin_name for one in self._in_call_order(hook) if one.tryfirst]
+
     def preference(self, hook: str) -> list[str]:
         """Return the plugins that implement a registration hook, those whose things are preferred first.
 
         It is the order of loading, but `tryfirst=True` comes before all others and `trylast=True` after them.
         """
-        calls = self._in_call_order(hook)
-        first = [one.plugin_name for one in calls if one.tryfirst]
-        last = [one.plugin_name for one in calls if one.trylast and not one.tryfirst]
+        first = self.tried_first(hook)
+        last = [one.plugin_name for one in self._in_call_order(hook) if one.trylast and not one.tryfirst]
         return [*first, *(name for name, _ in self.implementations(hook) if name not in (*first, *last)), *last]
 
     def each(self, hook: str, arguments: Callable[[str], Mapping[str, object]]) -> None:

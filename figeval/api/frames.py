@@ -148,7 +148,10 @@ def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
     """Return a row per example: what was answered, the value of each metric, and the columns `meta.NAME`."""
     found = list(stored)
     metrics = {name: value for row in found for name, value in row["metrics"].items()}
-    columns = {name: name if name not in PREDICTIONS else f"metric.{name}" for name in metrics}
+    columns = {
+        name: name if name not in PREDICTIONS.keys() | WRITTEN.keys() | {"language"} else f"metric.{name}"
+        for name in metrics
+    }
     rows = [
         {
             **dict(row),
@@ -160,7 +163,8 @@ def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
     ]
     kinds = {columns[name]: "object" if isinstance(value, list) else "float64" for name, value in metrics.items()}
     meta = dict.fromkeys((f"meta.{name}" for row in found for name in row["meta"]), "string")
-    words = {name: kind for name, kind in WRITTEN.items() if any(row.get(name) for row in found)}
+    optional = {"language": "string", **WRITTEN}
+    words = {name: kind for name, kind in optional.items() if any(row.get(name) for row in found)}
     head = {name: kind for name, kind in PREDICTIONS.items() if name in ("id", "status", "prediction", "gold")}
     return table(rows, {**head, **kinds, **PREDICTIONS, **words, **meta})
 

@@ -151,8 +151,10 @@ def recorded_failure(task: TaskRecord) -> Iterator[None]:
         raise
     except FigevalError as error:
         task.status, task.error = "failed", str(error)
-    except BaseException:  # a bug must not cost the other tasks, nor a library's sys.exit() pass for success
-        task.status, task.error = "failed", traceback.format_exc()
+    except BaseException as error:  # a bug must not cost the other tasks, nor a library's sys.exit() pass for success
+        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        error.__notes__ = []  # on the last line, which tables show
+        task.status, task.error = "failed", f"{traceback.format_exc().rstrip()}{notes}\n"
 
 
 # ---- trivial models --------------------------------------------------------------------------------------------------

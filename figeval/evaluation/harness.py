@@ -50,7 +50,7 @@ class Harness:
         self.include = include
         self.guests = guests or Guests()
         self._fetch = fetch
-        self._notes: dict[str, dict[str, Any]] = {}
+        self._notes: dict[tuple[str, str], dict[str, Any]] = {}  # (folder, source) → what its reader says
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -95,7 +95,7 @@ class Harness:
 
     def _rows(self, task: TaskSpec, source: str) -> Iterator[Any]:
         folder = task.folder or files("figeval")
-        context = DataContext(folder, self._fetch or fetch, self._notes.setdefault(source, {}))
+        context = DataContext(folder, self._fetch or fetch, self._notes.setdefault((str(folder), source), {}))
         return read(source, context, self.readers)
 
     def documents(self, task: TaskSpec) -> Iterator[Any]:
@@ -104,7 +104,7 @@ class Harness:
 
     def notes(self, task: TaskSpec, split: str = "test") -> dict[str, Any]:
         """What the reader of a split has said of it, once its rows were read."""
-        return self._notes.get(task.data.get(split, ""), {})
+        return self._notes.get((str(task.folder or files("figeval")), task.data.get(split, "")), {})
 
     def examples(self, task: TaskSpec, split: str = "test") -> Iterator[Example]:
         """The examples of a split, made as they are asked for."""

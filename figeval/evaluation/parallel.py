@@ -152,7 +152,7 @@ class WorkerPool:
         merged = merge(self.folder, plan, [worker.shard for worker in self.workers])
         records = [one for worker in self.workers if (one := worker.finished_task(plan.name)) is not None]
         task.seconds += max((one.seconds for one in records), default=0.0)
-        task.peak_memory_mb = max((one.peak_memory_mb for one in records), default=0.0)
+        task.peak_memory_mb = max(task.peak_memory_mb, *(one.peak_memory_mb for one in records), 0.0)
         if merged < plan.n:
             self._explain(plan, [one.error for one in records if one.error is not None])
 

@@ -80,10 +80,11 @@ class Plan:
 
     def source(self, splits: tuple[str, ...]) -> tuple[str, ...]:
         """A key that is equal for splits whose examples are equal: where they come from and how they are made."""
-        if self.task.examples is not None:
-            return (self.task.name,)
-        split = self.task.split(*splits) or "test"
-        return (self.task.owner, self.task.data[split], repr(self.task.fields), *self.task.labels)
+        task = self.task
+        if task.examples is not None:
+            return (task.name,)
+        place = (task.owner, str(task.folder), task.data[task.split(*splits) or "test"])
+        return (*place, task.type, repr(task.fields), repr(task.corpus), *task.labels)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -169,7 +170,11 @@ class Planner:
             metrics=frozenset(metric.name for metric in metrics),
             pool=pool_of(task, self.harness),
         )
-        next(route.begin(next(variant.examples()), context))  # a broken template fails here, before weights are loaded
+        if route.reader is not None:
+            route.reader.check()  # before a model has answered
+        route.first_requests(
+            next(variant.examples()), context
+        )  # a broken template fails here, before weights are loaded
         probed = ("overlap",) if self.config.probes else ()
         return Plan(
             variant=variant,

@@ -40,7 +40,7 @@ class PreviewedRoute:
         if self.context is None:
             return Asked(self.route, refusal=self.refusal)
         try:
-            return Asked(self.route, next(self.route.begin(example, self.context)))
+            return Asked(self.route, self.route.first_requests(example, self.context))
         except (TaskError, CapabilityError) as error:
             return Asked(self.route, refusal=str(error))
 

@@ -18,7 +18,7 @@ from figeval.evaluation.selection_bias import marked, withhold_intervals
 from figeval.evaluation.variants import ALL, Variant, variants
 from figeval.prompts import PromptContext, Shots
 from figeval.records.folder import RunFolder, read_run
-from figeval.records.predictions import AnswerRow, PredictionRow, answers_of, prediction_row
+from figeval.records.predictions import AnswerRow, PredictionRow, answers_of, check_row, prediction_row
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.spec.survey import survey
 from figeval.task_types.base import TaskType
@@ -58,10 +58,13 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
         raise RecordError(f"{path} has no answers in words; only {names} leave something to read")
     with folder.locked():
         record, _ = read_run(path)  # as it is now that nobody else writes
-        found = [_reread(task, record, folder, harness) for task in record.tasks if reader_of(task, harness)]
-        withhold_intervals(record, harness)
-        summarize(record, record.config.get("tasks", ()), harness)
-        folder.write(record)
+        found = []
+        for task in record.tasks:
+            if reader_of(task, harness):
+                found.append(_reread(task, record, folder, harness))
+                withhold_intervals(record, harness)
+                summarize(record, record.config.get("tasks", ()), harness)
+                folder.write(record)  # after each task: its rows, scores and version of the reader belong together
     return found
 
 
@@ -69,7 +72,8 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     seed = int(record.config.get("seed", 0))
     variant = _variant(task, seed, harness)
     orders = str(task.settings.get("orders", ""))
-    config = RunConfig(tasks=(task.task,), model="", seed=seed, orders=orders)
+    asked_for = tuple(record.config.get("metrics", ()))  # beside those of the task
+    config = RunConfig(tasks=(task.task,), model="", seed=seed, orders=orders, metrics=asked_for)
     route, reader = recorded_route(task, harness), reader_of(task, harness)
     assert route is not None
     assert reader is not None
@@ -85,6 +89,8 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
         for old, new in zip(stored, read, strict=True)
         for one, other in zip(answers_of(old), answers_of(new), strict=True)
     ]
+    for row in read:
+        check_row(row)  # before anything stored is touched
     sealed, task.predictions_sha256 = task.predictions_sha256, None
     if sealed is not None:
         folder.write(record)  # a kill between the two must not leave a digest of other rows

@@ -20,7 +20,7 @@ from figeval import frontend
 from figeval.config import RunConfig
 from figeval.errors import RecordError
 from figeval.evaluation.evaluate import has_no_reply
-from figeval.evaluation.plan import Plan
+from figeval.evaluation.plan import Plan, template_file
 from figeval.evaluation.score import MetricSet
 from figeval.models.model import Model
 from figeval.records import provenance
@@ -31,7 +31,6 @@ from figeval.spec import TaskSpec
 from figeval.text import one_line
 
 ELSEWHERE = "choose another --output_path, or start over with --fresh"
-# of a task that goes on
 SAME = ("version", "route", "n", "examples_sha256", "template_sha256")  # of a task that goes on
 SHARDS, LOGS = "shards", "logs"  # folders of worker processes in the folder of a run
 
@@ -129,7 +128,8 @@ def _warnings(plan: Plan) -> list[str]:
     found = []
     own = plan.task.template
     if own is not None and plan.template is not None and plan.template.name != own:
-        blocks = " and ".join(repr(block) for block in sorted(plan.route.renders))
+        missing = plan.route.renders - template_file(plan.task).blocks
+        blocks = " and ".join(repr(block) for block in sorted(missing))
         found.append(f"{own} has not the block {blocks} of {plan.route.name}; asked with {plan.template.name}")
     if plan.n < plan.available.n and MetricSet(plan.metrics, plan.task.labels).collective:
         found.append(f"some metrics depend on all {plan.available.n} examples, and --limit leaves {plan.n}: no results")

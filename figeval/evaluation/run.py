@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -69,7 +69,8 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
     """
     model, plans, left_out = prepare(config, harness)
     folder = RunFolder(config.output_path or _default_folder(config))
-    with folder.locked():
+    is_guest = config.model in harness.guests.models  # which stays open
+    with nullcontext() if is_guest else closing(model), folder.locked():
         line = line_of(model)
         record = begin(folder, config, model, plans, lineage_record(line))
         warn_of_helpers(record, plans, line, harness)
@@ -90,8 +91,6 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
             summarize(record, config.tasks, harness)
             folder.write(record)
             harness.manager.each("run_finished", lambda _: {"run": record.model_copy(deep=True)})
-    if config.model not in harness.guests.models:
-        model.close()
     return record, folder.path
 
 
@@ -126,7 +125,7 @@ def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
         request
         for plan in plans
         for example in missing_examples(plan, folder)
-        for request in next(plan.route.begin(example, plan.context))
+        for request in plan.route.first_requests(example, plan.context)
     )
     prompts = (request for request in requests if isinstance(request, Prompt))
     first = next(prompts, None)
@@ -184,6 +183,9 @@ class _Session:
         if answered < plan.n:
             for rows in self.executor.answer(plan, task):
                 self.observer.advanced(rows)
+            stored = sum(1 for _ in self.folder.rows(plan.name))
+            if stored < plan.n:
+                raise RuntimeError(f"{plan.n - stored} rows of {plan.name} are missing, although all were computed")
 
     def _score(self, plan: Plan, task: TaskRecord) -> None:
         """Sum up the stored rows, and score baselines once."""

@@ -102,7 +102,8 @@ def _stored(name: str, statistic: Statistic, features: Sequence[float], example:
     """Return features as a row keeps them: the value of a mean, otherwise a list. `_features` is the inverse."""
     if not all(map(math.isfinite, features)):  # before it is stored, where a mended metric could not undo it
         raise ValueError(f"metric {name!r} gave {features} for example {example!r}; return None instead")
-    return features[0] if statistic.is_mean else list(features)
+    numbers = [one if type(one) in (int, float) else float(one) for one in features]  # bool, numpy's float32
+    return numbers[0] if statistic.is_mean else numbers
 
 
 def _features(stored: float | list[float]) -> Sequence[float]:

@@ -18,7 +18,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeVar
 
+from figeval.errors import PluginError
 from figeval.models.capabilities import ask, capability_of
+from figeval.registry import a_type
 from figeval.types import Example, Prediction, Request
 
 E = TypeVar("E", bound=Example)
@@ -58,7 +60,12 @@ class _Pending:
         try:
             self.requests = next(self.dialogue) if outputs is None else self.dialogue.send(outputs)
         except StopIteration as stop:
-            self.prediction = replace(stop.value, truncated=self.truncated)
+            self.requests = ()
+            if not isinstance(stop.value, Prediction):
+                raise PluginError(f"a route returned {a_type(stop.value)}; return a figeval.Prediction") from None
+            self.prediction = replace(stop.value, truncated=self.truncated or stop.value.truncated)
+        if not isinstance(self.requests, Sequence):
+            raise PluginError(f"a route yielded {a_type(self.requests)}; yield a list of requests")
 
 
 class Memo:

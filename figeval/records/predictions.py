@@ -36,7 +36,7 @@ from typing import (
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
-from figeval.errors import RecordError
+from figeval.errors import PluginError, RecordError
 from figeval.jsonfile import JSONScore, json_scores, parse_json
 from figeval.plugins import describe
 from figeval.storage import cure, replacing
@@ -49,7 +49,7 @@ MOST_TEXTS = 16  # of an example that --log_samples keeps; of more only the firs
 HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half a surrogate pair
 COMMON = frozenset(  # fields that `prediction_row` fills, whatever the task type
     (
-        *("id", "status", "pred", "tied", "truncated", "metrics", "seen", "cluster", "group", "meta"),
+        *("id", "status", "pred", "tied", "truncated", "metrics", "seen", "cluster", "group", "meta", "language"),
         *("priors", "raw", "finish", "error", "answers", "texts", "all_scores"),
     )
 )
@@ -203,11 +203,16 @@ def prediction_row(
 
     `metrics` holds per metric what scores are summed up from later; `samples` adds texts and all scores.
     """
+    own = form.row(example, prediction)
+    if shared := COMMON & own.keys():
+        raise PluginError(
+            f"row() of a task type returns {min(shared)!r}, which every row has already; return what is its own"
+        )
     row: dict[str, Any] = {
         "id": example.id,
         "status": prediction.status,
         "pred": prediction.source or form.to_json(prediction.value),
-        **form.row(example, prediction),
+        **own,
         "tied": prediction.tied,
         "truncated": prediction.truncated,
         "metrics": dict(metrics),
@@ -265,6 +270,24 @@ def form_problem(form: RowForm, example: Example, prediction: Prediction) -> str
 # ---- the file -------------------------------------------------------------------------------------------------------
 
 
+def check_row(row: Mapping[str, Any]) -> bytes:
+    """Return the line that a row is stored as; half a surrogate pair becomes U+FFFD.
+
+    Raises:
+        PluginError: it could not be read back, because of what a metric, a reader or `row()` of a task type returned.
+    """
+    try:
+        line = valid(encoded(row)).encode("utf-8")
+        _adapter().validate_json(line, strict=True)
+    except (TypeError, ValueError) as error:  # not what a row holds, or what JSON cannot hold
+        name, why = one_line(str(row.get("id")), 80), one_line(_first_complaint(error), 200)
+        raise PluginError(
+            f"the row of example {name!r} cannot be stored ({why}); correct the example, or the metric, reader or task "
+            "type that made this value"
+        ) from error
+    return line
+
+
 class PredictionWriter:
     """Appends prediction rows, each handed to the operating system at once."""
 
@@ -276,9 +299,10 @@ class PredictionWriter:
         """Append one row; half a surrogate pair becomes U+FFFD.
 
         Raises:
+            PluginError: the row could not be read back, because of a metric or of a task type's `row()`.
             RecordError: there is no room; a half-written line is dropped on resume.
         """
-        line = valid(encoded(row)).encode("utf-8")
+        line = check_row(row)
         with cure(self._file):
             while line:  # an unbuffered write may take only a part
                 line = line[self._stream.write(line) :]
@@ -323,18 +347,21 @@ def parsed(line: bytes, file: Path, number: int) -> PredictionRow:
             line = encoded(cleaned(parse_json(line), valid)).encode("utf-8")
         _adapter().validate_json(line, strict=True)
         row: PredictionRow = parse_json(line)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        why = f"{place}: {first['msg']}" if place else str(first["msg"])
     except ValueError as error:
-        why = str(error)
-    else:
-        return row
-    raise RecordError(
-        f"{file}, line {number}, is not a valid prediction ({one_line(why, 200)}); delete that line and run "
-        "the same command again"
-    )
+        why = one_line(_first_complaint(error), 200)
+        raise RecordError(
+            f"{file}, line {number}, is not a valid prediction ({why}); delete that line and run the same command again"
+        ) from None
+    return row
+
+
+def _first_complaint(error: Exception) -> str:
+    """Return place and message of what pydantic found first, or the message of another error."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}: {first['msg']}" if place else str(first["msg"])
 
 
 @lru_cache(maxsize=1)
@@ -422,13 +449,6 @@ class _Unpacked(io.RawIOBase):
             raise RecordError(f"{self._source} holds more than {MAX_UNPACKED:,} bytes; gunzip it if you trust it")
         buffer[: len(data)] = data
         return len(data)
-
-
-def pack(file: Path) -> None:
-    """Put a packed file in the place of a predictions file; the same rows give the same bytes."""
-    with cure(file), replacing(packed(file)) as out, gzip.GzipFile("", "wb", 9, out, mtime=0) as archive:
-        archive.write(file.read_bytes())
-    file.unlink()
 
 
 def rewrite(file: Path, places: Sequence[StoredLine]) -> None:

@@ -7,9 +7,10 @@ from functools import cache, partial
 from typing import Any, TypeAlias
 
 from figeval.errors import DataError, near
+from figeval.registry import a_type
 from figeval.sandbox import EvaluationError, Expression, expression
 from figeval.spec.tasks import FieldSource, TaskSpec
-from figeval.task_types.fields import CandidateCorpus, RowContext
+from figeval.task_types.fields import CandidateCorpus, RowContext, fields_of
 from figeval.types import Example
 
 Values: TypeAlias = Mapping[str, Any]
@@ -27,6 +28,12 @@ def build_examples(
     """
     if task.examples is not None:
         for number, example in enumerate(task.examples(), start=1):
+            if not isinstance(example, task.task_type.Example):
+                wanted = task.task_type.Example.__name__
+                raise DataError(f"{task.name}: example {number} is {a_type(example)}; yield a {wanted}")
+            for name, field in fields_of(task.task_type.Example).items():
+                if problem := field.problem(getattr(example, name), example):
+                    raise DataError(f"{task.name}: example {number}, id {example.id!r}, {name}: {problem}")
             check_language(task, example.language or None, f"{task.name}: example {number}, id {example.id!r}")
             yield example
         return

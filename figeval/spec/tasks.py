@@ -50,6 +50,8 @@ def _language(value: Any) -> Any:
     languages = _words(value)
     if twice := sorted({language for language in languages if languages.count(language) > 1}):
         raise ValueError(f"{twice[0]!r} is listed twice; every language is listed once")
+    if not languages:
+        raise ValueError("it lists no language; write a code such as en")
     if not all(languages):
         raise ValueError("a language has no name; write a code such as en")
     return languages[0] if len(languages) == 1 else tuple(languages)

@@ -313,23 +313,28 @@ class Routes:
         self._added: dict[str, list[Route]] = {}
         self._of: dict[str, list[Route]] = {}
         self._owners = fill(manager, "register_routes", self._add)
+        self._tried_first = frozenset(manager.tried_first("register_routes"))
 
     def _add(self, task_type: str, route: Any, *, owner: str) -> None:
         self._added.setdefault(task_type, []).append(_checked(route, task_type, owner))
 
     def of(self, task_type: str) -> list[Route]:
-        """Return the routes of a task type, best first; those that plugins add come last unless they are preferred.
+        """Return the routes of a task type, best first.
 
-        A route whose name is taken is a problem of its plugin, and is left out.
+        Its own come before those that plugins add, so that installing a plugin changes no score, unless the plugin asks
+        for `tryfirst`. A route whose name is taken is a problem of its plugin, and is left out.
         """
         if task_type not in self._of:
-            routes: dict[str, Route] = {}
-            for route in (*self._own(task_type), *self._added.get(task_type, ())):
+            own = list(self._own(task_type))
+            routes = {route.name: route for route in own}
+            for route in self._added.get(task_type, ()):
                 known = routes.setdefault(route.name, route)
                 if known is not route:
                     taken = f"route {route.name!r} for {task_type} of {route.owner} is already registered"
                     self._manager.problem(route.owner, f"{taken} by {known.owner}")
-            self._of[task_type] = preferred(routes.values(), self._owners)
+            added = preferred(list(routes.values())[len(own) :], self._owners)
+            first = [route for route in added if route.owner in self._tried_first]
+            self._of[task_type] = [*first, *own, *(route for route in added if route.owner not in self._tried_first)]
         return self._of[task_type]
 
     def _own(self, task_type: str) -> Iterator[Route]:
@@ -352,9 +357,9 @@ class Routes:
         return [route for one in types for route in self.of(one)]
 
     def __iter__(self) -> Iterator[Route]:
-        """Yield every route of every task type, those of preferred plugins first."""
+        """Yield every route, by task type."""
         types = dict.fromkeys([*(entry.name for entry, _ in self._task_types.usable(self._manager)), *self._added])
-        return iter(preferred((route for one in types for route in self.of(one)), self._owners))
+        return (route for one in types for route in self.of(one))
 
 
 def _checked(route: Any, task_type: str, owner: str) -> Route:

@@ -112,6 +112,10 @@ class Field:
         """Return the value as the example holds it. Raises `DataError`, made by `row.error`, if it is none."""
         raise NotImplementedError
 
+    def problem(self, value: Any, example: Any) -> str:  # noqa: ARG002 - for fields that check something
+        """Return what is wrong with the value in an example that was made in Python; empty where nothing is."""
+        return ""
+
     def prompted(self, value: Any, read: Any, where: str) -> Any:
         """Return the value of a prompt field that stands in the place of `read`.
 
@@ -229,6 +233,13 @@ class ColumnsField(Field):
         return {"type": "array", "items": {"type": "object"}}
 
 
+def _out_of_range(value: Any, n: int, of: str) -> str:
+    """Return what is wrong with an index into n values; empty where it is one."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < n:
+        return ""
+    return f"{value!r:.80} is no index of its {n} {of}"
+
+
 @dataclass(frozen=True, slots=True)
 class IndexField(Field):
     """An index into the field `of`, from 0; null where the right one is hidden."""
@@ -237,6 +248,9 @@ class IndexField(Field):
 
     def read(self, value: Any, row: RowContext) -> int | None:  # noqa: D102
         return None if value is None else index(value, len(row.read[self.of]), row)
+
+    def problem(self, value: Any, example: Any) -> str:  # noqa: D102
+        return "" if value is None else _out_of_range(value, len(getattr(example, self.of)), self.of)
 
     def schema(self) -> JSON:  # noqa: D102
         return {"anyOf": [INDEX, {"type": "null"}]}
@@ -252,6 +266,9 @@ class IndexesField(Field):
         if isinstance(value, str) or not isinstance(value, Sequence | Set):
             raise row.error(f"expected a list of indexes, found {value!r:.80}")
         return frozenset(index(one, len(row.read[self.of]), row) for one in value)
+
+    def problem(self, value: Any, example: Any) -> str:  # noqa: D102
+        return next(filter(None, (_out_of_range(one, len(getattr(example, self.of)), self.of) for one in value)), "")
 
     def schema(self) -> JSON:  # noqa: D102
         return {"type": "array", "items": INDEX}

@@ -12,7 +12,8 @@ task types share the steps at the end of this module, such as
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -48,6 +49,11 @@ class ReplyReader:
 
     function: Callable[[Any, PromptContext, Reply], Prediction] | str
     version: str
+
+    def check(self) -> None:
+        """Import the function. Raises `PluginError` if there is none."""
+        if not callable(loaded(self.function)):
+            raise PluginError(f"the reader {self.function!r} is {a_type(loaded(self.function))}; give a function")
 
     def read(self, example: Example, context: PromptContext, output: Reply | str) -> Prediction:
         """Return the prediction that a reply amounts to, with the whole text, so that it can be read again.
@@ -106,14 +112,31 @@ class Route:
     parts: tuple[Route, ...] = ()
 
     def check(self) -> None:
-        """Look whether some model could go it.
+        """Check the declaration.
 
         Raises:
-            PluginError: it needs a capability that no class of requests names.
+            PluginError: a field has a value of another type, or it needs a capability that no class of requests names.
         """
-        needs: object = self.needs
-        if isinstance(needs, str):
-            raise PluginError(f"route {self.name!r}: `needs` is a text; write frozenset({{{needs!r}}})")
+        if not isinstance(self.name, str) or not re.fullmatch(r"[\w.+-]+", self.name):
+            raise PluginError(f"a route is called {self.name!r:.80}; give it a name without blanks")
+        declared: dict[str, tuple[object, type | tuple[type, ...], str]] = {
+            "start": (self.start if isinstance(self.start, str) or not callable(self.start) else "", str, "a function"),
+            "needs": (self.needs, Set, "a frozenset of capabilities, such as frozenset({'embed'})"),
+            "requests": (self.requests, tuple, "a tuple of classes of requests"),
+            "question": (self.question, str, "the name of a template block"),
+            "blocks": (self.blocks, Set, "a frozenset of names of template blocks"),
+            "reader": (self.reader, (ReplyReader, type(None)), "a figeval.ReplyReader"),
+            "settings": (self.settings, Mapping, "a mapping of names to defaults"),
+            "metrics": (self.metrics, tuple, "a tuple of names"),
+            "labels": (self.labels, (int, type(None)), "a number"),
+            "of": (self.of, tuple, "a tuple of task types"),
+        }
+        for field_name, (value, wanted, cure) in declared.items():
+            if not isinstance(value, wanted):
+                raise PluginError(f"route {self.name!r}: `{field_name}` is {a_type(value)}; give {cure}")
+        for request in self.requests:
+            if not isinstance(getattr(request, "capability", None), str):
+                raise PluginError(f"route {self.name!r}: {request!r:.80} of `requests` has no attribute `capability`")
         known = {one.capability for one in (*REQUESTS, *self.requests)} | {DOT}
         for name in sorted(self.needs - known):
             raise PluginError(
@@ -154,7 +177,17 @@ class Route:
             raise CapabilityError(f"{self.name} puts a {' and a '.join(self.of)} route together: name a --model")
         if self.renders and not self.of:
             example = example.for_prompt()
-        return loaded(self.start)(example, context, *self.parts)
+        dialogue: object = loaded(self.start)(example, context, *self.parts)
+        if not isinstance(dialogue, Generator):
+            raise PluginError(
+                f"the start of route {self.name!r} returned {a_type(dialogue)}; write it as a generator, which yields "
+                "lists of requests and returns a figeval.Prediction"
+            )
+        return dialogue
+
+    def first_requests(self, example: Example, context: PromptContext) -> Sequence[Request]:
+        """Return the requests of the first round; none for an example that is answered without asking the model."""
+        return next(self.begin(example, context), ())
 
 
 def routes_of(task_type: str, routes: Iterable[Route]) -> list[Route]:

@@ -43,7 +43,8 @@ def test_a_task_in_python() -> None:
     def made():  # type: ignore[no-untyped-def]
         yield ChoiceExample(id="1", query="q", options=("a", "b"), gold=0)
 
-    found = task_info(made, plugins.plugin_manager())
+    manager = plugins.plugin_manager()
+    found = task_info(made.bound(Harness(manager).task_types), manager)
     assert [(split.name, split.source, split.n) for split in found.splits] == [("test", "Python", 1)]
     assert found.readme is None
 

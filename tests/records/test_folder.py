@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.errors import RecordError
+from figeval.errors import PluginError, RecordError
 from figeval.records.folder import RunFolder, find_record, read_record
 from figeval.records.schema import ModelRecord, RunRecord
 from figeval.text import cleaned, valid
@@ -93,7 +93,7 @@ def test_a_damaged_line_is_named(line: bytes, tmp_path: Path) -> None:
 
 
 def test_what_json_does_not_know_is_never_written(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
+    with pytest.raises(PluginError, match=r"the row of example '1' cannot be stored .*not JSON compliant"):
         write(RunFolder(tmp_path), [row("1", metrics={"acc": float("nan")})])
 
 

@@ -213,7 +213,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     ),
     "capabilities as a text": (
         broken(routes=(replace(BY_WORD, needs=cast("Any", "generate")),)),
-        "`needs` is a text; write frozen",
+        "`needs` is a str; give a frozenset",
     ),
     "no such block": (
         broken(routes=(by_reply("by_word", "wort", ReplyReader(first_word, "1")),)),

@@ -1,0 +1,261 @@
+"""Plugins, readers and tasks with a mistake: it costs their own task, is told in one line, and loses nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import figeval
+from figeval import plugins
+from figeval.errors import DataError, PluginError
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.rescore import rescore
+from figeval.hooks import hookimpl
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.routes import ReplyReader, Route
+from figeval.types import Prediction, TextPair
+from tests.evaluation.conftest import write_task
+from tests.evaluation.test_rescore import write_pairs
+from tests.evaluation.test_variants import letter_of_the_word, write_prompted
+from tests.fakes import Closeness, Writer
+
+
+class Brings:
+    """A plugin with a model, and with routes or metrics."""
+
+    def __init__(self, model, routes=(), metrics=None, **marks):
+        self.model, self.routes, self.metrics = model, routes, metrics or {}
+
+    @hookimpl
+    def register_backends(self, register):
+        register("model", lambda model: self.model)
+
+    @hookimpl
+    def register_routes(self, register):
+        for route in self.routes:
+            register("choice", route)
+
+    @hookimpl
+    def register_metrics(self, register):
+        for name, function in self.metrics.items():
+            register(name, function, True, ("choice",))
+
+
+def harness(workshop, **brought):
+    manager = plugins.load(modules=["figeval.builtin.plugins.baselines"])
+    manager.load("brings", "test", lambda: Brings(workshop.backend, **brought))
+    return Harness(manager, include=(workshop.folder,))
+
+
+def by_first(example, _context):
+    """Score as `by_pair_score` does, under a name of its own."""
+    scores = yield [TextPair(example.query, option) for option in example.options]
+    return figeval.decide(example.id, [-score for score in scores])
+
+
+def route(start, **declared):
+    return Route(**{"name": "by_own", "start": start, "needs": frozenset({"score_pairs"}), **declared})
+
+
+# ---- routes ----------------------------------------------------------------------------------------------------------
+
+
+def test_installing_a_plugin_with_a_route_changes_no_score(workshop):
+    write_task(workshop.folder, "t")
+    record = workshop.run(harness=harness(workshop, routes=[route(by_first)]))
+    assert record.tasks[0].route == "by_pair_score"
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        ({"name": "by own"}, "is called 'by own'"),
+        ({"name": 5}, "is called 5"),
+        ({"needs": ["score_pairs"]}, "`needs` is a list; give a frozenset"),
+        ({"needs": None}, "`needs` is a NoneType"),
+        ({"settings": [1]}, "`settings` is a list"),
+        ({"labels": "x"}, "`labels` is a str; give a number"),
+        ({"question": 5}, "`question` is an int"),
+        ({"blocks": 7}, "`blocks` is an int"),
+        ({"reader": 5}, "`reader` is an int; give a figeval.ReplyReader"),
+        ({"start": None}, "`start` is a NoneType; give a function"),
+        ({"requests": (5,)}, "5 of `requests` has no attribute `capability`"),
+    ],
+)
+def test_a_route_that_is_declared_wrongly_is_left_out(workshop, declared, told):
+    write_task(workshop.folder, "t")
+    broken = harness(workshop, routes=[route(**{"start": by_first, **declared})])
+    assert workshop.run(harness=broken).tasks[0].status == "done"
+    (problem,) = broken.manager.plugins["brings"].problems
+    assert told in problem
+    assert "\n" not in problem
+
+
+def not_asking(example, _context):
+    """The first example is answered without the model."""
+    if example.id == "t0":
+        return figeval.decide(example.id, [1.0, 0.0, 0.0])
+    scores = yield [TextPair(example.query, option) for option in example.options]
+    return figeval.decide(example.id, scores)
+
+
+def returning_nothing(example, _context):
+    yield [TextPair(example.query, example.options[0])]
+
+
+def one_request(example, _context):
+    yield TextPair(example.query, example.options[0])
+
+
+def test_a_route_need_not_ask_about_every_example(workshop):
+    write_task(workshop.folder, "t", 4)
+    record = workshop.run(harness=harness(workshop, routes=[route(not_asking)]), routes={"choice": "by_own"})
+    assert (record.tasks[0].status, record.tasks[0].counts) == ("done", {"ok": 4})
+
+
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        (returning_nothing, "a route returned a NoneType; return a figeval.Prediction"),
+        (one_request, "a route yielded a TextPair; yield a list of requests"),
+    ],
+)
+def test_a_route_with_a_mistake_fails_its_task(workshop, start, told):
+    write_task(workshop.folder, "t", 4)
+    record = workshop.run(harness=harness(workshop, routes=[route(start)]), routes={"choice": "by_own"})
+    assert (record.tasks[0].status, record.tasks[0].error) == ("failed", told)
+
+
+def test_a_route_that_is_no_generator_is_refused(workshop):
+    write_task(workshop.folder, "t", 4)
+    plain = route(lambda example, _context: figeval.decide(example.id, [1.0, 0.0, 0.0]))
+    with pytest.raises(PluginError, match="route 'by_own' returned a Prediction; write it as a generator"):
+        workshop.run(harness=harness(workshop, routes=[plain]), routes={"choice": "by_own"})
+
+
+def cut(example, _context):
+    yield [TextPair(example.query, example.options[0])]
+    return Prediction(example_id=example.id, value=0, truncated=True)
+
+
+def test_a_route_may_say_that_it_has_cut_an_input(workshop):
+    write_task(workshop.folder, "t", 4)
+    record = workshop.run(harness=harness(workshop, routes=[route(cut)]), routes={"choice": "by_own"})
+    assert record.tasks[0].counts["truncated_inputs"] == 4
+
+
+# ---- metrics and rows ------------------------------------------------------------------------------------------------
+
+
+def test_a_metric_may_be_true_or_false(workshop):
+    write_task(workshop.folder, "t", 4)
+    right = {"right": lambda example, prediction: prediction.value == example.gold}
+    record = workshop.run(metrics=("right",), harness=harness(workshop, metrics=right))
+    scores = {score.metric: score.value for score in record.tasks[0].scores}
+    assert scores["right"] == scores["acc"] == 0.75
+    assert [row["metrics"]["right"] for row in workshop.rows()] == [0.0, 1.0, 1.0, 1.0]
+
+
+def test_a_row_that_could_not_be_read_back_fails_its_task_and_no_other(workshop, monkeypatch):
+    write_task(workshop.folder, "t", 4)
+    write_pairs(workshop.folder)
+    workshop.backend = Writer(function=lambda _question: "Yes")
+    monkeypatch.setattr(
+        choice_type(workshop), "row", lambda _self, example, _prediction: {"id": "always", "gold": example.gold}
+    )
+    record = workshop.run("t", "p")
+    assert [task.status for task in record.tasks] == ["failed", "done"]
+    assert "row() of a task type returns 'id', which every row has already" in str(record.tasks[0].error)
+
+
+def choice_type(workshop):
+    return type(workshop.harness().task_types.get("choice"))
+
+
+# ---- readers ---------------------------------------------------------------------------------------------------------
+
+
+def with_reader(monkeypatch, workshop, reader):
+    """The harness whose route `by_letter` reads replies with another reader."""
+    made = workshop.harness()
+    for one in made.routes.of("choice"):
+        if one.name == "by_letter":
+            monkeypatch.setattr(type(one), "__setattr__", object.__setattr__)
+            object.__setattr__(one, "reader", reader)
+    return made
+
+
+def test_a_reader_that_does_not_exist_is_told_before_the_model_is_asked(workshop, monkeypatch):
+    write_prompted(workshop.folder)
+    workshop.backend = Writer(function=letter_of_the_word)
+    broken = with_reader(monkeypatch, workshop, ReplyReader("figeval.answers.extract:nowhere", "1"))
+    with pytest.raises(PluginError, match="has no 'nowhere'"):
+        workshop.run(harness=broken)
+    assert workshop.backend.asked == []
+
+
+def test_a_rescore_that_breaks_off_leaves_rows_and_scores_that_belong_together(workshop, monkeypatch):
+    """The second task's reader raises: the first is read anew with its scores, the second stays as it was."""
+    for name in ("t", "u"):
+        write_task(workshop.folder, name, 6)
+    workshop.backend = Writer(function=letter_of_the_word)
+    workshop.run("t", "u")
+    stored = workshop.rows("u")
+
+    def half(example, context, reply):
+        if example.id.startswith("u"):
+            raise ZeroDivisionError("no answer")
+        return Prediction(example_id=example.id, value=example.gold)
+
+    with pytest.raises(ZeroDivisionError):
+        rescore(workshop.path / "run", with_reader(monkeypatch, workshop, ReplyReader(half, "other")))
+    first, second = json.loads((workshop.path / "run" / "run.json").read_text())["tasks"]
+    assert (first["extractor"], first["scores"][0]["value"]) == ("other", 1.0)
+    assert first["predictions_sha256"] is not None
+    assert second["extractor"] != "other"
+    assert workshop.rows("u") == stored
+
+
+def test_rescore_keeps_the_metrics_that_were_asked_for(workshop):
+    write_prompted(workshop.folder)
+    workshop.backend = Writer(function=letter_of_the_word)
+    before = workshop.run(metrics=("parse_rate",))
+    assert "parse_rate" in [score.metric for score in before.tasks[0].scores]
+    rescore(workshop.path / "run", workshop.harness())
+    after = json.loads((workshop.path / "run" / "run.json").read_text())
+    assert after == json.loads(before.model_dump_json())
+
+
+# ---- tasks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ({"id": "1"}, "example 1 is a dict; yield a ChoiceExample"),
+        (ChoiceExample(id="1", query="q", options=("a", "b"), gold=7), "id '1', gold: 7 is no index of its 2 options"),
+        (ChoiceExample(id="1", query="q", options=("a", "b"), gold=True), "gold: True is no index of its 2 options"),
+    ],
+)
+def test_examples_made_in_python_are_checked(made, told, tmp_path):
+    @figeval.task(name="made", type="choice", metrics=("acc",))
+    def wrong():  # type: ignore[no-untyped-def]
+        yield made
+
+    with pytest.raises(DataError) as caught:
+        figeval.run(wrong, Closeness(), output_path=tmp_path / "run")
+    assert told in str(caught.value)
+
+
+def test_a_model_is_fitted_anew_on_rows_of_another_folder(tmp_path):
+    """Two folders with files of one name: what `majority` has learned of the first says nothing of the second."""
+    for folder, gold in (("one", 0), ("two", 2)):
+        (tmp_path / folder).mkdir()
+        write_task(tmp_path / folder, "t", 6, **{f"row{i}": {"g": gold} for i in range(6)})
+        file = tmp_path / folder / "t.task.yaml"
+        file.write_text(file.read_text(encoding="utf-8").replace("name: t", f"name: t_{folder}"), encoding="utf-8")
+    names = [f"t_{folder}" for folder in ("one", "two")]
+    done = figeval.run(names, "majority", include_path=[tmp_path / "one", tmp_path / "two"], output_path=tmp_path / "r")
+    alone = figeval.run("t_two", "majority", include_path=tmp_path / "two", output_path=tmp_path / "alone")
+    assert done.record.tasks[1].scores == alone.record.tasks[0].scores
