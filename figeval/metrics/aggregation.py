@@ -38,6 +38,7 @@ from figeval.metrics.statistic import Statistic
 from figeval.types import Score
 
 Floats = NDArray[np.float64]
+ROUNDING = 1e-9  # how far beyond its bounds a value may lie and still be within them
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class MetricAggregator:
 
     A row without a cluster is independent of all others. For means such rows leave only their moments; for other
     statistics each distinct vector of features is kept once with its count (a confusion has few). The interval of a
-    mean stays within 0 and 1, unless a row's value lies outside.
+    mean stays within 0 and 1, unless a row's value lies outside by more than rounding explains.
 
     Args:
         name: of the metric, for its score and for messages.
@@ -108,9 +109,13 @@ class MetricAggregator:
             raise ValueError(f"metric {self.name!r} gave {len(values)} features after {self._k}")
         self.n += 1
         self._k = len(values)
+        if self.statistic.is_mean and self._bounds:
+            within = min(max(values[0], self._bounds[0]), self._bounds[1])
+            if abs(values[0] - within) > ROUNDING:
+                self._bounds = None  # a metric that leaves its supposed bounds has none
+            else:
+                values = (within, *values[1:])
         self._binary = self._binary and values[0] in (0.0, 1.0)
-        if self.statistic.is_mean and self._bounds and not self._bounds[0] <= values[0] <= self._bounds[1]:
-            self._bounds = None  # a metric that leaves its supposed bounds has none
         if cluster is not None:
             self._clusters.add(cluster, values)
         elif self.statistic.is_mean:

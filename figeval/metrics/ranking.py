@@ -110,7 +110,8 @@ def above_prior(example: RankingExample, prediction: Prediction) -> Floats | Non
 
 def top_share(where: Standing) -> float:
     """Probability that the first candidate is relevant: the share of relevant ones among the tied best."""
-    return float(np.sum(1.0 / where.tied[where.above == 0]))
+    best = where.tied[where.above == 0]  # r equal numbers
+    return len(best) / int(best[0]) if len(best) else 0.0
 
 
 def reciprocal_rank(where: Standing) -> float:
@@ -128,16 +129,30 @@ def reciprocal_rank(where: Standing) -> float:
     return float(np.sum(chances / (a + places)))
 
 
+def expected_hits(where: Standing, k: int) -> float:
+    """Expected number of relevant candidates among the first k.
+
+    A block of t tied candidates with r relevant ones, of which m are among the first k, has r · m / t of them. A sum of
+    r chances m / t would round to more than r for some t.
+    """
+    total = 0.0
+    for a in np.unique(where.above):
+        block = where.above == a
+        r, t = int(block.sum()), int(where.tied[block][0])
+        total += r * min(t, max(0, k - int(a))) / t
+    return total
+
+
 def share_within(where: Standing, k: int) -> float:
     """Expected share of the relevant candidates among the first k (recall@k)."""
-    return float(np.mean(np.clip((k - where.above) / where.tied, 0.0, 1.0)))
+    return expected_hits(where, k) / len(where.above)
 
 
 def precision_within(where: Standing, k: int) -> float:
     """Expected share of relevant ones among the first k; of fewer than k candidates also divided by k (`P_k` of
     trec_eval).
     """
-    return float(np.sum(np.clip((k - where.above) / where.tied, 0.0, 1.0)) / k)
+    return expected_hits(where, k) / k
 
 
 def precision_at_relevant(where: Standing) -> float:
@@ -171,7 +186,8 @@ def expected_ndcg(where: Standing, k: int | None = None) -> float:
     The gain of a candidate is its grade (linear, not 2^grade − 1), the discount of place p is 1 / log2(1 + p), and the
     sum is divided by that of the best order (Järvelin and Kekäläinen 2002, in the form of trec_eval's `ndcg` and
     `ndcg_cut`, which ir_measures' `nDCG` computes). A candidate of a block of t tied ones behind a better ones has the
-    mean discount of the places a + 1 to a + t, those after k counting 0 (McSherry and Najork 2008).
+    mean discount of the places a + 1 to a + t, those after k counting 0 (McSherry and Najork 2008). The best order has
+    1 at most: differences of sums may round to a little more.
     """
     last = int((where.above + where.tied).max())
     depth = max(last, len(where.grades))
@@ -181,7 +197,7 @@ def expected_ndcg(where: Standing, k: int | None = None) -> float:
     up_to = np.concatenate(([0.0], np.cumsum(discounts)))  # sums of the first 0, 1, … discounts
     means = (up_to[where.above + where.tied] - up_to[where.above]) / where.tied
     best = np.sort(where.grades)[::-1] @ discounts[: len(where.grades)]
-    return float(where.grades @ means / best)
+    return min(1.0, float(where.grades @ means / best))
 
 
 # ---- the metrics ----------------------------------------------------------------------------------------------------

@@ -113,6 +113,21 @@ def test_a_perfect_macro_f1_claims_no_certainty() -> None:
     assert (score.value, score.low, score.interval) == (1.0, None, "none: every resample gives the same value")
 
 
+@pytest.mark.parametrize("cluster", [None, "c"])
+def test_a_share_that_rounding_moves_past_its_bounds_keeps_them(cluster: str | None) -> None:
+    shares = [1.0 + 2e-16, 1.0, 0.5, -1e-17] * 5
+    rounded = tally([(cluster and f"{cluster}{place}", value) for place, value in enumerate(shares)]).score()
+    exact = [min(1.0, max(0.0, value)) for value in shares]
+    assert rounded == tally([(cluster and f"{cluster}{place}", value) for place, value in enumerate(exact)]).score()
+    assert rounded.interval == tally([(None, value) for value in exact]).score().interval
+
+
+def test_a_number_that_is_no_share_has_no_bounds() -> None:
+    score = tally([(None, value) for value in [1.001, *[1.0] * 10, 0.9]]).score()
+    assert score.high is not None
+    assert score.high > 1
+
+
 def test_an_undefined_statistic_has_no_value() -> None:
     total = MetricAggregator("x", TOTALS)
     total.add(None, (0.0, 0.0))

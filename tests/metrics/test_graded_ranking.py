@@ -221,3 +221,14 @@ def test_all_are_the_plain_metrics_of_other_scores(scores: list[float], data: st
     ):
         assert norm(example, given_) == plain(example, answer(per_character))
         assert pmi(example, given_) == plain(example, answer(gains))
+
+
+def test_the_best_order_has_an_ndcg_of_one_and_not_a_rounding_more() -> None:
+    assert ranking.ndcg(graded([2, 2, 1]), scored([5.0, 4.0, 3.0])) == 1.0
+    for best in range(1, 40):
+        for rest in range(40):
+            example = graded([2] * best + [1] * rest)
+            for scores in (range(best + rest, 0, -1), [2] * best + [1] * rest):
+                value = ranking.ndcg(example, scored([float(score) for score in scores]))
+                assert value is not None
+                assert 1 - 1e-12 < value <= 1

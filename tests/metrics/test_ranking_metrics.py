@@ -104,3 +104,12 @@ def test_a_candidate_that_says_the_same_is_right_for_acc_near_alone():
     assert (ranking.accuracy(example, top_is_near), ranking.acc_near(example, top_is_near)) == (0.0, 1.0)
     tied = Prediction(example_id="1", value=1, scores=(0.1, 0.3, 0.3), tied=2)
     assert (ranking.accuracy(example, tied), ranking.acc_near(example, tied)) == (0.0, 0.5)
+
+
+@pytest.mark.parametrize("tied", range(1, 65))
+def test_where_all_that_tie_are_relevant_the_first_place_is_right_for_certain(tied: int) -> None:
+    task, answer = example(tied + 1, frozenset(range(tied))), prediction([1.0] * tied + [0.0])
+    shares = [ranking.accuracy, ranking.precision_at_1, ranking.r_precision, ranking.average_precision]
+    shares += [ranking.at_depth(k, "precision", ranking.precision_within) for k in range(1, tied + 1)]
+    shares += [ranking.at_depth(k, "recall", ranking.share_within) for k in (tied, tied + 1)]
+    assert {metric(task, answer) for metric in shares} == {1.0}
