@@ -350,16 +350,18 @@ def template_of(task: TaskSpec, route: Route) -> PromptTemplate | None:
 
 
 def shots_of(task: TaskSpec, harness: Harness, config: RunConfig) -> Shots:
-    """Return the few-shot examples of a task, drawn from its training split.
+    """Return the few-shot examples of a task, drawn from those of its training split whose answers are not hidden.
 
     Raises:
-        TaskError: --num_fewshot is given and the task has no training split.
+        TaskError: --num_fewshot is given and the task has no training split, or only hidden answers in it.
     """
     if not config.num_fewshot:
         return Shots((), 0, config.seed)
     if "train" not in task.data:
         raise TaskError(f"{task.name} has no train split to take examples from; leave out --num_fewshot")
-    pool = [example.for_prompt() for example in harness.examples(task, "train")]
+    pool = [example.for_prompt() for example in harness.examples(task, "train") if not example.hidden]
+    if not pool:
+        raise TaskError(f"all gold answers in the train split of {task.name} are hidden; leave out --num_fewshot")
     return Shots(pool, config.num_fewshot, config.seed, shared=config.shots == "shared")
 
 

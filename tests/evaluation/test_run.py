@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 import sys
 
 import pytest
@@ -225,6 +226,22 @@ def test_few_shot_examples_stand_before_the_question(workshop):
     assert context.count("word") >= 3
     assert [score.metric for score in task.scores] == ["acc", "acc_norm"]
     assert workshop.rows()[0]["texts"][0] == "word0 here"
+
+
+def test_an_example_whose_answer_is_hidden_is_no_solved_example(workshop):
+    workshop.backend = Likelihood()
+    write_task(workshop.folder, "t", 6, **{f"row{i}": {"g": None} for i in (0, 2, 4)})
+    (task,) = workshop.run(num_fewshot=2).tasks
+    assert (task.status, task.hidden) == ("done", 3)
+    shown = {answer for request in workshop.backend.asked for answer in re.findall(r"Answer: (\S+)", request.context)}
+    assert shown == {"word1", "word3", "word5"}
+
+
+def test_solved_examples_where_all_answers_are_hidden(workshop):
+    workshop.backend = Likelihood()
+    write_task(workshop.folder, "t", 6, **{f"row{i}": {"g": None} for i in range(6)})
+    with pytest.raises(TaskError, match="all gold answers in the train split of t are hidden; leave out --num_fewshot"):
+        workshop.run(num_fewshot=2)
 
 
 def test_few_shot_examples_where_nobody_would_see_them(workshop):

@@ -126,6 +126,16 @@ def test_solved_examples_are_shown_with_their_quotation(workshop):
     assert turns[1].content == ' {"quote": "a boat sank"}'
 
 
+def test_a_span_that_is_hidden_is_no_solved_example(workshop):
+    write(workshop.folder)
+    (workshop.folder / "shown.jsonl").write_text(
+        "".join(json.dumps({**row, "gold": row["gold"] if i else None}) + "\n" for i, row in enumerate(rows(2, 50)))
+    )
+    backend = Writer(function=lambda _: "{}")
+    asked(workshop, backend, num_fewshot=1)
+    assert {TEXT.format(51) in request.messages[0].content for request in backend.asked} == {True}
+
+
 def test_probes_take_the_given_part_away(workshop):
     write(workshop.folder)
     record = asked(workshop, Writer(function=lambda _: '{"quote": "a boat sank"}'), probes=True)
