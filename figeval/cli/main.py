@@ -146,7 +146,9 @@ class Figeval(CommandGroup):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except BrokenPipeError:
+        except (BrokenPipeError, SystemExit) as error:
+            if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+                raise  # rich makes a SystemExit of the broken pipe under a table
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it flushes
             ctx.exit(141)
         return result

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 
 import click
@@ -18,6 +19,7 @@ from figeval.cli.main import cli as root
 from figeval.cli.run import run
 from figeval.plugins import PluginManager
 from tests.cli.conftest import Cli
+from tests.runs import finished
 
 
 def test_help_lists_every_command(cli: Cli) -> None:
@@ -115,14 +117,31 @@ def test_a_bug_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         main(["ls", "tasks"])
 
 
-def test_a_reader_who_has_enough_is_no_failure_and_no_traceback() -> None:
+def to_nobody(*arguments: str | Path) -> tuple[int, str]:
+    """Exit code and stderr of a command whose output is read by nobody any more."""
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(
-        [sys.executable, "-m", "figeval", "ls", "tasks"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False
-    )
+    command = [sys.executable, "-m", "figeval", *map(str, arguments)]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (141, "")
+    return done.returncode, done.stderr
+
+
+def test_a_reader_who_has_enough_is_no_failure_and_no_traceback(tmp_path: Path) -> None:
+    run = finished(tmp_path / "run", "mini_proverbs")
+    assert to_nobody("ls", "tasks") == (141, "")
+    assert to_nobody("show", run) == (141, "")
+    assert to_nobody("compare", run, run) == (141, "")
+
+
+def test_a_library_that_wants_to_leave_still_shows_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("figeval.plugins.plugin_manager", lambda: sys.exit(0))
+    with pytest.raises(SystemExit) as ended:
+        main(["ls", "tasks"])
+    assert ended.value.code == 1
+    assert "SystemExit: 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSPC])
