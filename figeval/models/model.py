@@ -175,9 +175,9 @@ def open_model(
 
     Raises:
         UnknownName: nobody knows the model.
-        ModelError: the factory has no such option, or the model has no fingerprint; whatever the factory raises for a
-            model it cannot use.
-        PluginError: the factory is no function.
+        ModelError: the factory has no such option or needs another one, or the model has no fingerprint; whatever the
+            factory raises for a model it cannot use.
+        PluginError: the factory is no function, or takes no `model`.
     """
     options = dict(options)
     for named in ("pretrained", "model"):
@@ -185,7 +185,8 @@ def open_model(
             model = f"{model}:{options.pop(named)}"
     name, wanted = backends.locate(model, options)
     factory = backends.registry.get(name)
-    known = _parameters(name, factory)
+    signature = _signature(name, factory)
+    known = signature.parameters
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for option in options:
         if option not in known and not open_ended:
@@ -196,20 +197,45 @@ def open_model(
         if (common or {}).get(flag) is not None and flag not in known:
             raise ModelError(f"--{flag} bounds what models behind an API may spend; leave it out for {name!r}")
     shared = {key: value for key, value in (common or {}).items() if key in known and value is not None}
+    given = {**shared, **options}
+    _check_call(name, signature, wanted, given)
     with foreign_code():
-        backend = factory(wanted, **{**shared, **options})
+        backend = factory(wanted, **given)
     opened = Model(model, name, backend, options, wanted)
     opened.check_fingerprint()
     return opened
 
 
-def _parameters(name: str, factory: Factory) -> Mapping[str, inspect.Parameter]:
+def _signature(name: str, factory: Factory) -> inspect.Signature:
     """What a factory can be given. Raises `PluginError` for what is no function, or one that cannot be asked."""
     try:
-        return inspect.signature(factory).parameters
+        return inspect.signature(factory)
     except (TypeError, ValueError) as error:
         what = a_type(factory)
         raise PluginError(f"the factory of model {name!r} is {what}; register a class or a function") from error
+
+
+def _check_call(name: str, signature: inspect.Signature, wanted: str, given: Mapping[str, Any]) -> None:
+    """Check that a factory can be called, so that a `TypeError` of the call is one from inside the factory.
+
+    Raises:
+        PluginError: the factory takes no `model`.
+        ModelError: an option is missing, or is the model itself.
+    """
+    try:
+        signature.bind_partial(wanted)
+    except TypeError as error:
+        raise PluginError(
+            f"the factory of model {name!r} takes no `model`; write `def __init__(self, model)` in a class, or "
+            "`def factory(model)`, with its options behind it"
+        ) from error
+    try:
+        signature.bind(wanted, **given)
+    except TypeError as error:
+        raise ModelError(
+            f"model {name!r} cannot be made of these options: {error}; its factory takes `model` first, and the "
+            "others from --model_args"
+        ) from error
 
 
 def refuse_model_name(backend: str, model: str) -> None:

@@ -108,6 +108,36 @@ def test_who_answers_a_conversation(backend, converses):
     assert (model.chat is not None) is isinstance(backend, Chatting)
 
 
+# ---- factories that cannot be called --------------------------------------------------------------------------------
+
+
+class Parrot:
+    deterministic_by_name = True
+
+    def generate(self, prompts):
+        return [prompt.text for prompt in prompts]
+
+
+@pytest.mark.parametrize("made", [Parrot, lambda: Parrot(), lambda *, model: Parrot()])
+def test_a_factory_that_takes_no_model(backends, made):
+    backends.registry.add("parrot", made, "a test")
+    with pytest.raises(PluginError, match=r"factory of model 'parrot' takes no `model`; write `def __init__\(self"):
+        open_model(backends, "parrot", {})
+
+
+def test_a_factory_with_an_option_that_has_to_be_given(backends):
+    backends.registry.add("parrot", lambda model, words: Parrot(), "a test")
+    with pytest.raises(ModelError, match=r"'parrot' cannot be made of these options: missing .* 'words'; its factory"):
+        open_model(backends, "parrot", {})
+    assert isinstance(open_model(backends, "parrot", {"words": 3}).backend, Parrot)
+
+
+def test_an_error_inside_a_factory_is_its_own(backends):
+    backends.registry.add("parrot", lambda model: len(3), "a test")
+    with pytest.raises(TypeError, match="object of type 'int' has no len"):
+        open_model(backends, "parrot", {})
+
+
 # ---- who it is ------------------------------------------------------------------------------------------------------
 
 
