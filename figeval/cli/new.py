@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from figeval.errors import TaskError
+from figeval.errors import PluginError, TaskError
 
 if TYPE_CHECKING:
     from figeval.task_types.base import TaskType
@@ -41,8 +41,11 @@ def task(name: str, kind: str, directory: Path | None) -> None:
     own = task_type_of(kind)
     model = next(iter(own.default_baselines), "overlap")
     common = drafts(SCAFFOLD / "common", root, name, model=model)
-    write(drafts(scaffold_of(own), root, name) | common)
-    click.echo(f"next: figeval validate {root / f'{name}.task.yaml'}")
+    texts = drafts(scaffold_of(own), root, name) | common
+    write(texts)
+    for path in texts:
+        if path.name.endswith(".task.yaml"):
+            click.echo(f"next: figeval validate {path}")
 
 
 @new.command()
@@ -104,11 +107,20 @@ def refuse_taken_module(name: str) -> None:
 
 
 def drafts(folder: Traversable, root: Path, name: str, **more: str) -> dict[Path, str]:
-    """File → text: the scaffold of a folder with NAME, $name and `more` filled in."""
-    return {
-        root / str(path).replace("NAME", name).removesuffix(".in"): Template(text).substitute(name=name, **more)
-        for path, text in scaffold(folder, PurePath())
-    }
+    """File → text: the scaffold of a folder with NAME, $name and `more` filled in.
+
+    Raises:
+        PluginError: there is a `$` before something else.
+    """
+    known, found = {"name": name, **more}, {}
+    for path, text in scaffold(folder, PurePath()):
+        try:
+            filled = Template(text).substitute(known)
+        except (KeyError, ValueError) as error:
+            what = f"there is no ${error.args[0]}" if isinstance(error, KeyError) else error
+            raise PluginError(f"{folder / str(path)}: {what}; write $$ for a dollar sign") from error
+        found[root / str(path).replace("NAME", name).removesuffix(".in")] = filled
+    return found
 
 
 def scaffold(folder: Traversable, below: PurePath) -> Iterator[tuple[PurePath, str]]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -130,3 +131,65 @@ def test_every_task_type_has_a_scaffold() -> None:
     assert folders == {kind.scaffold.name for kind in kinds} == set(TASK_TYPES)
     for kind in kinds:
         assert {file.name for file in kind.scaffold.iterdir()} >= {"NAME.task.yaml.in", "NAME.jsonl.in"}, kind.name
+
+
+SCAFFOLDED = """
+from dataclasses import dataclass
+from pathlib import Path
+
+from figeval import Example, TaskType, hookimpl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceExample(Example):
+    pass
+
+
+class Prices(TaskType[PriceExample]):
+    name = "prices"
+    Example = PriceExample
+    folder = Path(__file__).parent
+
+
+@hookimpl
+def register_task_types(register):
+    register(Prices)
+"""
+
+
+@pytest.fixture
+def scaffold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The scaffold of a task type `prices`, still empty."""
+    (tmp_path / "prices_plugin.py").write_text(SCAFFOLDED)
+    folder = tmp_path / "scaffold" / "prices"
+    folder.mkdir(parents=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("FIGEVAL_PLUGINS", "prices_plugin")
+    plugins.plugin_manager.cache_clear()
+    yield folder
+    plugins.plugin_manager.cache_clear()
+    sys.modules.pop("prices_plugin", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a tip of $5", "NAME.jsonl.in: Invalid placeholder in string: line 1, col 10; write $$ for a dollar sign"),
+        ("a tip of $five", "NAME.jsonl.in: there is no $five; write $$ for a dollar sign"),
+    ],
+)
+def test_a_dollar_sign_in_a_scaffold(text: str, complaint: str, scaffold: Path, cli: Cli, tmp_path: Path) -> None:
+    (scaffold / "NAME.jsonl.in").write_text(text)
+    assert complaint in cli("new", "task", "zed", "--type", "prices").complaint
+    assert not (tmp_path / "zed").exists()
+    (scaffold / "NAME.jsonl.in").write_text("$name: a tip of $$5")
+    assert cli("new", "task", "zed", "--type", "prices").code == 0
+    assert (tmp_path / "zed" / "zed.jsonl").read_text() == "zed: a tip of $5"
+
+
+def test_the_next_step_names_a_file_that_is_there(scaffold: Path, cli: Cli) -> None:
+    (scaffold / "NAME.jsonl.in").write_text("")
+    assert "next:" not in cli("new", "task", "zed", "--type", "prices").out
+    (scaffold / "NAME_hard.task.yaml.in").write_text("name: $name")
+    out = cli("new", "task", "zed", "--type", "prices", "--directory", "again").out
+    assert out.splitlines()[-1] == "next: figeval validate again/zed_hard.task.yaml"
