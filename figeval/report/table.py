@@ -28,6 +28,7 @@ OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest
 OF_CHOICES = ("offered", "chosen", "95 % interval", "of wrong", "interval of it", "expected")  # behind the key
 RIGHT = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
+TWO = 2  # labels that a threshold can tell apart
 NOTHING = "–"
 NONE = "none: "  # begins the reason why there is no value or no interval
 FEW = "*"  # behind an unreliable interval
@@ -172,10 +173,16 @@ def legend(record: RunRecord) -> Iterator[str]:
 
 
 def _threshold(task: TaskRecord) -> str:
-    """How a route with a threshold decides; empty for other routes."""
-    labels, threshold = task.settings.get("labels"), task.settings.get("threshold")
-    if not labels or threshold is None:
+    """How a route with a threshold decides; empty for other routes.
+
+    A threshold parts two labels. What a route of another task type does with it among several, or without labels, only
+    that route knows.
+    """
+    labels, threshold = task.settings.get("labels", ()), task.settings.get("threshold")
+    if threshold is None:
         return ""
+    if len(labels) != TWO:
+        return f"{task.route}: threshold {threshold}"
     return f"{task.route}: a pair is called {labels[0]} if its score is {threshold:g} or more, else {labels[-1]}"
 
 

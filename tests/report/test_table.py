@@ -228,5 +228,11 @@ def test_thresholds_that_differ_are_told_by_task() -> None:
     assert second.endswith("0.7 or more, else non-entailment (b)")
 
 
+@pytest.mark.parametrize("labels", [{}, {"labels": ["a"]}, {"labels": ["patience", "greed", "pride"]}])
+def test_a_threshold_among_other_than_two_labels_is_that_of_the_route(labels: dict[str, list[str]]) -> None:
+    themes = task("sayings", task_type="themes", route="by_closeness", settings={**labels, "threshold": 0.05})
+    assert list(notes(run(themes))) == ["by_closeness: threshold 0.05"]
+
+
 def test_hidden_golds_are_counted_under_the_table() -> None:
     assert list(notes(run(task(n=10, hidden=1)))) == ["proverbs: 1 of 10 gold answers are hidden and not scored"]
