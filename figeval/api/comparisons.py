@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from figeval.api import frames
-from figeval.api.runs import Run
+from figeval.api.runs import Run, folder_of
 from figeval.errors import OptionError
 from figeval.evaluation.compare import RunComparison, TaskComparison, compare_runs
 from figeval.report import table
@@ -40,7 +40,7 @@ def compare(
         prompts: which prompt of each task in run A and which in run B, `default` is the task's own.
 
     Raises:
-        OptionError: `prompts` are not two.
+        OptionError: `prompts` are not two, or a run is neither a `Run` nor a path.
         RecordError: there is no run or no prediction, no task in common, other examples behind a name, no such metric.
 
     Example:
@@ -50,7 +50,7 @@ def compare(
     """
     if prompts is not None and (isinstance(prompts, str) or len(prompts) != PAIR):
         raise OptionError(f"prompts={prompts!r:.80}: give two prompts, that of run A and that of run B")
-    places = [one.path if isinstance(one, Run) else Path(one) for one in (a, b)]
+    places = [one.path if isinstance(one, Run) else folder_of(one) for one in (a, b)]
     wanted = None if prompts is None else (prompts[0], prompts[1])
     return Comparison(compare_runs(places[0], places[1], metric, seed, wanted))
 

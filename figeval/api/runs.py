@@ -134,6 +134,7 @@ def load(path: str | Path) -> Run:
     """Return the run in a folder (or in its `run.json`), finished or not; of a folder of several seeds their means.
 
     Raises:
+        OptionError: `path` is no path.
         RecordError: there is no run, or its predictions were changed since.
 
     Example:
@@ -143,7 +144,7 @@ def load(path: str | Path) -> Run:
     """
     from figeval.records.sweep import run_or_mean  # a run that begins needs nothing of seeds and grids
 
-    place = Path(path)
+    place = folder_of(path)
     return Run(run_or_mean(place), place if place.is_dir() else place.parent)
 
 
@@ -337,6 +338,8 @@ def task_names(tasks: Task | Sequence[Task]) -> tuple[tuple[str, ...], tuple[Tas
     """
     names: list[str] = []
     objects: list[TaskSpec | SuiteSpec] = []
+    if not isinstance(tasks, Iterable):
+        raise OptionError(f"tasks is {a_type(tasks)}; give names, or tasks made with @figeval.task")
     for one in (tasks,) if isinstance(tasks, Task) else tasks:
         if isinstance(one, str):
             names += names_in(one)
@@ -349,6 +352,13 @@ def task_names(tasks: Task | Sequence[Task]) -> tuple[tuple[str, ...], tuple[Tas
     if not names:
         raise OptionError("tasks names no task; see `figeval ls tasks`")
     return tuple(names), tuple(objects)
+
+
+def folder_of(run: str | Path) -> Path:
+    """Return the path of a run. Raises `OptionError` for what is no path."""
+    if not isinstance(run, str | Path):
+        raise OptionError(f"a run is given by its folder, not by {a_type(run)}")
+    return Path(run)
 
 
 def model_name(model: object, name: str | None) -> tuple[str, dict[str, object]]:
