@@ -51,11 +51,18 @@ _PUBLIC = {
         "RecordError TaskError TrainError UnknownName"
     ),
 }
+_REMOVED = {  # names of figeval 0.1 → what to use in their place
+    "heard": "write a figeval.ReplyReader, whose function is called for replies that came",
+    "unanswered": "write a figeval.ReplyReader, which answers where no reply came",
+    "log_likelihoods": "use `yield from figeval.by_likelihood(example, options, context)`",
+}
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 __all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _REMOVED:  # no AttributeError: `from figeval import heard` would not show what it says
+        raise ImportError(f"figeval has no {name!r} since 0.2; {_REMOVED[name]}")
     if name not in _MODULES:
         raise AttributeError(f"module 'figeval' has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES[name]), name)

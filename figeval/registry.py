@@ -20,6 +20,9 @@ from figeval.plugins import PluginManager, describe
 T = TypeVar("T")
 
 
+RENAMED = {"protocol": "task_type", "protocols": "task_types"}  # arguments of registrars of figeval 0.1
+
+
 class Owned(Protocol):
     """What a plugin has registered."""
 
@@ -219,6 +222,8 @@ def bound(
     except TypeError as error:
         strange = next((name for name in kwargs if name not in signature.parameters), "")
         hint = near(strange, signature.parameters) if strange else ""
+        if RENAMED.get(strange) in signature.parameters:
+            hint = f"; {strange!r} of figeval 0.1 is {RENAMED[strange]!r} now"
         raise PluginError(f"{error}{hint}; call {spelled(signature, called)}") from error
     found.apply_defaults()
     return dict(found.arguments)

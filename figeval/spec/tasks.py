@@ -31,6 +31,12 @@ RENAMED = {  # keys of figeval 0.1 → what to write
 RESERVED = ("all", "default", "no_query", "shuffled_query")  # what else stands behind the @ of a record, or means it
 
 
+def refuse_renamed(values: Mapping[str, Any]) -> None:
+    """Raise `ValueError` for a key of figeval 0.1, with what to write in its place (docs/migration.md)."""
+    if old := next((key for key in RENAMED if key in values), None):
+        raise ValueError(f"the key {old!r} of figeval 0.1 is called otherwise now: {RENAMED[old].format(values[old])}")
+
+
 def _words(value: Any) -> Any:
     words = value if isinstance(value, list | tuple) else (value,)
     for word in words:
@@ -139,11 +145,8 @@ class TaskSpec(Named):
     @model_validator(mode="before")
     @classmethod
     def _of_this_edition(cls, values: Any) -> Any:
-        """Keys of figeval 0.1 are refused with what to write in their place (docs/migration.md)."""
-        if isinstance(values, dict) and (old := next((key for key in RENAMED if key in values), None)):
-            raise ValueError(
-                f"the key {old!r} of figeval 0.1 is called otherwise now: {RENAMED[old].format(values[old])}"
-            )
+        if isinstance(values, dict):
+            refuse_renamed(values)
         return values
 
     @model_validator(mode="after")
@@ -236,7 +239,7 @@ class SuiteSpec(Named):
 Source = Callable[[], Iterator[Example]]
 
 
-def task(*, name: str, type: str, **settings: Any) -> Callable[[Source], TaskSpec]:
+def task(*, name: str, type: str = "", **settings: Any) -> Callable[[Source], TaskSpec]:
     """Make a task of a generator of examples; `settings` are the keys of a task file except `data` and `fields`.
 
     ```python
@@ -245,7 +248,16 @@ def task(*, name: str, type: str, **settings: Any) -> Callable[[Source], TaskSpe
         yield PairExample(id="1", left="…", right="…", label="idiom")
     ```
     Register the result with `register(acme_pairs)` in `register_tasks`.
+
+    Raises:
+        TaskError: there is no `type`, or a key of figeval 0.1.
     """
+    try:
+        refuse_renamed(settings)
+    except ValueError as error:
+        raise TaskError(f"@task(name={name!r}): {error}") from error
+    if not type:
+        raise TaskError(f'@task(name={name!r}) has no `type`; write, for example, type="choice"')
 
     def make(source: Source) -> TaskSpec:
         description = settings.pop("description", None) or (source.__doc__ or "").strip().split("\n")[0]
