@@ -41,7 +41,7 @@ _PUBLIC = {
         "Chats Closes ComputesLoglikelihood Describes DeterministicByName Embeds EstimatesCost Fills "
         "FindsSpans Fingerprints Fits Generates LabelsPairs Outputs ScoresPairs Writes"
     ),
-    "figeval.metrics": "Collective PerLabel Statistic collective mean_of",
+    "figeval.metrics": "Collective PerLabel Statistic answered collective expected_over_ties mean_of tied_answers",
     "figeval.training.contract": "Features Learner Setup",
     "figeval.data": "DataContext",
     "figeval.records.schema": "RunRecord TaskRecord",

@@ -43,8 +43,11 @@ from figeval.metrics import (
     Collective as Collective,
     PerLabel as PerLabel,
     Statistic as Statistic,
+    answered as answered,
     collective as collective,
+    expected_over_ties as expected_over_ties,
     mean_of as mean_of,
+    tied_answers as tied_answers,
 )
 from figeval.models.capabilities import (
     Chats as Chats,

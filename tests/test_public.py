@@ -49,7 +49,7 @@ def test_a_name_that_is_gone_says_what_to_use(name: str) -> None:
     assert name not in dir(figeval)
 
 
-@pytest.mark.parametrize("page", ["docs/plugins.md", "docs/task_types.md"])
+@pytest.mark.parametrize("page", ["docs/plugins.md", "docs/statistics.md", "docs/task_types.md"])
 def test_the_documentation_for_plugin_authors_imports_what_is_public(page: str) -> None:
     text = (ROOT / page).read_text()
     modules = set(re.findall(r"^\s*from (figeval[\w.]*) import", text, flags=re.MULTILINE))
