@@ -98,6 +98,8 @@ def scores(record: RunRecord) -> pandas.DataFrame:
     rows: list[JSON] = []
     for task in record.tasks:
         rows += _rows_of(record, task, task.scores, task.baselines, "all")
+        for one in task.languages:
+            rows += _rows_of(record, task, one.scores, one.baselines, one.language)
         if task.overlap is not None:
             rows += _rows_of(record, task, task.overlap.scores, task.overlap.baselines, "unseen")
     baselines = dict.fromkeys(name for row in rows for name in row if name.startswith("baseline_"))
@@ -107,7 +109,7 @@ def scores(record: RunRecord) -> pandas.DataFrame:
 def _rows_of(
     record: RunRecord, task: TaskRecord, found: Iterable[ScoreRecord], trivial: Sequence[BaselineRecord], which: str
 ) -> Iterator[JSON]:
-    """The scores of a task on all of its examples, or on those that the model has not seen."""
+    """Yield the scores of a task on all of its examples, on those in a language, or on those not seen by the model."""
     about = {**_about(record), **{name: getattr(task, name) for name in TASK if name != "examples"}, "examples": which}
     for score in found:
         beside = {

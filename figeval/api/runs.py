@@ -189,7 +189,8 @@ class Run:
         """The scores, a row per task and metric.
 
         Columns: `run` (its identity), `model`, `task`, `kind` (task, prompt or probe), `task_type`, `route`, `examples`
-        (all, or unseen: without those that the model was trained or chosen on), `metric`, `value`, `low`, `high`,
+        (`all`; `unseen`, without those that the model was trained or chosen on; or one language of a task in several),
+        `metric`, `value`, `low`, `high`,
         `stderr`, `n`, `clusters`, `effective_clusters`, `interval` (the method, or why there is none),
         `higher_is_better`, `seen`, and `baseline_NAME` for each trivial model. Numbers are `float64`, counts `Int64`,
         texts `string`.
@@ -213,8 +214,8 @@ class Run:
 
         Columns: `id`, `status`, `prediction` and `gold` (an index, a label, a span … as the task type has them), a
         column per metric (`acc` is 1 for a right answer and a share where answers tie), `tied`, `truncated`, `seen`,
-        `cluster`, `group`, for models that write `raw`, `finish` and `error`, and `meta.NAME` for each column of the
-        examples.
+        `cluster`, `group`, `language` for a task in several, for models that write `raw`, `finish` and `error`, and
+        `meta.NAME` for each column of the examples.
 
         Raises:
             RecordError: the run has no such task or no predictions, or they were changed since.

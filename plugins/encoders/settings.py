@@ -79,7 +79,11 @@ class Configured(Generic[S, B]):
         self.build = build
         self.__name__ = build.__name__
         self.__doc__ = build.__doc__
-        self.__signature__ = inspect.signature(settings)
+        # As `__call__` takes them: the model first, then options by name, which stand for `**options`.
+        options = [one for one in inspect.signature(settings).parameters.values() if one.name != "model"]
+        model = inspect.Parameter("model", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="")
+        by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in options]
+        self.__signature__ = inspect.Signature([model, *by_name])
 
     def __call__(self, model: str = "", **options: Any) -> B:
         return self.build(self.settings(model=model, **options))

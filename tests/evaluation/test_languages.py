@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 from rich.console import Console
 
-from figeval import ChoiceExample
+from figeval import ChoiceExample, load
 from figeval import task as make_task
 from figeval.errors import DataError, FigevalError
 from figeval.evaluation import Harness
@@ -107,6 +107,10 @@ def test_rows_keep_their_language_and_scores_follow_from_them(workshop: Workshop
     again = with_breakdown(workshop.path / "run", "story", workshop.harness().metrics).tasks[0]
     assert (again.languages, again.scores) == (one.languages, one.scores)
     assert len(again.breakdowns[0].groups) == 8
+    run = load(workshop.path / "run")
+    shown = run.scores[run.scores["metric"] == "acc"].set_index("examples")["value"].to_dict()
+    assert shown == {"all": one.scores[0].value, **{each.language: each.scores[0].value for each in one.languages}}
+    assert run.predictions("t")["language"].to_list() == [row["lang"] for row in rows()]
 
 
 def test_a_run_cut_short_ends_the_same(workshop: Workshop) -> None:
