@@ -32,7 +32,7 @@ def test_four_narratives_of_each_proverb(real_data: str) -> None:
     first = examples[0]
     assert isinstance(first, SimilarityExample)
     assert len(first.anchors) == 250
-    assert first.motif == first.cluster == first.meta["proverb"]
+    assert first.category == first.cluster == first.meta["proverb"]
     assert {id(example.anchors) for example in examples if isinstance(example, SimilarityExample)} == {
         id(first.anchors)
     }
