@@ -12,7 +12,7 @@ from clustered import CHECKED, Row, Sizes, cell, effective, equal, figeval, logn
 from scipy.stats import beta, binom, norm
 
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.languages import Part, mean_over_languages
+from figeval.metrics.languages import LanguageScore, mean_over_languages
 from figeval.metrics.statistic import mean_of
 
 PAIRS = ((0.5, 0.5), (0.8, 0.3), (0.95, 0.05), (0.98, 0.7))
@@ -124,7 +124,7 @@ def check(right: list[np.ndarray], sizes: list[Sizes], shared: bool, low: np.nda
                 name = f"{cluster}" if shared else f"{language} {cluster}"
                 for row in range(size):
                     sums.add(name, (float(row < count), 1.0))
-            parts.append(Part(str(language), sums.score(), sums))
+            parts.append(LanguageScore(str(language), sums.score(), sums))
         found = mean_over_languages(parts)
         assert np.allclose((found.low, found.high), (low[place], high[place]), atol=1e-7), (
             found,

@@ -24,7 +24,7 @@ from clustered import (
 from scipy.special import bdtr, ndtri, stdtr, stdtrit
 
 from figeval.metrics.classification import macro_f1
-from figeval.metrics.intervals import percentiles, spread_of
+from figeval.metrics.intervals import LEVEL, spread_of
 from figeval.metrics.paired import paired as paired_runs
 from figeval.metrics.seeds import FEWEST_SEEDS, interval_over_seeds
 
@@ -46,7 +46,7 @@ def bootstrapped() -> Iterator[Row]:
             right_a, right_b = generator.binomial(gold, chance), generator.binomial(sizes - gold, chance)
             said = right_a + sizes - gold - right_b
             sums = np.column_stack((right_a, right_b, said, sizes - said, gold, sizes - gold))
-            ends.append(percentiles(combine(drawn @ sums)))
+            ends.append(np.quantile(combine(drawn @ sums), [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
         about = cell("macro_f1", name, sizes, p=0.7, correlation=0.2)
         yield {**about, "rule": "percentile bootstrap", **scored(*np.array(ends).T, 0.7)}
 
