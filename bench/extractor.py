@@ -1,4 +1,4 @@
-"""How well does the answer extractor read its corpus, and how well does lm-eval's filter for multiple choice?
+"""Measure how well the answer extractor reads its corpus, beside lm-eval's filter for multiple choice.
 
     python bench/extractor.py
     python bench/extractor.py REPLIES.jsonl

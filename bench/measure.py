@@ -99,7 +99,7 @@ def pipelined(models: Path, *, dry: bool) -> None:
 
 
 def keep_trained(folder: Path, target: Path) -> None:
-    """What is kept of a training, or of one for each of several seeds: records, and its runs without `runs.before`."""
+    """Keep a training, or one for each of several seeds: records, and its runs without `runs.before`."""
     shutil.rmtree(target, ignore_errors=True)
     for file in (*sorted(folder.rglob("seeds.json")), *sorted(folder.rglob("training/record.json"))):
         place = target / file.relative_to(folder)
@@ -110,7 +110,7 @@ def keep_trained(folder: Path, target: Path) -> None:
 
 
 def keep(run: Path, target: Path) -> None:
-    """What is kept of a run. Raises `SystemExit` if it is not complete."""
+    """Keep record and predictions of a run. Raises `SystemExit` if it is not complete."""
     record = read_record(run / "run.json")
     if record.status != "complete":
         sys.exit(f"{run} is {record.status}; look at it, then give the same command again")

@@ -1,4 +1,4 @@
-"""What was measured, as README and docs show it: scores of the stored runs, trivial models, records of benchmarks."""
+"""Read what was measured, as README and docs show it: scores of stored runs, trivial models, records of benchmarks."""
 
 from __future__ import annotations
 

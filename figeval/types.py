@@ -18,6 +18,7 @@ JSON: TypeAlias = dict[str, Any]
 
 Meta: TypeAlias = Mapping[str, str]
 FINGERPRINTED_AS = "fingerprinted_as"  # in the metadata of a field that was renamed: its name in fingerprints
+Role: TypeAlias = Literal["trained", "chosen"]  # how a model has seen an example
 LATER = {"later": True}  # a field that came later: empty, it does not change the fingerprint of a task's examples
 
 

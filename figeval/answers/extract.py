@@ -56,7 +56,7 @@ from figeval.types import Reply, Status
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What a reply amounts to: `index` into the options or labels if `status` is ok, and the rule that decided."""
+    """The answer read from a reply: `index` into the options or labels if `status` is ok, and the rule that decided."""
 
     status: Status
     index: int | None

@@ -368,7 +368,7 @@ _FILLER = r"""
 
 
 class Nouns(NamedTuple):
-    """What a task calls its options ("proverb"), and what the right one is for it beside the answer ("moral").
+    """The nouns by which a task calls its options ("proverb"), and the right one beside "answer" ("moral").
 
     The first word for an option is that of the prompt.
     """

@@ -1,4 +1,4 @@
-"""Where a quotation stands in a text: as it is, with other case, blanks, quotation marks and dashes, or nearly."""
+"""Find a quotation in a text: as it is, with other case, blanks, quotation marks and dashes, or nearly."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LETTER = re.compile(r"[^\W_]")
 
 @dataclass(frozen=True, slots=True)
 class QuotePlace:
-    """Where a quotation stands, None if nowhere, and how like it is to what stands there: 1 only if it is verbatim."""
+    """The place of a quotation, None if it is nowhere, and its likeness to the text there: 1 only if it is verbatim."""
 
     kind: Kind
     span: Span | None
@@ -50,7 +50,7 @@ class Folded:
     origin: Sequence[int]
 
     def span(self, start: int, end: int) -> Span:
-        """What a stretch of the folded text was."""
+        """Return the stretch of the text that a stretch of the folded text was made of."""
         return Span(self.origin[start], self.origin[end - 1] + 1)
 
 
@@ -72,7 +72,7 @@ def locate(quote: str, text: str) -> QuotePlace:
 
 
 def stands(quote: str, text: str) -> bool:
-    """Whether a quotation stands in a text, but for case, blanks and marks."""
+    """Return whether a quotation stands in a text, but for case, blanks and marks."""
     quote = quote.strip()
     return bool(quote) and (quote in text or _folded(quote, text) is not None)
 
@@ -126,7 +126,7 @@ def _first(wanted: str, text: str) -> int | None:
 
 
 def _parted(text: str, place: int) -> bool:
-    """Whether no word goes on across a place."""
+    """Return whether no word goes on across a place."""
     return not (0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum())
 
 

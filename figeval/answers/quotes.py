@@ -1,4 +1,4 @@
-"""What a model quotes: the one quotation of a reply that is its answer, as JSON or between quotation marks."""
+"""Read what a model quotes: the one quotation of a reply that is its answer, as JSON or between quotation marks."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _one(said: Iterable[str], rule: str) -> Quoted:
 
 
 def _between(text: str) -> Iterator[str]:
-    """What stands between quotation marks, or in bold; apostrophes only where nothing else does."""
+    """Yield the texts in quotation marks or in bold; those in apostrophes only where there are no others."""
     found = [one for pattern in _BETWEEN for one in pattern.findall(text)]
     yield from found or _SINGLE.findall(text)
 
@@ -166,7 +166,7 @@ def _python(text: str, start: int) -> tuple[Any, int]:
 
 
 def _nothing(value: dict[str, Any]) -> bool:
-    """Whether a JSON object says under the key for the quotation that there is none: "", null, [] or "none"."""
+    """Return whether a JSON object says under the key for the quotation that there is none: "", null, [] or "none"."""
     named = {str(key).lower(): inner for key, inner in value.items()}
     known = [named[key] for key in KEYS if key in named][:1]
     return any(one in (None, [], {}) or (isinstance(one, str) and _ABSENT.fullmatch(one.strip())) for one in known)

@@ -1,4 +1,4 @@
-"""What is read of a reply: without reasoning traces, markup and later turns; or why there is nothing to read."""
+"""Reduce a reply to the text that is read: no reasoning traces, markup and later turns; or say why there is none."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def verify(benchmarks: tuple[str, ...]) -> None:
 @click.argument("benchmark", metavar="BENCH")
 @click.argument("file", required=False)
 def path(benchmark: str, file: str | None) -> None:
-    """Where the files are on this machine, one per line. Downloads nothing."""
+    """Print the paths of the files on this machine, one per line. Downloads nothing."""
     from figeval.data.cache import local_path
     from figeval.data.sources import data_file, data_files
 

@@ -61,12 +61,12 @@ class CommandGroup(click.Group):
 
     @cached_property
     def owners(self) -> dict[str, str]:
-        """Who added each command, by its name."""
+        """The name of each command and the plugin that added it."""
         return {}
 
     @property
     def path(self) -> str:
-        """What is typed between `figeval` and the name of one of its commands."""
+        """The words typed between `figeval` and the name of one of its commands."""
         return f"{self.name} "
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
@@ -90,7 +90,7 @@ class Figeval(CommandGroup):
 
     @cached_property
     def owners(self) -> dict[str, str]:
-        """Who added each command; the table above is our own."""
+        """The name of each command and the plugin that added it; those of the table above are our own."""
         return dict.fromkeys(COMMANDS, OURS)
 
     @property

@@ -1,4 +1,4 @@
-"""What commands print: texts that may come from models, servers and the records of others, harmless to a terminal."""
+"""Print from commands: texts that may come from models, servers and the records of others, harmless to a terminal."""
 
 from __future__ import annotations
 

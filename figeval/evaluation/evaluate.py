@@ -106,8 +106,10 @@ class InProcess:
         """Store a row for every example that has none; yield 1 for each."""
         began = time.monotonic()
         yield from self.store(plan, missing_examples(plan, self.folder))
-        self.folder.arrange(plan.name, (example.id for example in plan.examples()))
+        stored = self.folder.arrange(plan.name, (example.id for example in plan.examples()))
         task.seconds += round(time.monotonic() - began, 3)
+        if stored < plan.n:
+            raise RuntimeError(f"{plan.n - stored} rows of {plan.name} are missing, although all were computed")
 
     def store(self, plan: Plan, examples: Iterable[Example]) -> Iterator[int]:
         """Append a row for each of these examples."""
@@ -126,7 +128,7 @@ class InProcess:
 
 def has_no_reply(row: PredictionRow) -> bool:
     """Whether a stored row says that the model gave no reply; its example is asked again."""
-    return bool(row["status"] == "error")
+    return row["status"] == "error"
 
 
 def missing_examples(plan: Plan, folder: RunFolder) -> Iterator[Example]:
@@ -152,9 +154,14 @@ def recorded_failure(task: TaskRecord) -> Iterator[None]:
     except FigevalError as error:
         task.status, task.error = "failed", str(error)
     except BaseException as error:  # a bug must not cost the other tasks, nor a library's sys.exit() pass for success
-        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+        notes = notes_of(error)
         error.__notes__ = []  # on the last line, which tables show
         task.status, task.error = "failed", f"{traceback.format_exc().rstrip()}{notes}\n"
+
+
+def notes_of(error: BaseException) -> str:
+    """Return the notes of an exception, such as the metric and the example that it is about, in parentheses."""
+    return "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
 
 
 # ---- trivial models --------------------------------------------------------------------------------------------------
@@ -194,8 +201,7 @@ class Baselines:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-                found.failures.append(f"the baseline {name} has no scores: {describe(error)}{where}")
+                found.failures.append(f"the baseline {name} has no scores: {describe(error)}{notes_of(error)}")
                 continue
             found.whole.append(BaselineRecord(baseline=name, scores=whole.scores))
             for one in whole.languages:

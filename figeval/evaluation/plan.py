@@ -172,9 +172,8 @@ class Planner:
         )
         if route.reader is not None:
             route.reader.check()  # before a model has answered
-        route.first_requests(
-            next(variant.examples()), context
-        )  # a broken template fails here, before weights are loaded
+        # A broken template fails here, before weights are loaded.
+        route.first_requests(next(variant.examples()), context)
         probed = ("overlap",) if self.config.probes else ()
         return Plan(
             variant=variant,

@@ -25,11 +25,9 @@ from typing import (
     IO,
     Annotated,
     Any,
-    Literal,
     NamedTuple,
     NotRequired,
     Protocol,
-    TypeAlias,
     cast,
 )
 
@@ -41,7 +39,7 @@ from figeval.jsonfile import JSONScore, json_scores, parse_json
 from figeval.plugins import describe
 from figeval.storage import cure, replacing
 from figeval.text import cleaned, one_line, valid
-from figeval.types import JSON, Example, Finish, Prediction, Status, written
+from figeval.types import JSON, Example, Finish, Prediction, Role, Status, written
 
 MAX_BYTES = 1 << 26  # of a line
 MAX_UNPACKED = 1 << 29  # of a packed file; gzip makes a thousand times as much of it
@@ -53,8 +51,6 @@ COMMON = frozenset(  # fields that `prediction_row` fills, whatever the task typ
         *("priors", "raw", "finish", "error", "answers", "texts", "all_scores"),
     )
 )
-
-Role: TypeAlias = Literal["trained", "chosen"]  # how a model has seen an example
 
 # ---- a row ----------------------------------------------------------------------------------------------------------
 

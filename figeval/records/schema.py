@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from figeval.records.predictions import PredictionRow
-from figeval.records.predictions import Role as Role
+from figeval.types import Role as Role
 
 # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
 # 1.4: examples that the model was trained on or chosen on, gold answers that are all one label, hidden or absent;

@@ -19,18 +19,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from figeval.errors import TrainError
 from figeval.files import expand_user, is_folder
 from figeval.jsonfile import parse_json, read_json
 from figeval.storage import replace_text
-from figeval.types import JSON, Example, letters
+from figeval.types import JSON, Example, Role, letters
 
 FILE = "seen.txt"
 DECLARED = "figeval.json"
 SCHEME = 1
-Role: TypeAlias = Literal["trained", "chosen"]
 
 
 # ---- digests --------------------------------------------------------------------------------------------------------

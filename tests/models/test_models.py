@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import ClassVar
@@ -266,3 +267,11 @@ def test_any_sequence_is_an_answer(answer):
 def test_what_has_no_order_is_no_answer(answer):
     with pytest.raises(PluginError, match=r"SimpleNamespace\.score_pairs returned an? \w+; return a list or an array"):
         ask(SimpleNamespace(score_pairs=lambda pairs: answer), [TextPair("a", "b")] * 2)
+
+
+def test_every_registered_factory_can_be_called_with_the_model_first() -> None:
+    """A declared signature that differs from how the factory is called would refuse every model of its kind."""
+    backends = Backends(plugins.plugin_manager())
+    assert len(backends.registry) > 10
+    for entry in backends.registry:
+        inspect.signature(entry.load()).bind_partial("model")
