@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from figeval.errors import FigevalError, ModelError, RecordError
+from figeval.errors import FigevalError, ModelError, PluginError, RecordError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import Plan, settings_of
 from figeval.evaluation.score import Aggregator, MetricSet, Scored, TaskScorer
 from figeval.evaluation.selection_bias import UnseenExamples
-from figeval.models.batching import BatchScheduler, Memo
+from figeval.models.batching import Answered, BatchScheduler, Memo
 from figeval.models.model import Model, open_model
 from figeval.plugins import describe
 from figeval.prompts import PromptContext
@@ -24,7 +24,7 @@ from figeval.records.folder import RunFolder
 from figeval.records.predictions import PredictionRow, prediction_row
 from figeval.records.schema import BaselineRecord, TaskRecord
 from figeval.task_types.routes import Route, choose
-from figeval.types import Example
+from figeval.types import Example, Reply
 
 # ---- one model, one task ---------------------------------------------------------------------------------------------
 
@@ -60,6 +60,7 @@ class TaskEvaluator:
         context: what the route knows of the task.
         metrics: computed for each prediction.
         samples: keep texts and all scores in the rows.
+        replies: what the model wrote in an earlier session (`RunFolder.replies`).
     """
 
     plan: Plan
@@ -68,14 +69,35 @@ class TaskEvaluator:
     context: PromptContext
     metrics: MetricSet
     samples: bool = False
+    replies: Mapping[str, Reply] = field(default_factory=dict)
+
+    def windows(self, examples: Iterable[Example]) -> Iterator[list[Answered]]:
+        """Yield what the route makes of the examples, those that were put to the model together at a time."""
+        start = partial(self.route.begin, context=self.context)
+        scheduler = BatchScheduler(self.model.model.backend, start, self.model.memo, replies=self.replies)
+        return scheduler.windows(examples)
+
+    def row(self, answered: Answered) -> PredictionRow:
+        """Return the row of one example.
+
+        Raises:
+            PluginError: the predicted value is not an answer to the example.
+            Exception: whatever the reader of the reply, a metric, or `row()` of a task type raises.
+        """
+        example, prediction, task = answered.example, answered.prediction, self.plan.task
+        if prediction.value is not None:
+            problem = task.task_type.value_problem(prediction.value, example, task.labels)
+            if problem:
+                raise PluginError(
+                    f"{self.route.name} predicted an impossible value for example {example.id!r:.80}: {problem}; "
+                    "correct the route, its reader or the model"
+                )
+        features = self.metrics.features(example, prediction)
+        return prediction_row(task.task_type, example, prediction, features, samples=self.samples)
 
     def rows(self, examples: Iterable[Example]) -> Iterator[PredictionRow]:
         """Yield a row for each example, in order."""
-        start = partial(self.route.begin, context=self.context)
-        scheduler = BatchScheduler(self.model.model.backend, start, self.model.memo)
-        for example, prediction in scheduler.predictions(examples):
-            features = self.metrics.features(example, prediction)
-            yield prediction_row(self.plan.task.task_type, example, prediction, features, samples=self.samples)
+        return (self.row(answered) for window in self.windows(examples) for answered in window)
 
 
 # ---- storing the rows of a task --------------------------------------------------------------------------------------
@@ -101,6 +123,7 @@ class InProcess:
     model: CachedModel
     folder: RunFolder
     samples: bool
+    earlier: RunFolder | None = None  # another folder with replies of earlier sessions
 
     def answer(self, plan: Plan, task: TaskRecord) -> Iterator[int]:
         """Store a row for every example that has none; yield 1 for each."""
@@ -112,14 +135,32 @@ class InProcess:
             raise RuntimeError(f"{plan.n - stored} rows of {plan.name} are missing, although all were computed")
 
     def store(self, plan: Plan, examples: Iterable[Example]) -> Iterator[int]:
-        """Append a row for each of these examples."""
+        """Append a row for each of these examples.
+
+        A reader, metric or row that fails on an example ends the task, but only after the rows of those that were put
+        to the model with it; replies that did not become rows are kept, and the next session does not ask for them.
+        """
         self.model.fit(plan)
         metrics = MetricSet(plan.metrics, plan.task.labels)
-        evaluator = TaskEvaluator(plan, self.model, plan.route, plan.context, metrics, self.samples)
+        kept = {
+            k: v for one in (self.earlier, self.folder) if one is not None for k, v in one.replies(plan.name).items()
+        }
+        evaluator = TaskEvaluator(plan, self.model, plan.route, plan.context, metrics, self.samples, kept)
         with self.folder.appending(plan.name) as writer:
-            for row in evaluator.rows(examples):
-                writer.write(row)
-                yield 1
+            for window in evaluator.windows(examples):
+                failures: list[Exception] = []
+                for answered in window:
+                    try:
+                        writer.write(evaluator.row(answered))
+                    except RecordError:
+                        raise
+                    except Exception as error:
+                        self.folder.keep_replies(plan.name, answered.replies)
+                        failures.append(error)
+                    else:
+                        yield 1
+                if failures:
+                    raise failures[0]
 
     def description(self) -> dict[str, Any]:
         """Return the model's description of itself."""

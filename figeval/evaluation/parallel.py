@@ -153,11 +153,12 @@ class WorkerPool:
         records = [one for worker in self.workers if (one := worker.finished_task(plan.name)) is not None]
         task.seconds += max((one.seconds for one in records), default=0.0)
         task.peak_memory_mb = max(task.peak_memory_mb, *(one.peak_memory_mb for one in records), 0.0)
-        if merged < plan.n:
-            self._explain(plan, [one.error for one in records if one.error is not None])
+        errors = [one.error for one in records if one.error is not None]
+        if errors or merged < plan.n:
+            self._explain(plan, errors)
 
     def _explain(self, plan: Plan, errors: Sequence[str]) -> None:
-        """Raise the reason why rows of a task are missing."""
+        """Raise the reason why a task failed or rows of it are missing."""
         dead = [worker for worker in self.workers if worker.finished_task(plan.name) is None]
         self.dead |= {worker.name: worker for worker in dead}
         if errors:
@@ -304,7 +305,7 @@ class Assignment:
     def _answer(self, shard: RunFolder, model: Model, plans: list[Plan]) -> None:
         record = begin(RunFolder(self.run), self.config, model, plans)
         tasks, record.tasks = record.tasks, []
-        executor = InProcess(CachedModel(model), shard, self.config.log_samples)
+        executor = InProcess(CachedModel(model), shard, self.config.log_samples, earlier=RunFolder(self.run))
         for plan, task in zip(plans, tasks, strict=True):
             began = time.monotonic()
             task.status = "running"

@@ -253,7 +253,9 @@ def merge_shards(folder: RunFolder, plans: Sequence[Plan]) -> None:
         for shard in found:
             locks.enter_context(shard.locked())
         for plan in plans:
-            if any(shard.predictions_file(plan.name).exists() for shard in found):
+            if any(
+                file(plan.name).exists() for shard in found for file in (shard.predictions_file, shard.replies_file)
+            ):
                 merge(folder, plan, found)
     for shard in found:
         if not any(shard.predictions_file("x").parent.iterdir()):
@@ -267,5 +269,8 @@ def merge(folder: RunFolder, plan: Plan, shards: Sequence[RunFolder]) -> int:
     folder.drop(plan.name, has_no_reply)
     rows = folder.arrange(plan.name, (example.id for example in plan.examples()), shards)
     for shard in shards:
+        if replies := shard.replies(plan.name):
+            folder.keep_replies(plan.name, replies)
+            shard.forget_replies(plan.name)
         shard.predictions_file(plan.name).unlink(missing_ok=True)
     return rows

@@ -159,6 +159,7 @@ class _Session:
                 self._score(plan, task)
                 task.status = "done"
                 self.folder.seal(task)
+                self.folder.forget_replies(plan.name)
         except BudgetExhausted:  # the record says what was spent
             self._keep(task)
             raise

@@ -11,6 +11,7 @@ memory does not grow with the data.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from typing import Any, TypeVar
 from figeval.errors import PluginError
 from figeval.models.capabilities import ask, capability_of
 from figeval.registry import a_type
-from figeval.types import Example, Prediction, Request
+from figeval.types import Example, Prediction, Reply, Request
 
 E = TypeVar("E", bound=Example)
 Dialogue = Generator[Sequence[Request], Sequence[Any], Prediction]
@@ -54,9 +55,22 @@ class _Pending:
     requests: Sequence[Request] = ()
     prediction: Prediction | None = None
     truncated: bool = False
+    error: Exception | None = None
+    replies: dict[str, Reply] = field(default_factory=dict)
+
+    def receive(self, outputs: Sequence[Any]) -> None:
+        """Send the outputs of the last round to the generator. What a reader of replies raises ends this one alone."""
+        for request, output in zip(self.requests, outputs, strict=True):
+            reply = Reply(text=output) if isinstance(output, str) else output
+            if isinstance(reply, Reply) and reply.finish != "error":
+                self.replies[digest_of(request)] = reply
+        try:
+            self.advance(outputs)
+        except Exception as error:
+            self.error = error
 
     def advance(self, outputs: Sequence[Any] | None) -> None:
-        """Send the outputs of the last round to the generator; None starts it."""
+        """Resume the generator; None starts it."""
         try:
             self.requests = next(self.dialogue) if outputs is None else self.dialogue.send(outputs)
         except StopIteration as stop:
@@ -66,6 +80,33 @@ class _Pending:
             self.prediction = replace(stop.value, truncated=self.truncated or stop.value.truncated)
         if not isinstance(self.requests, Sequence):
             raise PluginError(f"a route yielded {a_type(self.requests)}; yield a list of requests")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a route made of one example.
+
+    Attributes:
+        example: the example.
+        replies: what the model wrote, by `digest_of` the request.
+        made: the prediction, or what was raised while the outputs were turned into one.
+    """
+
+    example: Any
+    replies: Mapping[str, Reply]
+    made: Prediction | Exception
+
+    @property
+    def prediction(self) -> Prediction:
+        """The prediction. Raises what was raised in its place."""
+        if isinstance(self.made, Exception):
+            raise self.made
+        return self.made
+
+
+def digest_of(request: Request) -> str:
+    """Return what stands for a request where its text is not to be kept."""
+    return hashlib.sha256(repr(request).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Memo:
@@ -109,27 +150,41 @@ class BatchScheduler:
         start: begins the generator of one example.
         memo: outputs to reuse, also by later schedulers of the same model.
         pace: the size of the first window and its bounds.
+        replies: what the model wrote in an earlier session, by `digest_of` the request.
     """
 
     backend: Any
     start: Start[Any]
     memo: Memo = field(default_factory=Memo)
     pace: Pace = field(default_factory=Pace)
+    replies: Mapping[str, Reply] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.pace.smallest = max(self.pace.smallest, getattr(self.backend, "at_once", 1))
         self.pace.size = max(self.pace.smallest, self.pace.size)
 
     def predictions(self, examples: Iterable[E]) -> Iterator[tuple[E, Prediction]]:
-        """Yield (example, prediction) in the order of the examples, a window at a time."""
+        """Yield (example, prediction) in the order of the examples. Raises what the route of one of them raises."""
+        for window in self.windows(examples):
+            for one in window:
+                yield one.example, one.prediction
+
+    def windows(self, examples: Iterable[E]) -> Iterator[list[Answered]]:
+        """Yield the examples of a window together, in order.
+
+        What is raised while the outputs for one example are turned into a prediction costs no other one its prediction.
+        """
         stream = iter(examples)
         while window := self._open(stream):
             began = time.monotonic()
             self._finish([pending for _, pending in window])
             self.pace.adapt(time.monotonic() - began)
+            answered = []
             for example, pending in window:
-                assert pending.prediction is not None
-                yield example, pending.prediction
+                made = pending.prediction or pending.error
+                assert made is not None
+                answered.append(Answered(example, pending.replies, made))
+            yield answered
 
     def _open(self, stream: Iterator[E]) -> list[tuple[E, _Pending]]:
         """Start the generators of the next window."""
@@ -145,13 +200,13 @@ class BatchScheduler:
         return window
 
     def _finish(self, window: Sequence[_Pending]) -> None:
-        """Advance all generators of a window together until each has its prediction."""
-        while unfinished := [one for one in window if one.prediction is None]:
+        """Advance all generators of a window together until each has ended."""
+        while unfinished := [one for one in window if one.prediction is None and one.error is None]:
             answers = self._answer(request for one in unfinished for request in one.requests)
             for one in unfinished:
                 outputs = [answers[request] for request in one.requests]
                 one.truncated |= any(truncated for _, truncated in outputs)
-                one.advance([output for output, _ in outputs])
+                one.receive([output for output, _ in outputs])
 
     def _answer(self, requests: Iterable[Request]) -> dict[Request, tuple[Any, bool]]:
         """Request → (output, truncated); each different request is put to the backend once."""
@@ -159,6 +214,8 @@ class BatchScheduler:
         fresh: dict[str, list[Request]] = defaultdict(list)  # capability → requests
         for request in dict.fromkeys(requests):
             known = self.memo.get(request)
+            if known is None and self.replies and (reply := self.replies.get(digest_of(request))):
+                known = (reply, False)
             if known is None:
                 fresh[capability_of(request)].append(request)
             else:

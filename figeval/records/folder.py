@@ -8,16 +8,21 @@ task change, the record is written without the sha256.
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from figeval.errors import RecordError
 from figeval.jsonfile import read_json
 from figeval.records.predictions import (
+    MAX_BYTES,
     PredictionRow,
     PredictionWriter,
     StoredLine,
@@ -32,10 +37,11 @@ from figeval.records.predictions import (
 from figeval.records.schema import READABLE, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
 from figeval.storage import cure, locked, replace_text
 from figeval.text import cleaned, one_line, valid
+from figeval.types import Finish, Reply
 from figeval.validation import validated
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    from pydantic import JsonValue, TypeAdapter
 
 
 class RunFolder:
@@ -51,9 +57,16 @@ class RunFolder:
         Raises:
             RecordError: the name would lead out of the folder, or `predictions` is a link to somewhere else.
         """
+        return self._file("predictions", task)
+
+    def replies_file(self, task: str) -> Path:
+        """The path of the replies that did not become rows of a task. Raises as `predictions_file` does."""
+        return self._file("replies", task)
+
+    def _file(self, kind: str, task: str) -> Path:
         if TASK_NAME.fullmatch(task) is None:
             raise RecordError(f"{self.path}: {one_line(task, 80)!r} is not a valid task name")
-        return own_folder(self.path / "predictions") / f"{task}.jsonl"
+        return own_folder(self.path / kind) / f"{task}.jsonl"
 
     def has_predictions(self, task: str) -> bool:
         """Whether predictions of a task are there, packed or not. Raises `RecordError` as `predictions_file` does."""
@@ -112,7 +125,7 @@ class RunFolder:
             place = place.with_name(f"{place.name}-again")
         with cure(place):
             place.mkdir(parents=True, exist_ok=True)
-            for name in ("predictions", "shards", "logs", "run.json"):
+            for name in ("predictions", "replies", "shards", "logs", "run.json"):
                 if (self.path / name).exists() and not (place / name).exists():
                     (self.path / name).rename(place / name)
             self.predictions_file("x").parent.mkdir(exist_ok=True)
@@ -206,6 +219,62 @@ class RunFolder:
         """
         with appended(self.predictions_file(task)) as writer:
             yield writer
+
+    def replies(self, task: str) -> dict[str, Reply]:
+        """Return the replies that did not become rows of a task, because a reader or a metric failed on them.
+
+        The keys are digests of requests (`figeval.models.batching.digest_of`). A line that is no reply is skipped: it
+        costs no more than asking again.
+        """
+        file = self.replies_file(task)
+        if not is_own(file):
+            return {}
+        found = {}
+        with file.open("rb") as stream:
+            for line in iter(partial(stream.readline, MAX_BYTES), b""):
+                with suppress(ValueError):
+                    kept = _kept_reply().validate_json(line, strict=True)
+                    found[kept["request"]] = Reply(
+                        text=kept["text"], finish=kept["finish"], reasoning=kept["reasoning"]
+                    )
+        return found
+
+    def keep_replies(self, task: str, replies: Mapping[str, Reply]) -> None:
+        """Append replies that did not become rows. Raises `RecordError` if there is no room."""
+        file = self.replies_file(task)
+        with cure(file):
+            file.parent.mkdir(exist_ok=True)
+            with file.open("a", encoding="ascii") as stream:
+                for request, reply in replies.items():
+                    kept = {
+                        "request": request,
+                        "text": reply.text,
+                        "finish": reply.finish,
+                        "reasoning": reply.reasoning,
+                    }
+                    stream.write(json.dumps(cleaned(kept, valid)) + "\n")
+
+    def forget_replies(self, task: str) -> None:
+        """Remove the replies of a task whose rows are all there."""
+        file = self.replies_file(task)
+        file.unlink(missing_ok=True)
+        with suppress(OSError):  # not there, or not empty
+            file.parent.rmdir()
+
+
+class _KeptReply(TypedDict):
+    request: str
+    text: str
+    finish: Finish
+    reasoning: str
+
+
+@lru_cache(maxsize=1)
+def _kept_reply() -> TypeAdapter[_KeptReply]:
+    """What checks a line of replies; built when it is needed."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(_KeptReply)
 
 
 def own_folder(path: Path) -> Path:

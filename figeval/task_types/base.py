@@ -161,6 +161,14 @@ class TaskType(Generic[E]):
         """Return the answer that `to_json` has stored."""
         return stored
 
+    def value_problem(self, value: Value, example: E, labels: Sequence[str]) -> str:
+        """Return what is wrong with a predicted value as an answer to the example; empty where nothing is.
+
+        A value that cannot be an answer is a mistake of a route, a reader or a model, and not a wrong answer: its task
+        fails. `labels` are those of the task.
+        """
+        return ""
+
     # ---- what is said of it ------------------------------------------------------------------------------------------
 
     def shown_gold(self, example: E) -> str:

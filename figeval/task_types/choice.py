@@ -12,7 +12,7 @@ from figeval.answers import VERSION
 from figeval.errors import CapabilityError
 from figeval.prompts import LETTERS, PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric, repeated_texts
-from figeval.task_types.fields import ColumnsField, IndexField, TextField, TextsField
+from figeval.task_types.fields import ColumnsField, IndexField, TextField, TextsField, index_problem
 from figeval.task_types.routes import (
     Dialogue,
     ReplyReader,
@@ -24,7 +24,7 @@ from figeval.task_types.routes import (
     dot_scores,
     pair_scores,
 )
-from figeval.types import JSON, LATER, Continuation, Example, Prediction, Reply
+from figeval.types import JSON, LATER, Continuation, Example, Prediction, Reply, Value
 
 CLASSES = "figeval.metrics.classification"
 
@@ -201,6 +201,9 @@ class Choice(TaskType[ChoiceExample]):
             right = None if example.gold is None else [example.gold]
             row["choice"] = {"kinds": kinds, "chosen": chosen(example, prediction), "right": right}
         return row
+
+    def value_problem(self, value: Value, example: ChoiceExample, _labels: Sequence[str]) -> str:  # noqa: D102
+        return index_problem(value, len(example.options), "options")
 
     def shown_gold(self, example: ChoiceExample) -> str:  # noqa: D102
         return "(hidden)" if example.gold is None else f"{example.gold}: {example.options[example.gold]}"

@@ -233,7 +233,7 @@ class ColumnsField(Field):
         return {"type": "array", "items": {"type": "object"}}
 
 
-def _out_of_range(value: Any, n: int, of: str) -> str:
+def index_problem(value: Any, n: int, of: str) -> str:
     """Return what is wrong with an index into n values; empty where it is one."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < n:
         return ""
@@ -250,7 +250,7 @@ class IndexField(Field):
         return None if value is None else index(value, len(row.read[self.of]), row)
 
     def problem(self, value: Any, example: Any) -> str:  # noqa: D102
-        return "" if value is None else _out_of_range(value, len(getattr(example, self.of)), self.of)
+        return "" if value is None else index_problem(value, len(getattr(example, self.of)), self.of)
 
     def schema(self) -> JSON:  # noqa: D102
         return {"anyOf": [INDEX, {"type": "null"}]}
@@ -268,7 +268,7 @@ class IndexesField(Field):
         return frozenset(index(one, len(row.read[self.of]), row) for one in value)
 
     def problem(self, value: Any, example: Any) -> str:  # noqa: D102
-        return next(filter(None, (_out_of_range(one, len(getattr(example, self.of)), self.of) for one in value)), "")
+        return next(filter(None, (index_problem(one, len(getattr(example, self.of)), self.of) for one in value)), "")
 
     def schema(self) -> JSON:  # noqa: D102
         return {"type": "array", "items": INDEX}

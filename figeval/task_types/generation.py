@@ -6,7 +6,7 @@ write are held to the same metrics: whoever writes well beats it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
@@ -17,7 +17,7 @@ from figeval.prompts import PromptContext
 from figeval.task_types.base import TaskType, metric
 from figeval.task_types.fields import NamedTextsField, TextsField
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, Scores, by_reply, cosine_scores, decide, pair_scores
-from figeval.types import Example, Input, Inputs, Prediction, Reply, Status
+from figeval.types import Example, Input, Inputs, Prediction, Reply, Status, Value
 
 BEGINNING = 80  # characters of a written text; further on it is somebody in the story who declines
 TEXTS = "figeval.metrics.texts"
@@ -135,6 +135,9 @@ class Generation(TaskType[GenerationExample]):
 
     def gold(self, example: GenerationExample) -> None:
         """Nothing: the references are not ours to pass on."""
+
+    def value_problem(self, value: Value, _example: GenerationExample, _labels: Sequence[str]) -> str:  # noqa: D102
+        return "" if isinstance(value, str) else f"{value!r:.80} is no text"
 
     def shown_gold(self, example: GenerationExample) -> str:  # noqa: D102
         return " | ".join(example.references)

@@ -20,7 +20,7 @@ from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric
 from figeval.task_types.fields import Definition, LabelField, TextField
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, Scores, by_reply, cosine_scores, decide, pair_scores
-from figeval.types import Cloze, Continuation, Example, PairLabel, Prediction, Reply
+from figeval.types import Cloze, Continuation, Example, PairLabel, Prediction, Reply, Value
 
 GAP = "\ue000"  # a private-use character: stands for the label word while the cloze block is rendered
 THRESHOLD = {"threshold": 0.5}  # at or above is the first label
@@ -187,6 +187,9 @@ class Pairs(TaskType[PairExample]):
         """The first word that expresses the label."""
         assert example.label is not None
         return f" {context.words(example.label)[0]}" if block in ("context", "word") else None
+
+    def value_problem(self, value: Value, _example: PairExample, labels: Sequence[str]) -> str:  # noqa: D102
+        return "" if value in labels else f"{value!r:.80} is not among the labels {', '.join(labels)}"
 
     def gold_class(self, example: PairExample) -> str | None:  # noqa: D102
         return HIDDEN if example.label is None else example.label

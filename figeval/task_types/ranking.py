@@ -15,9 +15,17 @@ from typing import Annotated, Any, ClassVar
 from figeval.jsonfile import json_scores
 from figeval.prompts import PromptContext
 from figeval.task_types.base import Metric, TaskType, blank_texts, metric, repeated_texts
-from figeval.task_types.fields import Definition, IndexesField, RowContext, TextField, TextsField, read_fields
+from figeval.task_types.fields import (
+    Definition,
+    IndexesField,
+    RowContext,
+    TextField,
+    TextsField,
+    index_problem,
+    read_fields,
+)
 from figeval.task_types.routes import Dialogue, Route, by_likelihood, cosine_scores, decide, dot_scores, pair_scores
-from figeval.types import JSON, LATER, Example, Prediction
+from figeval.types import JSON, LATER, Example, Prediction, Value
 
 RANKING = "figeval.metrics.ranking"
 LIKELIHOOD = ("by_loglikelihood",)
@@ -195,6 +203,9 @@ class Ranking(TaskType[RankingExample]):
             "top": [[index, *json_scores([prediction.scores[index]])] for index in best],
             "relevant_scores": json_scores([prediction.scores[index] for index in sorted(example.relevant)]),
         }
+
+    def value_problem(self, value: Value, example: RankingExample, _labels: Sequence[str]) -> str:  # noqa: D102
+        return index_problem(value, len(example.candidates), "candidates")
 
     def gold(self, example: RankingExample) -> list[int]:  # noqa: D102
         return sorted(example.relevant)

@@ -227,6 +227,94 @@ def test_rescore_keeps_the_metrics_that_were_asked_for(workshop):
     assert after == json.loads(before.model_dump_json())
 
 
+# ---- replies that did not become rows ------------------------------------------------------------------------------
+
+
+def failing_on(name, told="no answer"):
+    """A metric that raises on one example."""
+
+    def strict(example, prediction):
+        if example.id == name:
+            raise ZeroDivisionError(told)
+        return float(prediction.value == example.gold)
+
+    return strict
+
+
+def reading(value_of):
+    """A route that asks about the options by letters, and whose reader takes `value_of(example, reply)`."""
+
+    def read(example, _context, reply):
+        return Prediction(example_id=example.id, value=value_of(example, reply))
+
+    return figeval.by_reply("by_own", "letter", ReplyReader(read, "1"))
+
+
+def test_a_metric_that_fails_on_an_example_loses_no_reply(workshop):
+    """The others of the window have rows; mended, the run goes on without asking the model anything again."""
+    write_prompted(workshop.folder)
+    workshop.backend = model = Writer(function=letter_of_the_word)
+    broken = harness(workshop, metrics={"strict": failing_on("t3")})
+    task = workshop.run(metrics=("strict",), harness=broken).tasks[0]
+    assert task.status == "failed"
+    assert task.error.splitlines()[-1] == "ZeroDivisionError: no answer (metric 'strict', example 't3')"
+    assert [row["id"] for row in workshop.rows()] == [f"t{i}" for i in range(20) if i != 3]
+    (kept,) = [json.loads(line) for line in (workshop.path / "run/replies/t.jsonl").read_text().splitlines()]
+    assert kept.keys() == {"request", "text", "finish", "reasoning"}  # and no text of the benchmark
+    model.function = None  # which must not be called
+    mended = harness(workshop, metrics={"strict": failing_on("nowhere")})
+    task = workshop.run(metrics=("strict",), harness=mended).tasks[0]
+    assert (task.status, task.counts, len(workshop.rows())) == ("done", {"ok": 20}, 20)
+    assert not (workshop.path / "run/replies").exists()
+
+
+def test_a_reader_that_fails_costs_no_reply_of_any_order(workshop):
+    write_prompted(workshop.folder)
+    workshop.backend = model = Writer(function=letter_of_the_word)
+
+    def first_letters(example, reply):
+        if example.id in ("t2", "t5"):
+            raise LookupError(f"cannot read {reply.text!r}")
+        return "ABC".index(reply.text)
+
+    task = workshop.run(harness=harness(workshop, routes=[reading(first_letters)]), routes={"choice": "by_own"}).tasks[
+        0
+    ]
+    assert task.status == "failed"
+    assert "LookupError: cannot read" in task.error
+    assert len(workshop.rows()) == 18
+    model.function = None
+    mended = harness(workshop, routes=[reading(lambda _example, reply: "ABC".index(reply.text))])
+    task = workshop.run(harness=mended, routes={"choice": "by_own"}).tasks[0]
+    assert (task.status, len(workshop.rows())) == ("done", 20)
+
+
+def test_kept_replies_that_somebody_damaged_are_asked_for_again(workshop):
+    write_prompted(workshop.folder)
+    workshop.backend = model = Writer(function=letter_of_the_word)
+    workshop.run(metrics=("strict",), harness=harness(workshop, metrics={"strict": failing_on("t3")}))
+    file = workshop.path / "run/replies/t.jsonl"
+    file.write_text('{"request": 5}\n[]\nnonsense\n' + file.read_text().replace("text", "texts"))
+    before = len(model.asked)
+    mended = harness(workshop, metrics={"strict": failing_on("nowhere")})
+    assert workshop.run(metrics=("strict",), harness=mended).tasks[0].status == "done"
+    assert len(model.asked) == before + 1
+
+
+@pytest.mark.parametrize("value", [99, -1, "abc", True, 1.0])
+def test_a_value_that_cannot_be_an_answer_fails_the_task(value, workshop):
+    """It is not scored as a wrong answer."""
+    write_prompted(workshop.folder)
+    workshop.backend = Writer(function=letter_of_the_word)
+    broken = harness(workshop, routes=[reading(lambda example, _reply: value if example.id == "t4" else 0)])
+    task = workshop.run(harness=broken, routes={"choice": "by_own"}).tasks[0]
+    assert task.error == (
+        f"by_own predicted an impossible value for example 't4': {value!r} is no index of its 3 options; correct the "
+        "route, its reader or the model"
+    )
+    assert len(workshop.rows()) == 19
+
+
 # ---- tasks -----------------------------------------------------------------------------------------------------------
 
 

@@ -51,9 +51,18 @@ class Moody:
         absent = self.mood == "absent"
         return [UNHEARD if absent and "7 here" in text else Reply(text="A") for text in asked]
 
+def strict(example, prediction):
+    if os.environ.get("MOOD") == "strict" and example.id == "t7":
+        raise ArithmeticError("no answer")
+    return 1.0
+
 @hookimpl
 def register_backends(register):
     register("moody", Moody)
+
+@hookimpl
+def register_metrics(register):
+    register("strict", strict)
 """
 
 
@@ -296,6 +305,20 @@ def test_examples_without_a_reply_are_asked_again(moody: Run) -> None:
 
 
 # ---- how many, and where --------------------------------------------------------------------------------------------
+
+
+def test_replies_that_a_metric_failed_on_are_not_asked_for_again(bench: Path) -> None:
+    """Worker processes keep them, and the next run reads them from wherever they were left."""
+    write_task(bench / "tasks", "t", N)
+    run = Run(bench, "out", "--tasks", "t", "--model", "moody", "--metrics", "strict")
+    done = run(2, code=1, MOOD="strict")
+    assert "ArithmeticError: no answer (metric 'strict', example 't7')" in done.stdout + done.stderr
+    assert len(run.rows()) < N
+    kept = (run.folder / "replies" / "t.jsonl").read_text().splitlines()
+    assert [json.loads(line)["text"] for line in kept] == ["A"]
+    run(2)
+    assert run.clean()
+    assert len(run.rows()) == N
 
 
 def test_no_process_is_started_for_nothing(workshop: Workshop) -> None:
