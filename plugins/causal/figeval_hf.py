@@ -23,6 +23,7 @@ from .lm_eval_requests import Ids, encode_pairs, fitted
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
+    from torch import Tensor
     from transformers import PreTrainedModel
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
@@ -65,6 +66,16 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         texts = [request.args for request in requests]
         encoded = [(text, *ids) for text, ids in zip(texts, encode_pairs(self, texts), strict=True)]
         return self._loglikelihood_tokens(encoded, disable_tqdm)
+
+    def _model_generate(self, context: Tensor, max_length: int, stop: list[str], **options: Any) -> Tensor:
+        """As lm-eval does, but an encoder-decoder writes as many tokens as were asked for.
+
+        lm-eval 0.4 adds the length of the longest context in the batch, which an encoder-decoder does not write after:
+        a text was longer than asked, and its end depended on what else was in the batch.
+        """
+        if self.backend == "seq2seq":
+            max_length += 1 - context.shape[1]  # 1: the decoder's start token
+        return super()._model_generate(context, max_length, stop, **options)
 
     def _loglikelihood_tokens(
         self, requests: Sequence[Encoded], disable_tqdm: bool = False, override_bs: int | None = None

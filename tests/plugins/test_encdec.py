@@ -8,7 +8,7 @@ import pytest
 
 from figeval.builtin.plugins.causal.language_model import seq2seq
 from figeval.errors import ModelError
-from figeval.types import Continuation
+from figeval.types import Continuation, Message, Prompt
 from tests.plugins.tiny import LINES, Workshop, change_config
 
 REQUESTS = [Continuation(line, after) for line in LINES[:4] for after in (" Yes", " No, it does not.", LINES[5])]
@@ -49,6 +49,18 @@ def test_a_story_is_encoded_once_for_all_its_choices(workshop: Workshop) -> None
     tokens = backend.describe()["tokens"]
     assert tokens["read"] < tokens["one_row_per_continuation"]
     assert backend.describe()["scoring"] == "contexts encoded once"
+
+
+@pytest.mark.parametrize("n", [1, 8])
+def test_a_text_has_as_many_tokens_as_were_asked_for_whatever_else_is_asked(n: int, workshop: Workshop) -> None:
+    """lm-eval adds the length of the longest context, which an encoder-decoder does not write after."""
+    backend = seq2seq(str(workshop("t5", "ForConditionalGeneration")))
+    prompts = [Prompt((Message("user", text),), max_new_tokens=n) for text in ("A crow.", "A crow sat there. " * 9)]
+    alone, together = backend.generate(prompts[:1]).values, backend.generate(prompts).values
+    assert alone[0] == together[0]
+    lengths = [len(backend.tokenizer.tokenize(reply.text)) for reply in together]
+    assert all(0 < length <= n + 1 for length in lengths), lengths  # 1: the blank that a tokenizer puts before a text
+    assert together[0].finish == "length"
 
 
 def test_a_decoder_that_does_not_know_how_to_begin(workshop: Workshop, tmp_path: Any) -> None:
