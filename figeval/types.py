@@ -39,7 +39,11 @@ class Example:
     `language` is that of the row where the task has rows in several, else empty.
     `prompted` is the same example with the texts that prompts show where these differ from what other models read
     (`prompt_fields` of a task file), e.g. as written instead of lower-cased. It is never scored against.
+    `former_fields` are fields that a class no longer has, with the value that its examples had there: fingerprints
+    still count them, so that runs stored before can be continued and compared.
     """
+
+    former_fields: ClassVar[Mapping[str, Any]] = {}
 
     id: str
     meta: Meta = field(default_factory=dict)

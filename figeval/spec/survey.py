@@ -81,7 +81,7 @@ class _Canonical:
         self._tuples: dict[int, tuple[Any, str]] = {}
 
     def __call__(self, example: Example) -> bytes:
-        values = {name: self._value(value) for name, value in _told(example)}
+        values = {name: self._value(value) for name, value in _told(example).items()}
         return json.dumps(values, sort_keys=True, ensure_ascii=True, default=_plain).encode()
 
     def _value(self, value: Any) -> Any:
@@ -103,17 +103,20 @@ def _plain(value: Any) -> Any:
     """Spans, parts and mappings as JSON knows them."""
     if isinstance(value, Mapping):
         return dict(value)
-    return dict(_told(value))
+    return _told(value)
 
 
-def _told(value: Any) -> Iterator[tuple[str, Any]]:
-    """The fields that a fingerprint is over: without the texts that prompts alone show, and without empty fields that
-    came later than the first fingerprints; renamed fields keep their first name.
+def _told(value: Any) -> dict[str, Any]:
+    """Return the fields that a fingerprint is over: without the texts that prompts alone show, and without empty fields
+    that came later than the first fingerprints. Renamed fields keep their first name, and fields that a class no longer
+    has keep their value.
     """
+    told = dict(value.former_fields) if isinstance(value, Example) else {}
     for field in fields(value):
         content = getattr(value, field.name)
         if field.name != "prompted" and (content or "later" not in field.metadata):
-            yield field.metadata.get(FINGERPRINTED_AS, field.name), content
+            told[field.metadata.get(FINGERPRINTED_AS, field.name)] = content
+    return told
 
 
 def first(examples: Iterable[Example], limit: int | None) -> Iterator[Example]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from figeval.answers import VERSION
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
-from figeval.task_types.fields import OptionalTextField, PositiveField, SpanField, TextField
+from figeval.task_types.fields import PositiveField, SpanField, TextField
 from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, cosines
 from figeval.task_types.windows import windows
 from figeval.types import NO_SPAN, Example, Prediction, Reply, ScoredSpan, Span, SpanQuery, Text, TextPair, Value
@@ -25,10 +25,11 @@ class SpanExample(Example):
     """Find in `text` the stretch that stands for `given`, which is a part of `known`.
 
     `gold` is its place, the first one where the stretch occurs more than once; `NO_SPAN` where nothing in the text
-    stands for `given`, which is an answer of its own; None when it is hidden. What is scored against is `answer`: the
-    text there, or `reference` where the right answer is worded otherwise than the text, as a normalised one is.
-    `weight` lets rows share the weight of one: 1/k for each of the k spans of a narrative gives means by narrative.
+    stands for `given`, which is an answer of its own; None when it is hidden. `weight` lets rows share the weight of
+    one: 1/k for each of the k spans of a narrative gives means by narrative.
     """
+
+    former_fields: ClassVar[Mapping[str, Any]] = {"reference": None}
 
     text: Annotated[str, TextField("The text in which the stretch is sought.", fixed_length=True)]
     given: Annotated[str, TextField("What the stretch stands for.")]
@@ -36,9 +37,6 @@ class SpanExample(Example):
     gold: Annotated[
         Span | None, SpanField("The right stretch; [] or '' where none is right, null where it is hidden.", of="text")
     ]
-    reference: Annotated[
-        str | None, OptionalTextField("The right answer in words, where it is not what stands at the stretch.")
-    ] = None
     weight: Annotated[float, PositiveField("Weight of the row.")] = 1.0
 
     @property
@@ -55,8 +53,8 @@ class SpanExample(Example):
 
     @property
     def answer(self) -> str | None:
-        """The text that a found span is compared with; empty where no span is right."""
-        return self.text[self.gold.start : self.gold.end] if self.reference is None and self.gold else self.reference
+        """The text that a found span is compared with; empty where no span is right, None where that is hidden."""
+        return None if self.gold is None else self.text[self.gold.start : self.gold.end]
 
 
 # ---- routes ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,20 @@ from importlib.resources import files
 
 import click
 
-from figeval.hooks import MetricRegistrar, PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
+from figeval.hooks import (
+    MetricRegistrar,
+    PresetRegistrar,
+    SourceRegistrar,
+    TaskRegistrar,
+    TaskTypeRegistrar,
+    hookimpl,
+)
+
+
+@hookimpl
+def register_task_types(register: TaskTypeRegistrar) -> None:
+    """Spans that are scored against the gold span of another row, as the released code does."""
+    register(f"{__name__}.published_spans:PublishedSpans", "epic_published_spans")
 
 
 @hookimpl
@@ -25,7 +38,7 @@ def register_sources(register: SourceRegistrar) -> None:
 def register_metrics(register: MetricRegistrar) -> None:
     """The paper's scores of spans, and of keywords in written narratives."""
     for name in ("published_precision", "published_recall", "published_f1"):
-        register(name, f"{__name__}.metrics:{name}", task_types=["spans"])
+        register(name, f"{__name__}.metrics:{name}", task_types=["spans", "epic_published_spans"])
     for name in ("keyword_recall", "keyword_recall_lemma"):
         register(name, f"{__name__}.metrics:{name}", task_types=["generation"])
 

@@ -20,7 +20,7 @@ def raw_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-# Against `reference`, which in `epic_alignment_published` is the gold span of another row, as in the released code.
+# Against `answer`, which in `epic_alignment_published` is the gold span of another row (`PublishedSpans`).
 published_precision = weighted(raw_words, 0)
 published_recall = weighted(raw_words, 1)
 published_f1 = weighted_f1(raw_words)

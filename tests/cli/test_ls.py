@@ -61,7 +61,9 @@ def test_suites_models_metrics_and_routes(cli: Cli) -> None:
 
 def test_task_types(cli: Cli) -> None:
     found = {row["name"]: row for row in rows(cli, "types")}
-    assert list(found) == ["choice", "ranking", "pairs", "spans", "joint", "generation", "similarity"]
+    own = [name for name, row in found.items() if row["owner"] == "figeval.defaults"]
+    assert own == ["choice", "ranking", "pairs", "spans", "joint", "generation", "similarity"]
+    assert found["epic_published_spans"]["owner"] == "figeval.builtin.tasks.epic"
     choice = found["choice"]
     assert choice["fields"] == ["query", "options", "gold", "option_meta"]
     assert (choice["default_metrics"], choice["owner"]) == (["acc"], "figeval.defaults")

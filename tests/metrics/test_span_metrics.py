@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.builtin.tasks.epic import metrics as epic
+from figeval.builtin.tasks.epic.published_spans import PublishedSpanExample
 from figeval.metrics import spans as m
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.statistic import as_statistic
@@ -34,8 +34,14 @@ def statistic(name):
 
 def row(case):
     text, gold = case["text"], case["text"].index(case["gold"])
-    example = SpanExample(id="1", text=text, given="g", known="k", gold=Span(gold, gold + len(case["gold"])))
-    example = replace(example, reference=case.get("reference"))
+    example = PublishedSpanExample(
+        id="1",
+        text=text,
+        given="g",
+        known="k",
+        gold=Span(gold, gold + len(case["gold"])),
+        reference=case.get("reference"),
+    )
     start = text.index(case["found"])
     return example, found(text, start, start + len(case["found"]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from figeval.errors import DataError
+from figeval.errors import DataError, TaskError
 from figeval.spec.examples import build_examples
 from figeval.spec.survey import survey
 from figeval.task_types.generation import GenerationExample
@@ -74,9 +74,13 @@ def test_that_no_span_is_right_is_not_hidden(words):
     assert (example.gold, example.answer, example.hidden) == (NO_SPAN, "", False)
 
 
-def test_a_reference_is_scored_in_the_place_of_the_gold_span():
-    example = build("spans", {**SPANS, "other": "coffee"}, reference="row.other", weight="1 / 4")
-    assert (example.gold, example.answer, example.weight) == (Span(0, 7), "coffee", 0.25)
+def test_rows_may_share_a_weight():
+    assert build("spans", SPANS, weight="1 / 4").weight == 0.25
+
+
+def test_spans_have_no_reference():
+    with pytest.raises(TaskError, match=r"a spans task has no fields \['reference'\]"):
+        build("spans", SPANS, reference="row.text")
 
 
 @pytest.mark.parametrize(
@@ -184,6 +188,17 @@ def test_a_field_that_came_later_leaves_fingerprints_as_they_were():
         return survey("t", lambda: build_examples(bound(**spec), [row])).sha256
 
     assert digest() == digest(near="row.alike") != digest(near="[1]")
+
+
+@pytest.mark.parametrize(
+    ("task_type", "row", "digest"),
+    [
+        ("spans", SPANS, "4d39598478b6ca5b7c36b51474df5b0c7c5a3e50793cb86bb4a164e68c64bef1"),
+        ("joint", JOINT, "8409efa675c83c08a1c272333d0684f8debede0046f8797d98da024c41b3bc9a"),
+    ],
+)
+def test_a_field_that_is_gone_leaves_fingerprints_as_they_were(task_type, row, digest):
+    assert survey("t", lambda: [build(task_type, row)]).sha256 == digest
 
 
 def test_grades_change_the_fingerprint_only_where_there_are_some():
