@@ -118,6 +118,7 @@ def _task_record(plan: Plan) -> TaskRecord:
         template_sha256=plan.template.sha256 if plan.template else None,
         extractor=plan.extractor,
         settings=plan.settings,
+        legend=plan.route.explain(plan.context.settings, plan.context.labels),
         predictions=f"predictions/{plan.name}.jsonl",
         warnings=_warnings(plan),
     )
@@ -164,7 +165,7 @@ def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRe
         raise RecordError(
             f"{path}: {what} of {fresh.task} changed since this run began ({_changes(changed)}); {ELSEWHERE}"
         )
-    return stored.model_copy(update={"warnings": fresh.warnings, "error": None})
+    return stored.model_copy(update={"legend": fresh.legend, "warnings": fresh.warnings, "error": None})
 
 
 # ---- rows of earlier sessions ----------------------------------------------------------------------------------------

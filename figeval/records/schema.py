@@ -31,7 +31,8 @@ from figeval.types import Role as Role
 # 1.4: examples that the model was trained on or chosen on, gold answers that are all one label, hidden or absent;
 # sha256 of the predictions; 2.0: the key `protocol` of a task is called `task_type`; 2.1: kinds of options that were
 # chosen (`choices` of a task, `choice` of a prediction) and rows in several languages (`languages` of a task,
-# `language` of a prediction); these keys are left out where there is nothing to tell
+# `language` of a prediction), what the settings of a route mean (`legend` of a task); these keys are left out where
+# there is nothing to tell
 SCHEMA_VERSION = "2.1"
 READABLE = ("1", "2")  # major versions
 
@@ -153,7 +154,7 @@ class OverlapRecord(Stored):
     baselines: list[BaselineRecord] = Field(default=[], description="trivial models on the remaining examples")
 
 
-SPARSE = ("choices", "languages")  # fields of a task that are left out where they are empty
+SPARSE = ("choices", "languages", "legend")  # fields of a task that are left out where they are empty
 
 
 def _sparse(schema: dict[str, Any]) -> None:
@@ -202,6 +203,7 @@ class TaskRecord(Stored):
     template_sha256: str | None = None
     extractor: str | None = Field(default=None, description="version of what read the answers in words")
     settings: dict[str, Any] = Field(default={}, description="labels, threshold, verbalizer, few-shot examples")
+    legend: str = Field(default="", description="what the settings of the route mean, as tables say it")
     predictions: str = Field(description="file with one line per example, relative to run.json")
     predictions_sha256: str | None = Field(
         default=None, description="of that file when the task was finished; null while it is not, and before 1.4"

@@ -28,7 +28,6 @@ OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest
 OF_CHOICES = ("offered", "chosen", "95 % interval", "of wrong", "interval of it", "expected")  # behind the key
 RIGHT = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
-TWO = 2  # labels that a threshold can tell apart
 NOTHING = "–"
 NONE = "none: "  # begins the reason why there is no value or no interval
 FEW = "*"  # behind an unreliable interval
@@ -133,8 +132,6 @@ def notes(record: RunRecord) -> Iterator[str]:
         odd = [f"{count} {COUNTED.get(kind, kind)}" for kind, count in task.counts.items() if kind != "ok" and count]
         if odd:
             yield f"{task.task}: {'; '.join(odd)}"
-        if "temperature" in task.settings:
-            yield f"{task.task}: distributions at temperature {task.settings['temperature']:g}"
         yield from (f"{task.task}: {warning}" for warning in task.warnings)
         if task.error:
             yield f"{task.task} failed: {task.error.strip().splitlines()[-1]}"
@@ -167,23 +164,15 @@ def legend(record: RunRecord) -> Iterator[str]:
     tasks = [task for task in record.tasks if task.kind == "task" and task.scores]
     for label, names in _grouped((task.only_label, task.task) for task in tasks if task.only_label is not None):
         yield f"the right answer is {label} for every example of {', '.join(names)}"
-    rules = _grouped((_threshold(task), task.task) for task in tasks if _threshold(task))
+    told = ((task.route, task.legend or _undeclared(task), task.task) for task in tasks)
+    rules = _grouped((f"{route}: {rule}", name) for route, rule, name in told if rule)
     for rule, names in rules:
         yield rule if len(rules) == 1 else f"{rule} ({', '.join(names)})"
 
 
-def _threshold(task: TaskRecord) -> str:
-    """How a route with a threshold decides; empty for other routes.
-
-    A threshold parts two labels. What a route of another task type does with it among several, or without labels, only
-    that route knows.
-    """
-    labels, threshold = task.settings.get("labels", ()), task.settings.get("threshold")
-    if threshold is None:
-        return ""
-    if len(labels) != TWO:
-        return f"{task.route}: threshold {threshold}"
-    return f"{task.route}: a pair is called {labels[0]} if its score is {threshold:g} or more, else {labels[-1]}"
+def _undeclared(task: TaskRecord) -> str:
+    """Return the settings of a route in a record that was stored before routes declared what these mean."""
+    return ", ".join(f"{name} {task.settings[name]}" for name in ("threshold", "temperature") if name in task.settings)
 
 
 def _grouped(told: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:

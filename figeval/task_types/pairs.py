@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from figeval.answers import VERSION
 from figeval.errors import CapabilityError, TaskError
@@ -23,7 +23,11 @@ from figeval.task_types.routes import Dialogue, ReplyReader, Route, Scores, by_r
 from figeval.types import Cloze, Continuation, Example, PairLabel, Prediction, Reply, Value
 
 GAP = "\ue000"  # a private-use character: stands for the label word while the cloze block is rendered
-THRESHOLD = {"threshold": 0.5}  # at or above is the first label
+THRESHOLD: dict[str, Any] = {  # what routes with a threshold declare
+    "settings": {"threshold": 0.5},
+    "legend": "a pair is called {labels[0]} if its score is {threshold:g} or more, else {labels[1]}",
+    "labels": 2,
+}
 CLASSES = "figeval.metrics.classification"
 
 
@@ -160,13 +164,12 @@ class Pairs(TaskType[PairExample]):
         Route(name="by_head", start=by_head, needs=frozenset({"label_pairs"})),
         Route(name="by_cloze", start=by_cloze, needs=frozenset({"fill"}), blocks=frozenset({"cloze"})),
         Route(name="by_verbalizer", start=by_verbalizer, needs=frozenset({"loglikelihood"}), question="context"),
-        Route(name="by_threshold", start=by_threshold, needs=frozenset({"score_pairs"}), settings=THRESHOLD, labels=2),
+        Route(name="by_threshold", start=by_threshold, needs=frozenset({"score_pairs"}), **THRESHOLD),
         Route(
             name="by_cosine_threshold",
             start=partial(by_threshold, closeness=cosine_scores),
             needs=frozenset({"embed"}),
-            settings=THRESHOLD,
-            labels=2,
+            **THRESHOLD,
         ),
         by_reply("by_label_word", "word", ReplyReader(read_word, VERSION), metrics=("acc_of_all", "parse_rate")),
     )

@@ -84,6 +84,8 @@ class Route:
         blocks: further template blocks that it renders.
         reader: what reads the reply, on routes that ask for an answer in words.
         settings: name → default of the settings that it obeys; a task file or a flag may give another value.
+        legend: what tables say of these settings, a format string in which `{labels}` are those of the task, such as
+            "a pair is called {labels[0]} if its score is {threshold:g} or more"; by default their names and values.
         metrics: metrics that are computed on this route beside those of the task.
         metrics_of_orders: of routes that show a list of options: metrics beside these where that is shown in several
             orders (`--orders`).
@@ -102,6 +104,7 @@ class Route:
     blocks: frozenset[str] = frozenset()
     reader: ReplyReader | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    legend: str = ""
     metrics: tuple[str, ...] = ()
     metrics_of_orders: tuple[str, ...] = ()
     labels: int | None = None
@@ -127,6 +130,7 @@ class Route:
             "blocks": (self.blocks, Set, "a frozenset of names of template blocks"),
             "reader": (self.reader, (ReplyReader, type(None)), "a figeval.ReplyReader"),
             "settings": (self.settings, Mapping, "a mapping of names to defaults"),
+            "legend": (self.legend, str, "a format string of its settings"),
             "metrics": (self.metrics, tuple, "a tuple of names"),
             "labels": (self.labels, (int, type(None)), "a number"),
             "of": (self.of, tuple, "a tuple of task types"),
@@ -165,6 +169,22 @@ class Route:
     def tells(self, labels: Sequence[str]) -> bool:
         """Return whether it can tell these labels apart."""
         return self.labels is None or len(labels) <= self.labels
+
+    def explain(self, settings: Mapping[str, Any], labels: Sequence[str]) -> str:
+        """Return the legend with the values of a task; empty for a route without settings.
+
+        Raises:
+            PluginError: the legend names something that is neither a setting of the route nor a label of the task.
+        """
+        if not self.legend:
+            return ", ".join(f"{name} {settings[name]}" for name in self.settings)
+        try:
+            return self.legend.format(**{name: settings[name] for name in self.settings}, labels=labels)
+        except (LookupError, ValueError, TypeError, AttributeError) as error:
+            raise PluginError(
+                f"route {self.name!r}: the legend {self.legend!r:.80} cannot be filled in from its settings "
+                f"{list(self.settings)} and labels {list(labels)} ({error!r:.80}); correct it"
+            ) from error
 
     def begin(self, example: Example, context: PromptContext) -> Dialogue:
         """Begin the dialogue about one example, as prompts show it on a route that renders one. A route that puts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from figeval.errors import TaskError
 from figeval.prompts import PromptContext
@@ -21,7 +21,10 @@ from figeval.task_types.routes import Dialogue, Route
 from figeval.types import FINGERPRINTED_AS, Example, Prediction, Text
 
 NEIGHBOUR = "figeval.metrics.neighbours:nearest_neighbour"
-TEMPERATURE = {"temperature": 1.0}  # of the softmax over the anchors
+TEMPERATURE: dict[str, Any] = {  # what routes with a softmax over the anchors declare
+    "settings": {"temperature": 1.0},
+    "legend": "distributions at temperature {temperature:g}",
+}
 DISTRIBUTIONS = ("by_distribution", "by_distribution_dot", "by_distribution_score", "by_distribution_likelihood")
 NEAREST = {"acc": False, "mrr": False, "recall@3": False, "tied": True}  # of the nearest neighbours → lower is better
 VECTORS = ("cosine", "l2", "l1")  # distances of any points; the Jensen-Shannon distance is one of distributions
@@ -116,14 +119,14 @@ class Similarity(TaskType[SimilarityExample]):
             name="by_distribution_dot",
             start=by_distribution_dot,
             needs=frozenset({"embed", "dot"}),
-            settings=TEMPERATURE,
+            **TEMPERATURE,
         ),
-        Route(name="by_distribution", start=by_distribution, needs=frozenset({"embed"}), settings=TEMPERATURE),
+        Route(name="by_distribution", start=by_distribution, needs=frozenset({"embed"}), **TEMPERATURE),
         Route(
             name="by_distribution_score",
             start=by_distribution_score,
             needs=frozenset({"score_pairs"}),
-            settings=TEMPERATURE,
+            **TEMPERATURE,
         ),
         Route(
             name="by_distribution_likelihood",
@@ -131,7 +134,7 @@ class Similarity(TaskType[SimilarityExample]):
             needs=frozenset({"loglikelihood"}),
             question="context",
             blocks=frozenset({"continuation"}),
-            settings=TEMPERATURE,
+            **TEMPERATURE,
         ),
         Route(name="by_embedding", start=by_embedding, needs=frozenset({"embed"}), on_request=True),
     )

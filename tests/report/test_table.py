@@ -18,8 +18,11 @@ from figeval.records.schema import (
 )
 from figeval.report.grid import AND, Grid
 from figeval.report.table import notes, rows, show, show_breakdowns
+from figeval.task_types.pairs import Pairs
+from figeval.task_types.routes import Route
 from figeval.types import UNRELIABLE
 from tests.runs import run, score, task
+from tests.typed import route_of
 
 
 def printed(record: RunRecord, **console: Any) -> str:
@@ -200,17 +203,13 @@ def test_breakdowns_show_the_most_frequent_and_count_the_rest() -> None:
     assert len(out.getvalue().splitlines()) == 3 + 25
 
 
-def test_the_temperature_of_distributions_is_told() -> None:
-    found = list(notes(run(task("motifs", settings={"temperature": 0.5}), task("proverbs"))))
-    assert found == ["motifs: distributions at temperature 0.5"]
-
-
 # ---- the legend -----------------------------------------------------------------------------------------------------
 
 
 def put(name: str, label: str | None, threshold: float = 0.5) -> Any:
-    settings = {"labels": ["entailment", "non-entailment"], "threshold": threshold}
-    return task(name, task_type="pairs", route="by_cosine_threshold", only_label=label, settings=settings)
+    labels, route = ["entailment", "non-entailment"], route_of(Pairs, "by_cosine_threshold")
+    legend, settings = route.explain({"threshold": threshold}, labels), {"labels": labels, "threshold": threshold}
+    return task(name, task_type="pairs", route=route.name, only_label=label, settings=settings, legend=legend)
 
 
 def test_the_legend_says_which_answer_is_right_and_what_the_threshold_was() -> None:
@@ -228,10 +227,18 @@ def test_thresholds_that_differ_are_told_by_task() -> None:
     assert second.endswith("0.7 or more, else non-entailment (b)")
 
 
-@pytest.mark.parametrize("labels", [{}, {"labels": ["a"]}, {"labels": ["patience", "greed", "pride"]}])
-def test_a_threshold_among_other_than_two_labels_is_that_of_the_route(labels: dict[str, list[str]]) -> None:
-    themes = task("sayings", task_type="themes", route="by_closeness", settings={**labels, "threshold": 0.05})
-    assert list(notes(run(themes))) == ["by_closeness: threshold 0.05"]
+@pytest.mark.parametrize("labels", [{}, {"labels": ["a"]}, {"labels": ["open", "closed"]}])
+def test_what_a_route_does_not_explain_is_not_guessed(labels: dict[str, list[str]]) -> None:
+    settings = {"threshold": 0.05, "margin": 2}
+    own = Route(name="by_closeness", start="a.module:start", settings=settings)
+    themes = task("sayings", route=own.name, settings={**labels, **settings}, legend=own.explain(settings, ()))
+    assert list(notes(run(themes))) == ["by_closeness: threshold 0.05, margin 2"]
+
+
+@pytest.mark.parametrize("name", ["threshold", "temperature"])
+def test_records_of_earlier_versions_have_no_legend_but_settings(name: str) -> None:
+    settings = {"labels": ["entailment", "non-entailment"], name: 0.5}
+    assert list(notes(run(task("old", route="by_own", settings=settings)))) == [f"by_own: {name} 0.5"]
 
 
 def test_hidden_golds_are_counted_under_the_table() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from figeval import plugins
-from figeval.errors import CapabilityError, TaskError
+from figeval.errors import CapabilityError, PluginError, TaskError
 from figeval.evaluation import Harness
 from figeval.hooks import hookimpl
 from figeval.metrics.classification import confusion, pair_accuracy
@@ -193,6 +193,26 @@ def test_a_threshold_tells_two_labels_apart():
     told = context(labels=("a", "b", "c"))
     with pytest.raises(CapabilityError, match="two labels"):
         answer(pairs.by_threshold, PAIR, Closeness(), told)
+
+
+@pytest.mark.parametrize(
+    ("legend", "told"),
+    [
+        ("", "threshold 0.5, mode cosine"),
+        ("{labels[0]} from {threshold:.2f} on, else {labels[1]}", "a from 0.50 on, else b"),
+    ],
+)
+def test_a_route_explains_its_settings(legend, told):
+    settings = {"threshold": 0.5, "mode": "cosine"}
+    route = Route(name="r", start="a.module:start", settings=settings, legend=legend)
+    assert route.explain({**settings, "of_another": 1}, ("a", "b")) == told
+
+
+@pytest.mark.parametrize("legend", ["{margin}", "{labels[2]}", "{threshold:d}", "{threshold", "{}", "{threshold.x}"])
+def test_a_legend_that_cannot_be_filled_in_names_the_route(legend):
+    route = Route(name="by_own", start="a.module:start", settings={"threshold": 0.5}, legend=legend)
+    with pytest.raises(PluginError, match=r"route 'by_own': the legend .* cannot be filled in"):
+        route.explain({"threshold": 0.5}, ("a", "b"))
 
 
 def routes():
