@@ -247,7 +247,8 @@ class TaskScorer:
         Within one value of the cluster column (one idiom) rows are independent: their cluster is what is held fixed. A
         minimal pair counts where all of its members have the value.
         """
-        parts = self._parts(lambda row: row["meta"].get(key), rows)
+        clustered_by = all(row["cluster"] == row["meta"].get(key) for row in rows())
+        parts = self._parts(lambda row: row["meta"].get(key), rows, held_fixed=clustered_by)
         groups = [GroupRecord(value=value, scores=part.scores(self.seed)) for value, part in parts.items()]
         groups.sort(key=lambda group: (-max(score.n for score in group.scores), group.value))
         return BreakdownRecord(by=key, groups=groups)
@@ -268,7 +269,8 @@ class TaskScorer:
 
         A minimal pair counts where all of its members are in the language. Metrics that describe a set of rows as a
         whole are computed anew for each language; those that relate a row to the other ones take them in all
-        languages. A mean has no interval where the model has seen examples behind it.
+        languages. A mean has no interval where the model has seen examples behind it, and a language has none whose
+        rows are one cluster: nothing says how rows of another cluster in this language would differ.
         """
         from figeval.metrics.languages import LanguageScore, mean_over_languages
 
@@ -290,10 +292,16 @@ class TaskScorer:
         value_of: Callable[[PredictionRow], str | None],
         rows: Callable[[], Iterable[PredictionRow]],
         strict: bool | None = None,
+        *,
+        held_fixed: bool = False,
     ) -> dict[str, Aggregator]:
         """Return value → sums over the rows that have it; rows whose value is None are left out.
 
-        By default, whole minimal pairs count where any row is in one.
+        Args:
+            value_of: returns the value of a row.
+            rows: opens the stored rows; they are read twice.
+            strict: whether whole minimal pairs count; by default, where any row is in one.
+            held_fixed: whether the values are the clusters themselves, within which rows are independent.
         """
         values: dict[str, set[str | None]] = defaultdict(set)  # minimal pair → values of its members
         for row in rows():
@@ -305,7 +313,7 @@ class TaskScorer:
             value = value_of(row)
             if value is None:
                 continue
-            own: PredictionRow = {**row, "cluster": None if row["cluster"] == value else row["cluster"]}
+            own: PredictionRow = {**row, "cluster": None if held_fixed else row["cluster"]}
             if row["group"] is not None and len(values[row["group"]]) > 1:
                 own["group"] = None
             if value not in found:

@@ -198,6 +198,46 @@ def test_two_runs_are_compared_by_language_and_over_them(workshop: Workshop) -> 
     assert found.family == 3
 
 
+BY_LANGUAGE = TASK.replace("kind: row.k", "kind: row.k, lang: row.lang").replace("group: row.pair\n", "")
+
+
+def test_a_language_that_is_one_cluster_has_no_interval_in_a_run_nor_in_a_comparison(workshop: Workshop) -> None:
+    write(workshop.folder, rows(), f"{BY_LANGUAGE}cluster: lang\n")
+    workshop.backend = Writer(function=lambda prompt: "A" if "1" in prompt else "B")
+    (one,) = workshop.run().tasks
+    means = [score for scored in (*one.languages, one) for score in scored.scores if score.metric == "acc"]
+    assert [(score.clusters, score.low, score.interval) for score in means] == [
+        (1, None, "none: one cluster"),
+        (1, None, "none: one cluster"),
+        (2, None, "none: one cluster"),
+    ]
+    workshop.backend = Writer(function=lambda prompt: "B" if "2" in prompt else "A")
+    (workshop.path / "run").rename(workshop.path / "first")
+    workshop.run()
+    compared = compare_runs(workshop.path / "first", workshop.path / "run").tasks
+    assert [(each.comparison.clusters, each.comparison.low) for each in compared] == [(1, None), (1, None), (2, None)]
+
+
+def test_a_cluster_that_is_named_like_a_language_is_still_a_cluster(workshop: Workshop) -> None:
+    content = rows()
+    for row in content:
+        row["story"] = row["lang"] if row["story"] in ("s0", "s1", "s2") else row["story"]
+    write(workshop.folder, content, f"{BY_LANGUAGE}cluster: story\n")
+    (one,) = workshop.run().tasks
+    assert [language.scores[0].clusters for language in one.languages] == [6, 6]  # five stories, and that of nine rows
+
+
+def test_by_the_cluster_column_rows_are_independent_and_by_a_finer_one_they_are_not(workshop: Workshop) -> None:
+    content = rows()
+    for row in content:
+        row["k"] = "s0" if row["story"] == "s0" else f"{row['story']} {row['k']}"
+    write(workshop.folder, content, f"{BY_LANGUAGE}cluster: story\n")
+    (one,) = workshop.run(by=("story", "kind")).tasks
+    by_story, by_kind = ({group.value: group.scores[0] for group in part.groups} for part in one.breakdowns)
+    assert {score.clusters for score in by_story.values()} == {3}
+    assert by_kind["s0"].interval == "none: one cluster"  # named like its cluster, which other rows are not
+
+
 def test_the_mean_of_a_suite_is_over_the_means(workshop: Workshop) -> None:
     write(workshop.folder, rows())
     write_task(workshop.folder, "u")
