@@ -71,8 +71,13 @@ class Plan:
         return self.route.reader.version if self.route.reader is not None else None
 
     def examples(self) -> Iterator[Example]:
-        """The examples to score."""
-        return first(self.variant.examples(), self.config.limit)
+        """The examples to score.
+
+        A minimal pair that --limit cuts in two is none any more: its remaining members could all be right alone.
+        """
+        cut = self.available.cut_groups
+        for example in first(self.variant.examples(), self.config.limit):
+            yield replace(example, group=None) if example.group in cut else example
 
     def originals(self) -> Iterator[Example]:
         """The unchanged examples behind a probe, with the same ids; none for other variants."""

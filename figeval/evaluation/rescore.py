@@ -160,7 +160,7 @@ class _Reader:
         for row in stored:
             if row["id"] not in known:
                 raise RecordError(f"there is no example {one_line(row['id'], 80)!r}; run the task again")
-            example = known[row["id"]]
+            example = replace(known[row["id"]], group=row["group"])  # none for a minimal pair that --limit cut in two
             prediction = replace(self._prediction(row, example.for_prompt()), truncated=row["truncated"])
             features = self.metrics.features(example, prediction)
             made = prediction_row(self.form, example, prediction, features, samples="texts" in row)

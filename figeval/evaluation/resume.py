@@ -134,6 +134,10 @@ def _warnings(plan: Plan) -> list[str]:
         found.append(f"{own} has not the block {blocks} of {plan.route.name}; asked with {plan.template.name}")
     if plan.n < plan.available.n and MetricSet(plan.metrics, plan.task.labels).collective:
         found.append(f"some metrics depend on all {plan.available.n} examples, and --limit leaves {plan.n}: no results")
+    cut = len(plan.available.cut_groups)
+    if cut and any(metric.name == "acc" for metric in plan.metrics):
+        pairs = "a minimal pair" if cut == 1 else f"{cut} minimal pairs"
+        found.append(f"--limit cuts {pairs} in two, which acc_strict leaves out")
     return found
 
 

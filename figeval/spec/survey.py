@@ -24,12 +24,14 @@ class Survey:
     meta_keys: tuple[str, ...]
     languages: tuple[str, ...]  # of the rows of a task with several, in the order of their first row
     prompted_sha256: str = ""  # over the examples as prompts show them, where that is otherwise
+    cut_groups: frozenset[str] = frozenset()  # minimal pairs with members on both sides of the limit
 
 
 def survey(task: str, examples: Callable[[], Iterable[Example]], limit: int | None = None) -> Survey:
     """Count and fingerprint the examples; memory stays flat (eight bytes an example).
 
-    `limit` is how many of them will be scored: only among these are hidden gold answers counted.
+    `limit` is how many of them will be scored: only among these are hidden gold answers counted, and only the minimal
+    pairs that these are in are remembered.
 
     Raises:
         DataError: two examples share an id, or there are none.
@@ -40,13 +42,21 @@ def survey(task: str, examples: Callable[[], Iterable[Example]], limit: int | No
     canonical = _Canonical()
     meta_keys: dict[str, None] = {}
     languages: dict[str, None] = {}
+    scored_groups: set[str] = set()
+    cut_groups: set[str] = set()
     hidden = 0
     for example in examples():
         digest.update(canonical(example))
         if example.prompted is not None:
             differs = True
             shown.update(canonical(example.prompted))
-        hidden += example.hidden and (limit is None or len(seen) < limit)
+        scored = limit is None or len(seen) < limit
+        hidden += example.hidden and scored
+        if limit is not None and example.group is not None:
+            if scored:
+                scored_groups.add(example.group)
+            elif example.group in scored_groups:
+                cut_groups.add(example.group)
         seen.append(_short(example.id))
         meta_keys.update(dict.fromkeys(example.meta))
         languages[example.language] = None
@@ -55,7 +65,15 @@ def survey(task: str, examples: Callable[[], Iterable[Example]], limit: int | No
     _refuse_duplicates(task, seen, examples)
     prompted = shown.hexdigest() if differs else ""
     languages.pop("", None)
-    return Survey(len(seen), hidden, digest.hexdigest(), tuple(meta_keys), tuple(languages), prompted)
+    return Survey(
+        n=len(seen),
+        hidden=hidden,
+        sha256=digest.hexdigest(),
+        meta_keys=tuple(meta_keys),
+        languages=tuple(languages),
+        prompted_sha256=prompted,
+        cut_groups=frozenset(cut_groups),
+    )
 
 
 def _short(text: str) -> int:

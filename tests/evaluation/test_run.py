@@ -12,6 +12,7 @@ import pytest
 
 from figeval.errors import CapabilityError, DataError, ModelError, RecordError, TaskError
 from figeval.evaluation import Harness
+from figeval.evaluation.rescore import rescore
 from figeval.hooks import hookimpl
 from figeval.records.folder import read_run
 from figeval.types import Reply
@@ -78,6 +79,39 @@ def test_a_finished_task_is_not_computed_again(workshop):
     again = workshop.run()
     assert workshop.backend.asked == []
     assert again.tasks[0].scores == first.tasks[0].scores
+
+
+PAIRED = """
+name: t
+type: choice
+data: {test: "jsonl:t.jsonl"}
+fields: {id: row.id, query: row.id, options: "['one', 'two']", gold: row.gold}
+group: row.pair
+metrics: [acc]
+baselines: [chance]
+"""
+
+
+def test_a_minimal_pair_that_a_limit_cuts_counts_in_no_strict_accuracy(workshop):
+    """p0 is right, of p1 one member is wrong, and of p2 the one that is left would be right alone."""
+    (workshop.folder / "t.task.yaml").write_text(PAIRED)
+    rows = [{"id": f"{n}", "gold": int(n == 3), "pair": f"p{n // 2}"} for n in range(8)]
+    (workshop.folder / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    workshop.backend = Writer(function=lambda prompt: "A")
+    (limited,) = workshop.run(limit=5).tasks
+    for scores, value in ((limited.scores, 0.5), (limited.baselines[0].scores, 0.25)):
+        strict = next(score for score in scores if score.metric == "acc_strict")
+        assert (strict.value, strict.n) == (value, 2)
+        assert scores[0].n == 5  # accuracy is over all rows
+    assert limited.warnings == ["--limit cuts a minimal pair in two, which acc_strict leaves out"]
+    assert [row["group"] for row in workshop.rows()] == ["p0", "p0", "p1", "p1", None]
+    rescore(workshop.path / "run", workshop.harness())
+    assert read_run(workshop.path / "run")[0].tasks[0].scores == limited.scores
+    workshop.path = workshop.path / "whole"
+    workshop.path.mkdir()
+    (whole,) = workshop.run(limit=6).tasks
+    assert next(score.n for score in whole.scores if score.metric == "acc_strict") == 3
+    assert whole.warnings == []
 
 
 def test_a_breakdown_can_be_added_later_without_the_model(workshop):

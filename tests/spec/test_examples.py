@@ -156,6 +156,12 @@ def test_no_examples_at_all():
         survey("t", examples())
 
 
+@pytest.mark.parametrize(("limit", "cut"), [(None, ""), (1, "x"), (2, "xy"), (3, "y"), (4, ""), (9, "")])
+def test_survey_names_the_minimal_pairs_that_a_limit_cuts(limit, cut):
+    pairs = [ChoiceExample(id=str(n), query="q", options=("a",), gold=0, group=g) for n, g in enumerate("xyxyz")]
+    assert survey("t", lambda: iter(pairs), limit).cut_groups == set(cut)
+
+
 def test_the_first_examples():
     assert [e.id for e in first(examples("a", "b", "c")(), 2)] == ["a", "b"]
     assert len(list(first(examples("a", "b")(), None))) == 2
