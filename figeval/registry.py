@@ -153,7 +153,9 @@ def target_name(target: Any) -> str:
 
 
 def a_type(value: object) -> str:
-    """`a str`, `an int`: what a value is, without asking the value itself, whose `__str__` may be broken."""
+    """`a str`, `an int`, `None`: what a value is, without asking the value itself, whose `__str__` may be broken."""
+    if value is None:
+        return "None"
     name = type(value).__name__
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 

@@ -1,15 +1,37 @@
-"""Contents of files as pydantic models, with the most telling of pydantic's complaints in one line."""
+"""Values checked by pydantic: contents of files as models, and arguments of functions by their annotations.
+
+What pydantic complains about becomes one line here, wherever the value came from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeVar, get_args
+import inspect
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
+from pathlib import Path
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from figeval.errors import FigevalError, near
+from figeval.errors import FigevalError, OptionError, near
 
 M = TypeVar("M", bound=BaseModel)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+WORDS = {
+    bool: "True or False",
+    int: "an integer",
+    NoneType: "None",
+    Path: "a path",
+    str: "a string",
+    tuple[str, str]: "two strings",
+}
+PREFIXES = ("Value error, ", "Assertion failed, ")  # which pydantic puts before the message of a validator
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
 
 
 def validated(content: object, name: str, model: type[M], failure: type[FigevalError], *, cure: str = "") -> M:
@@ -31,18 +53,36 @@ def validated(content: object, name: str, model: type[M], failure: type[FigevalE
         raise failure(f"{name}: {first_problem(error, model)}{cure and f'; {cure}'}") from error
 
 
-def first_problem(error: ValidationError, model: type[BaseModel]) -> str:
-    """The most telling of pydantic's complaints in one line: a misspelt key before the key that is missing for it."""
-    problem = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
-    place = ".".join(str(part) for part in problem["loc"])
+def first_problem(error: Exception, model: type[BaseModel] | None = None) -> str:
+    """Return the most telling of pydantic's complaints as `place: message`; of any other error, its message.
+
+    A misspelt key comes before the key that is missing for it.
+
+    Args:
+        error: what was raised by validation, or by reading before it.
+        model: whose keys are proposed for one that is not known.
+    """
+    if not isinstance(error, ValidationError):
+        return str(error)
+    problems = error.errors(include_url=False, include_context=False)
+    problem = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
+    place = ".".join(map(str, problem["loc"]))
     if problem["type"] == "extra_forbidden":
-        return f"unknown key {place!r}{near(str(problem['loc'][-1]), set(known_keys(model)))}"
-    message = problem["msg"].removeprefix("Value error, ")
+        known = () if model is None else set(known_keys(model))
+        return f"unknown key {place!r}{near(str(problem['loc'][-1]), known)}"
+    message = without_prefix(problem["msg"])
     return f"{place}: {message}" if place else message
 
 
+def without_prefix(message: str) -> str:
+    """Return a message of pydantic as the validator has written it."""
+    for prefix in PREFIXES:
+        message = message.removeprefix(prefix)
+    return message
+
+
 def known_keys(model: type[BaseModel]) -> Iterator[str]:
-    """The keys of a model and of the models inside it; fields marked `exclude` are not written in files."""
+    """Yield the keys of a model and of the models inside it; fields marked `exclude` are not written in files."""
     for name, field in model.model_fields.items():
         if not field.exclude:
             yield name
@@ -55,3 +95,57 @@ def _inside(annotation: object) -> Iterator[type[BaseModel]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _inside(argument)
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+
+def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Check the arguments of a public function before it is called, by its annotations.
+
+    Parameters that are annotated with a class, with two strings or with a union of these are checked, and converted as
+    pydantic does it. All others, and `**options`, are left to the function.
+
+    Raises:
+        OptionError: an argument is of another type; the message names it and says what to give.
+    """
+    signature = inspect.signature(function)
+
+    @cache
+    def adapters() -> dict[str, tuple[TypeAdapter[Any], str]]:
+        """Return how each parameter is checked, and what to give for it; made when the function is first called."""
+        declared = {
+            name: parameter.annotation
+            for name, parameter in signature.parameters.items()
+            if parameter.annotation is not parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+        }
+        hints = get_type_hints(SimpleNamespace(__annotations__=declared), getattr(function, "__globals__", {}))
+        members = {name: get_args(kind) if get_origin(kind) is UnionType else (kind,) for name, kind in hints.items()}
+        return {
+            name: (TypeAdapter(hints[name], config=ConfigDict(arbitrary_types_allowed=True)), _words(kinds))
+            for name, kinds in members.items()
+            if all(kind in WORDS or isinstance(kind, type) for kind in kinds)
+        }
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError:
+            return function(*args, **kwargs)  # Python says which argument of which function is missing or unknown
+        for name, (adapter, words) in adapters().items():
+            if name in given.arguments:
+                value = given.arguments[name]
+                try:
+                    given.arguments[name] = adapter.validate_python(value)
+                except ValidationError:
+                    raise OptionError(f"{name}={value!r:.80}: give {words}") from None
+        return function(*given.args, **given.kwargs)
+
+    return call
+
+
+def _words(kinds: tuple[Any, ...]) -> str:
+    """Return `a Run, a string or a path` for these types."""
+    *first, last = [WORDS.get(kind) or f"a {kind.__name__}" for kind in kinds]
+    return f"{', '.join(first)} or {last}" if first else last

@@ -331,25 +331,49 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
         figeval.OptionError,
         "tasks is an int; give names, or tasks made",
     ),
-    (lambda: figeval.run(None, "overlap"), figeval.OptionError, "tasks is a NoneType; give names"),
+    (lambda: figeval.run(None, "overlap"), figeval.OptionError, "tasks is None; give names"),
     (lambda: figeval.run(crows, Closeness), figeval.OptionError, r"make an object of it: Closeness\(…\)"),
-    (lambda: figeval.run(crows, None), figeval.OptionError, "a NoneType without a capability"),
+    (lambda: figeval.run(crows, None), figeval.OptionError, "None without a capability"),
     (lambda: figeval.run(crows, Nameless()), figeval.ModelError, "fingerprint"),
     (lambda: figeval.run(crows, Closeness(), name=""), figeval.OptionError, "name=''"),
     (lambda: figeval.run(crows, Closeness(), name="tfidf"), figeval.DuplicateName, "'tfidf'"),
     (lambda: figeval.run(crows, Closeness(), processes=2), figeval.OptionError, "leave out processes"),
     (lambda: figeval.run(crows, Closeness(), model_args={"a": 1}), figeval.OptionError, "model_args"),
     (lambda: figeval.load("nowhere"), figeval.RecordError, "give the folder of a run"),
-    (lambda: figeval.load(5), figeval.OptionError, "a run is given by its folder, not by an int"),
-    (lambda: figeval.compare("nowhere", None), figeval.OptionError, "a run is given by its folder, not by a NoneType"),
-    (lambda: figeval.compare(5, "nowhere"), figeval.OptionError, "not by an int"),
+    (lambda: figeval.load(5), figeval.OptionError, "path=5: give a string or a path"),
+    (lambda: figeval.compare("nowhere", None), figeval.OptionError, "b=None: give a Run, a string or a path"),
+    (lambda: figeval.compare(5, "nowhere"), figeval.OptionError, "a=5: give a Run"),
     (lambda: figeval.compare("nowhere", "there"), figeval.RecordError, "give the folder of a run"),
-    (lambda: figeval.compare("a", "b", prompts=("default",)), figeval.OptionError, "give two prompts"),
+    (lambda: figeval.compare("a", "b", prompts=("default",)), figeval.OptionError, "give two strings or None"),
     (lambda: figeval.train("mini_fables", "tfidf", "out", epoch=3), TypeError, "did you mean 'epochs'"),
     (lambda: figeval.train("mini_fables", "tfidf", "out", epochs=0), figeval.TrainError, "epochs"),
-    (lambda: figeval.train(crows, "tfidf", "out"), figeval.OptionError, "takes the name of a task"),
+    (lambda: figeval.train(crows, "tfidf", "out"), figeval.OptionError, r"task=TaskSpec\(.*: give a string"),
+    (lambda: figeval.train("mini_fables", "tfidf", None), figeval.OptionError, "output=None: give a string or a path"),
+    (lambda: figeval.train("mini_fables", "tfidf", "out", config=3), figeval.OptionError, "config=3: give a string, a"),
+    (lambda: figeval.train("mini_fables", "tfidf", "out", head_args="a=1"), figeval.TrainError, "head_args"),
     (lambda: figeval.Training("nowhere").record, figeval.TrainError, "no finished training"),
+    (lambda: figeval.Training(None), figeval.OptionError, "path=None: give a string or a path"),
+    (lambda: figeval.run("mini_fables", "overlap", progress="loud"), figeval.OptionError, "progress='loud': give True"),
+    (lambda: figeval.compare("a", "b", metric=None), figeval.OptionError, "metric=None: give a string"),
+    (lambda: figeval.compare("a", "b", seed="x"), figeval.OptionError, "seed='x': give an integer"),
+    (lambda: stored().predictions(None), figeval.OptionError, "task=None: give a string"),
+    (lambda: stored().by(3), figeval.OptionError, "key=3: give a string"),
+    (lambda: stored().breakdown(["proverb"]), figeval.OptionError, r"by=\['proverb'\]: give a string"),
+    (lambda: stored().export(None), figeval.OptionError, "form=None: give a string"),
+    (lambda: figeval.load(), TypeError, r"load\(\) missing 1 required positional argument: 'path'"),
+    (
+        lambda: figeval.task(name="x", type="choice", descripton="y")(iter),
+        figeval.TaskError,
+        r"@task\(name='x'\): unknown key 'descripton'; did you mean 'description'",
+    ),
+    (lambda: figeval.task(name="x", type="choice", metrics=3)(iter), figeval.TaskError, "metrics: Input should be a"),
+    (lambda: figeval.task(name="x", type="choice")(3), figeval.TaskError, "examples: Input should be callable"),
 ]
+
+
+def stored() -> figeval.Run:
+    """A run as it is read from a folder, of which only arguments are checked."""
+    return figeval.Run(figeval.RunRecord.model_construct(tasks=[]), Path("nowhere"))
 
 
 @pytest.mark.parametrize(("call", "kind", "words"), WRONG)

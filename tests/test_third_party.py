@@ -388,7 +388,7 @@ def tried(tmp_path: Path) -> Tried:
         ("{float(len(one.left)) for one in requests}", "Model.score_pairs returned a set"),
         ("'1' * len(requests)", "Model.score_pairs returned a str"),
         ("(1.0 for one in requests[1:])", "outputs for"),
-        ("None", "Model.score_pairs returned a NoneType"),
+        ("None", "Model.score_pairs returned None"),
     ],
 )
 def test_answers_without_an_order_fail_the_task_in_one_line(answer: str, said: str, tried: Tried) -> None:
@@ -408,7 +408,7 @@ def test_a_generator_of_the_right_length_is_an_answer(tried: Tried) -> None:
     ("fingerprint", "said"),
     [
         ("return ''", "fingerprint() of model 'mine' returned an empty text; return a text that changes"),
-        ("return None", "fingerprint() of model 'mine' returned a NoneType"),
+        ("return None", "fingerprint() of model 'mine' returned None"),
         ("return 1 / 0", "fingerprint() of model 'mine' raised ZeroDivisionError"),
         ("raise SystemExit(3)", "fingerprint() of model 'mine' raised SystemExit"),
     ],

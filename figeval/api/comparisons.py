@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from figeval.api import frames
-from figeval.api.runs import Run, folder_of
-from figeval.errors import OptionError
+from figeval.api.runs import Run
 from figeval.evaluation.compare import RunComparison, TaskComparison, compare_runs
 from figeval.report import table
 from figeval.report.grid import Grid, page, plain
 from figeval.types import JSON
+from figeval.validation import checked_arguments
 
 if TYPE_CHECKING:
     import pandas
 
-PAIR = 2
 HEAD = ("task", "A", "B", "A − B", "95 % interval", "p", "p (Holm)", "n", "clusters", "test")
 
 
+@checked_arguments
 def compare(
     a: Run | str | Path,
     b: Run | str | Path,
@@ -40,7 +40,7 @@ def compare(
         prompts: which prompt of each task in run A and which in run B, `default` is the task's own.
 
     Raises:
-        OptionError: `prompts` are not two, or a run is neither a `Run` nor a path.
+        OptionError: an argument is of another type.
         RecordError: there is no run or no prediction, no task in common, other examples behind a name, no such metric.
 
     Example:
@@ -48,11 +48,8 @@ def compare(
         figeval.compare(done, "results/runs/demo", metric="acc").differences
         ```
     """
-    if prompts is not None and (isinstance(prompts, str) or len(prompts) != PAIR):
-        raise OptionError(f"prompts={prompts!r:.80}: give two prompts, that of run A and that of run B")
-    places = [one.path if isinstance(one, Run) else folder_of(one) for one in (a, b)]
-    wanted = None if prompts is None else (prompts[0], prompts[1])
-    return Comparison(compare_runs(places[0], places[1], metric, seed, wanted))
+    path_a, path_b = (one.path if isinstance(one, Run) else Path(one) for one in (a, b))
+    return Comparison(compare_runs(path_a, path_b, metric, seed, prompts))
 
 
 class Comparison:

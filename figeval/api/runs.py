@@ -29,6 +29,7 @@ from figeval.report.exporters import load_exporters
 from figeval.report.grid import page, plain
 from figeval.report.progress import RunProgress, display_on, stderr
 from figeval.spec import SuiteSpec, TaskSpec
+from figeval.validation import checked_arguments, without_prefix
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -74,6 +75,7 @@ class RunOptions(TypedDict, total=False):
     max_tokens: int | None
 
 
+@checked_arguments
 def run(
     tasks: Task | Sequence[Task],
     model: object,
@@ -130,6 +132,7 @@ def run(
     return Run(record, folder)
 
 
+@checked_arguments
 def load(path: str | Path) -> Run:
     """Return the run in a folder (or in its `run.json`), finished or not; of a folder of several seeds their means.
 
@@ -144,7 +147,7 @@ def load(path: str | Path) -> Run:
     """
     from figeval.records.sweep import run_or_mean  # a run that begins needs nothing of seeds and grids
 
-    place = folder_of(path)
+    place = Path(path)
     return Run(run_or_mean(place), place if place.is_dir() else place.parent)
 
 
@@ -209,6 +212,7 @@ class Run:
         """
         return frames.macro(self.record)
 
+    @checked_arguments
     def predictions(self, task: str) -> pandas.DataFrame:
         """Return the stored answers to a task, a row per example in the task's order.
 
@@ -228,6 +232,7 @@ class Run:
             raise RecordError(f"{self.path} has no predictions of {task}; run the same command again")
         return frames.predictions(folder.rows(task))
 
+    @checked_arguments
     def by(self, key: str) -> Run:
         """Return the run with scores per value of a column of the examples, computed from the stored answers.
 
@@ -237,6 +242,7 @@ class Run:
         """
         return Run(with_breakdown(self.path, key, Harness().metrics), self.path)
 
+    @checked_arguments
     def breakdown(self, by: str) -> pandas.DataFrame:
         """Return the scores per value of a column of the examples: per idiom, proverb or corpus.
 
@@ -262,10 +268,12 @@ class Run:
 
     # ---- how it is shown --------------------------------------------------------------------------------------------
 
+    @checked_arguments
     def export(self, form: str) -> str:
         """Return the scores in a format of `figeval export`: csv, json, latex, markdown, or one that a plugin brings.
 
         Raises:
+            OptionError: `form` is no string.
             UnknownName: there is no such format.
         """
         return load_exporters(plugins.plugin_manager()).get(form)([self.record])
@@ -308,7 +316,7 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         name = str(problem["loc"][0])
-        message = problem["msg"].removeprefix("Value error, ")
+        message = without_prefix(problem["msg"])
         raise OptionError(f"{name}={values[name]!r:.80}: {message[0].lower()}{message[1:]}") from error
 
 
@@ -353,13 +361,6 @@ def task_names(tasks: Task | Sequence[Task]) -> tuple[tuple[str, ...], tuple[Tas
     if not names:
         raise OptionError("tasks names no task; see `figeval ls tasks`")
     return tuple(names), tuple(objects)
-
-
-def folder_of(run: str | Path) -> Path:
-    """Return the path of a run. Raises `OptionError` for what is no path."""
-    if not isinstance(run, str | Path):
-        raise OptionError(f"a run is given by its folder, not by {a_type(run)}")
-    return Path(run)
 
 
 def model_name(model: object, name: str | None) -> tuple[str, dict[str, object]]:

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from figeval import frontend
 from figeval.api import frames
 from figeval.api.runs import Folders, Names, Run, RunOptions, Task, given_options, run
-from figeval.errors import FigevalError, OptionError, TrainError
+from figeval.errors import FigevalError, TrainError
 from figeval.evaluation.training.complete import complete, evaluation_folder
 from figeval.evaluation.training.configure import configured
 from figeval.evaluation.training.published import told
 from figeval.evaluation.training.train import stored_record
-from figeval.registry import a_type
 from figeval.report import training as training_table
 from figeval.report.grid import page, plain
 from figeval.report.progress import TrainingProgress, display_on, stderr
 from figeval.training.config import TrainConfig
 from figeval.types import JSON
+from figeval.validation import checked_arguments
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -86,6 +86,7 @@ class TrainOptions(TypedDict, total=False):
     trackers: Names
 
 
+@checked_arguments
 def train(
     task: str,
     model: str | Path,
@@ -110,6 +111,7 @@ def train(
 
     Raises:
         TypeError: there is no such option.
+        OptionError: an argument is of another type; a task and a model are given by their names.
         FigevalError: an unknown name, a value that makes no sense, a folder with another training …
 
     Example:
@@ -152,6 +154,7 @@ class Training:
             none was asked for, and for an earlier training; the method `evaluate` runs tasks now.
     """
 
+    @checked_arguments
     def __init__(self, path: str | Path, run: Run | None = None) -> None:
         self.path = Path(path)
         self.run = run
@@ -211,12 +214,8 @@ def train_config(
 
     Raises:
         TypeError: there is no such option.
-        OptionError: the task or the model is an object, which only `figeval.run` takes.
         TrainError: an option has a value that makes no sense.
     """
-    for what, value in (("task", task), ("model", model)):
-        if not isinstance(value, str | Path):
-            raise OptionError(f"{what} is {a_type(value)}; figeval.train takes the name of a {what}")
     given = given_options("figeval.train", options, TrainOptions.__annotations__)
     file = None if config is None else Path(config)
     return configured(file, {**given, "task": task, "model": str(model), "output": Path(output)})

@@ -40,6 +40,7 @@ from figeval.plugins import describe
 from figeval.storage import cure, replacing
 from figeval.text import cleaned, one_line, valid
 from figeval.types import JSON, Example, Finish, Prediction, Role, Status, written
+from figeval.validation import first_problem
 
 MAX_BYTES = 1 << 26  # of a line
 MAX_UNPACKED = 1 << 29  # of a packed file; gzip makes a thousand times as much of it
@@ -253,9 +254,7 @@ def form_problem(form: RowForm, example: Example, prediction: Prediction) -> str
         stored = parse_json(line)["pred"]
         value = prediction.value if prediction.source else form.from_json(stored)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        wrong = f"row() makes a line with a wrong {first['loc'][0]!r} ({first['msg']})"
-        return f"{wrong}; what has no field there goes into `details`"
+        return f"row() makes a wrong line ({first_problem(error)}); what has no field there goes into `details`"
     except Exception as error:  # whatever a plugin's row() or from_json() raises
         return f"row() makes no line that can be written and read back: {one_line(describe(error), 200)}"
     if value != prediction.value:
@@ -276,7 +275,7 @@ def check_row(row: Mapping[str, Any]) -> bytes:
         line = valid(encoded(row)).encode("utf-8")
         _adapter().validate_json(line, strict=True)
     except (TypeError, ValueError) as error:  # not what a row holds, or what JSON cannot hold
-        name, why = one_line(str(row.get("id")), 80), one_line(_first_complaint(error), 200)
+        name, why = one_line(str(row.get("id")), 80), one_line(first_problem(error), 200)
         raise PluginError(
             f"the row of example {name!r} cannot be stored ({why}); correct the example, or the metric, reader or task "
             "type that made this value"
@@ -344,20 +343,11 @@ def parsed(line: bytes, file: Path, number: int) -> PredictionRow:
         _adapter().validate_json(line, strict=True)
         row: PredictionRow = parse_json(line)
     except ValueError as error:
-        why = one_line(_first_complaint(error), 200)
+        why = one_line(first_problem(error), 200)
         raise RecordError(
             f"{file}, line {number}, is not a valid prediction ({why}); delete that line and run the same command again"
         ) from None
     return row
-
-
-def _first_complaint(error: Exception) -> str:
-    """Return place and message of what pydantic found first, or the message of another error."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else str(first["msg"])
 
 
 @lru_cache(maxsize=1)

@@ -27,19 +27,29 @@ def build_examples(
         TaskError: a field is no Jinja expression or wants more than the sandbox allows.
     """
     if task.examples is not None:
-        for number, example in enumerate(task.examples(), start=1):
-            if not isinstance(example, task.task_type.Example):
-                wanted = task.task_type.Example.__name__
-                raise DataError(f"{task.name}: example {number} is {a_type(example)}; yield a {wanted}")
-            for name, field in fields_of(task.task_type.Example).items():
-                if problem := field.problem(getattr(example, name), example):
-                    raise DataError(f"{task.name}: example {number}, id {example.id!r}, {name}: {problem}")
-            check_language(task, example.language or None, f"{task.name}: example {number}, id {example.id!r}")
-            yield example
+        yield from _checked(task, task.examples())
         return
     build = row_builder(task, split, documents)
     for number, row in enumerate(rows, start=1):
         yield build(number, row)
+
+
+def _checked(task: TaskSpec, examples: object) -> Iterator[Example]:
+    """Yield the examples that the function of a task made with `@task` gives. Raises `DataError` for a wrong one."""
+    wanted = task.task_type.Example
+    if not isinstance(examples, Iterable):
+        raise DataError(f"{task.name}: its function returned {a_type(examples)}; yield a {wanted.__name__} each time")
+    for number, example in enumerate(examples, start=1):
+        if not isinstance(example, wanted):
+            raise DataError(f"{task.name}: example {number} is {a_type(example)}; yield a {wanted.__name__}")
+        where = f"{task.name}: example {number}, id {example.id!r:.200}"
+        if not isinstance(example.id, str) or not example.id:
+            raise DataError(f"{where}: this is not a valid id; give a string")
+        for name, field in fields_of(wanted).items():
+            if problem := field.problem(getattr(example, name), example):
+                raise DataError(f"{where}, {name}: {problem}")
+        check_language(task, example.language or None, where)
+        yield example
 
 
 def row_builder(task: TaskSpec, split: str, documents: Documents | None = None) -> Callable[[int, Values], Example]:

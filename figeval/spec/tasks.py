@@ -21,6 +21,7 @@ from pydantic import (
 from figeval.errors import TaskError, UnknownName
 from figeval.task_types.base import TaskType, TaskTypes
 from figeval.types import Example
+from figeval.validation import validated
 
 FieldSource = str | int | float | list[Any] | dict[str, str]
 NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,99}")  # becomes part of file names, of which 255 bytes are allowed
@@ -250,7 +251,7 @@ def task(*, name: str, type: str = "", **settings: Any) -> Callable[[Source], Ta
     Register the result with `register(acme_pairs)` in `register_tasks`.
 
     Raises:
-        TaskError: there is no `type`, or a key of figeval 0.1.
+        TaskError: there is no `type`, an unknown key, a key of figeval 0.1, or a value of another type.
     """
     try:
         refuse_renamed(settings)
@@ -261,8 +262,7 @@ def task(*, name: str, type: str = "", **settings: Any) -> Callable[[Source], Ta
 
     def make(source: Source) -> TaskSpec:
         description = settings.pop("description", None) or (source.__doc__ or "").strip().split("\n")[0]
-        return TaskSpec.model_validate(
-            {"name": name, "type": type, "description": description, "examples": source, **settings}
-        )
+        keys = {"name": name, "type": type, "description": description, "examples": source, **settings}
+        return validated(keys, f"@task(name={name!r})", TaskSpec, TaskError)
 
     return make

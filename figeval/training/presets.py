@@ -113,13 +113,13 @@ class Preset:
 
 
 def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of which the later ones win; options of a head one by one."""
+    """Return settings of which the later ones take precedence, for the options of a head one by one."""
     found: dict[str, Any] = {}
     for part in parts:
-        options = {**(found.get("head_args") or {}), **(part.get("head_args") or {})}
+        options = [one["head_args"] for one in (found, part) if one.get("head_args")]
         found |= part
-        if options:
-            found["head_args"] = options
+        if options and all(isinstance(one, Mapping) for one in options):  # others are refused with the whole config
+            found["head_args"] = {name: value for one in options for name, value in one.items()}
     return found
 
 

@@ -73,14 +73,14 @@ def test_installing_a_plugin_with_a_route_changes_no_score(workshop):
         ({"name": "by own"}, "is called 'by own'"),
         ({"name": 5}, "is called 5"),
         ({"needs": ["score_pairs"]}, "`needs` is a list; give a frozenset"),
-        ({"needs": None}, "`needs` is a NoneType"),
+        ({"needs": None}, "`needs` is None"),
         ({"settings": [1]}, "`settings` is a list"),
         ({"legend": None}, "`legend` is a NoneType; give a format string"),
         ({"labels": "x"}, "`labels` is a str; give a number"),
         ({"question": 5}, "`question` is an int"),
         ({"blocks": 7}, "`blocks` is an int"),
         ({"reader": 5}, "`reader` is an int; give a figeval.ReplyReader"),
-        ({"start": None}, "`start` is a NoneType; give a function"),
+        ({"start": None}, "`start` is None; give a function"),
         ({"requests": (5,)}, "5 of `requests` has no attribute `capability`"),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_route_need_not_ask_about_every_example(workshop):
 @pytest.mark.parametrize(
     ("start", "told"),
     [
-        (returning_nothing, "a route returned a NoneType; return a figeval.Prediction"),
+        (returning_nothing, "a route returned None; return a figeval.Prediction"),
         (one_request, "a route yielded a TextPair; yield a list of requests"),
     ],
 )
@@ -325,6 +325,7 @@ def test_a_value_that_cannot_be_an_answer_fails_the_task(value, workshop):
         ({"id": "1"}, "example 1 is a dict; yield a ChoiceExample"),
         (ChoiceExample(id="1", query="q", options=("a", "b"), gold=7), "id '1', gold: 7 is no index of its 2 options"),
         (ChoiceExample(id="1", query="q", options=("a", "b"), gold=True), "gold: True is no index of its 2 options"),
+        (ChoiceExample(id=1, query="q", options=("a", "b"), gold=0), "example 1, id 1: this is not a valid id"),
     ],
 )
 def test_examples_made_in_python_are_checked(made, told, tmp_path):
@@ -335,6 +336,15 @@ def test_examples_made_in_python_are_checked(made, told, tmp_path):
     with pytest.raises(DataError) as caught:
         figeval.run(wrong, Closeness(), output_path=tmp_path / "run")
     assert told in str(caught.value)
+
+
+def test_a_function_that_gives_no_examples_is_named(tmp_path):
+    @figeval.task(name="made", type="choice", metrics=("acc",))
+    def nothing():  # type: ignore[no-untyped-def]
+        return None
+
+    with pytest.raises(DataError, match="made: its function returned None; yield a ChoiceExample each time"):
+        figeval.run(nothing, Closeness(), output_path=tmp_path / "run")
 
 
 def test_a_model_is_fitted_anew_on_rows_of_another_folder(tmp_path):

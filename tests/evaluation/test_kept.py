@@ -120,7 +120,7 @@ def test_rows_of_nobody_are_dropped_with_a_warning(workshop: Workshop, folder: R
         ({"metrics": {"acc": "1"}}, "metrics.acc"),
         ({"metrics": {"acc": None}}, "metrics.acc"),
         ({"metrics": 3}, "metrics"),
-        ({"metrics": {"acc": 2.0}}, "metrics: .* acc is 2.0"),
+        ({"metrics": {"acc": 2.0}}, "metrics: acc is 2.0"),
         ({"scores": [float("inf")]}, "scores.0"),
         ({"status": "fine"}, "status"),
         ({"id": 7}, "id"),
@@ -128,7 +128,7 @@ def test_rows_of_nobody_are_dropped_with_a_warning(workshop: Workshop, folder: R
         ({"cluster": 7}, "cluster"),
         ({"meta": {"kind": ["k"]}}, "meta.kind"),
         ({"pred": 1.5}, "pred"),
-        ({"unheard_of": 1}, "unheard_of"),
+        ({"unheard_of": 1}, "unknown key 'unheard_of'"),
         ({"truncated": "no"}, "truncated"),
     ],
 )

@@ -67,7 +67,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "a text": (scoring(lambda requests: "1" * len(requests)), "Model.score_pairs returned a str"),
     "too few": (scoring(lambda requests: fair(requests)[1:]), "returned 2 outputs for 3 requests"),
     "too few of a generator": (scoring(lambda requests: iter(fair(requests)[1:])), "returned 2 outputs for 3 requests"),
-    "None": (scoring(lambda requests: None), "returned a NoneType"),
+    "None": (scoring(lambda requests: None), "returned None"),
     "NaN": (scoring(lambda requests: [math.nan] * len(requests)), "NaN, which counts as a broken model"),
     "words": (scoring(lambda requests: ["high"] * len(requests)), "str is no number"),
     "raising": (scoring(lambda requests: 1 / 0), "Model.score_pairs raised ZeroDivisionError"),

@@ -247,12 +247,15 @@ BROKEN: dict[str, tuple[Any, str]] = {
         "row.. makes no line that can be written",
     ),
     "an answer that comes back otherwise": (reading(value=lambda found: (found.value,)), "of which from_json makes"),
-    "a status that there is not": (reading(status="fine"), "makes a line with a wrong 'status'"),
+    "a status that there is not": (reading(status="fine"), r"makes a wrong line \(status: "),
     "a reader that wants a template": (
         broken(routes=(by_reply("by_word", "word", ReplyReader(rendering, "1")),)),
         "the route renders the prompt block 'word'",
     ),
-    "a row of its own": (broken(row=lambda self, e, p: {"gold": e.gold, "words": 1}), "wrong 'words' .*into `details`"),
+    "a row of its own": (
+        broken(row=lambda self, e, p: {"gold": e.gold, "words": 1}),
+        "unknown key 'words'.*into `details`",
+    ),
     "a row over the row": (broken(row=lambda self, e, p: {"gold": e.gold, "id": "1"}), "returns 'id', which every row"),
     "few-shot answers": (broken(few_shot_answer=lambda *_: 3), r"few_shot_answer\('word', …\) returned 3"),
     "answers that nobody understands": (
