@@ -81,6 +81,21 @@ class CommandGroup(click.Group):
         self.owners[called] = OURS if registering is None else registering[1]
         return super().add_command(cmd, name)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Like click's, but the exit status of a plugin's command that ends with `sys.exit()` is kept.
+
+        From a command of figeval itself, `SystemExit` is one of a library that wanted to leave: see `main`.
+        """
+        try:
+            return super().invoke(ctx)
+        except SystemExit as error:
+            owner = self.owners.get(ctx.invoked_subcommand or "", OURS)
+            if owner == OURS or isinstance(error.__context__, BrokenPipeError):
+                raise
+            if error.code is not None and not isinstance(error.code, int):
+                print(error.code, file=sys.stderr)  # as Python does
+            ctx.exit(error.code if isinstance(error.code, int) else int(error.code is not None))
+
 
 class Figeval(CommandGroup):
     """Commands found on demand: the table above, `build`, `analyze`, and what plugins add."""

@@ -206,3 +206,35 @@ def test_a_plugins_command_takes_no_name_that_another_has(
     assert root.commands["shared"].help == "first"
     root.add_command(click.Command("later"))  # no plugin registers now
     assert "later" in root.commands
+
+
+@pytest.mark.parametrize(
+    ("left_with", "code", "err"), [(9, 9, ""), (0, 0, ""), (None, 0, ""), ("nothing to do", 1, "nothing to do\n")]
+)
+@pytest.mark.parametrize("words", [["leaving"], ["parting", "leaving"], ["build", "leaving"]])
+def test_the_exit_status_of_a_plugins_command(
+    left_with: object,
+    code: int,
+    err: str,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    own = Figeval("figeval")
+    own.group("build")(lambda: None)
+
+    def register_commands(cli: click.Group) -> None:
+        leaving = click.Command("leaving", callback=lambda: sys.exit(left_with))  # type: ignore[arg-type]
+        for group in (cli, cli.group("parting")(lambda: None), cli.commands["build"]):
+            group.add_command(leaving)  # type: ignore[attr-defined]
+
+    plugin = ModuleType("p")
+    plugin.register_commands = hookimpl(register_commands)  # type: ignore[attr-defined]
+    manager = PluginManager()
+    manager.load("p", "a test", lambda: plugin)
+    monkeypatch.setattr("figeval.plugins.plugin_manager", lambda: manager)
+    monkeypatch.setattr("figeval.cli.main.cli", own)
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == code
+    assert capsys.readouterr().err == err
