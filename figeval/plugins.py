@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from threading import Lock
 from typing import Any, TypeVar
@@ -186,10 +186,11 @@ _STDOUT_ON_STDERR = _StdoutOnStderr()
 
 
 @contextmanager
-def foreign_code() -> Iterator[None]:
+def foreign_code(whose: str = "") -> Iterator[None]:
     """Run somebody else's code: what it prints goes to stderr, and the working folder is what it was before.
 
-    Standard output carries tables and JSON that programs read; the run writes to paths relative to its folder.
+    Standard output carries tables and JSON that programs read; the run writes to paths relative to its folder. If the
+    code changed the working folder, a warning names `whose` it is, once in a process.
     """
     before = _working_folder()
     try:
@@ -198,6 +199,14 @@ def foreign_code() -> Iterator[None]:
     finally:
         if before is not None and _working_folder() != before:
             os.chdir(before)
+            if whose:
+                _warn_of_move(whose)
+
+
+@cache
+def _warn_of_move(whose: str) -> None:
+    """Warn when called for the first time: the code of a metric runs once for each example."""
+    warn(f"{whose} changed the working folder; it was changed back")
 
 
 def _working_folder() -> str | None:

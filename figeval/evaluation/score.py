@@ -19,6 +19,7 @@ from figeval.evaluation.selection_bias import overlap, strongest, withheld
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.catalogue import statistic_of
 from figeval.metrics.statistic import Collective, Family, Statistic
+from figeval.plugins import foreign_code
 from figeval.records.predictions import PredictionRow, answers_of
 from figeval.records.schema import (
     BreakdownRecord,
@@ -47,6 +48,7 @@ class MetricSet:
     def __init__(self, metrics: Sequence[Metric], labels: tuple[str, ...]) -> None:
         self.metrics = metrics
         self.statistics: dict[str, Statistic] = {metric.name: statistic_of(metric, labels) for metric in metrics}
+        self._titles = {metric.name: f"plugin {metric.owner!r}: metric {metric.name!r}" for metric in metrics}
 
     def features(self, example: Example, prediction: Prediction) -> dict[str, float | list[float]]:
         """Return what a row stores per metric: the value of a mean, the features of another statistic.
@@ -56,8 +58,9 @@ class MetricSet:
         found: dict[str, float | list[float]] = {}
         for name, statistic in self.statistics.items():
             try:
-                features = statistic.features(example, prediction)
-            except Exception as error:
+                with foreign_code(self._titles[name]):
+                    features = statistic.features(example, prediction)
+            except BaseException as error:
                 error.add_note(f"metric {name!r}, example {example.id!r}")
                 raise
             if features is not None:
@@ -90,11 +93,18 @@ class MetricSet:
                 families[statistic.family].append(name)
         metrics: list[dict[str, Any]] = [dict(row["metrics"]) for row in rows]
         for family, names in families.items():
-            for name, features in family(rows, names, settings).items():
-                for row, own, found in zip(rows, metrics, features, strict=True):
-                    own.pop(name, None)
-                    if found is not None:
-                        own[name] = _stored(name, self.statistics[name], found, row["id"])
+            try:
+                with foreign_code(self._titles[names[0]]):
+                    features = {name: list(given) for name, given in family(rows, names, settings).items()}
+                for name, given in features.items():
+                    for row, own, found in zip(rows, metrics, given, strict=True):
+                        own.pop(name, None)
+                        if found is not None:
+                            own[name] = _stored(name, self.statistics[name], found, row["id"])
+            except BaseException as error:
+                of_which = f"metric {names[0]!r}" if len(names) == 1 else f"metrics {', '.join(map(repr, names))}"
+                error.add_note(f"{of_which}, all {len(rows)} examples together")
+                raise
         return [{**row, "metrics": own} for row, own in zip(rows, metrics, strict=True)]
 
 

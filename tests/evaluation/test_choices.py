@@ -4,6 +4,9 @@ metrics that were asked for, and those that depend on all rows.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from figeval import plugins
@@ -238,3 +241,63 @@ def test_a_metric_that_fails_on_a_baseline_names_it_and_keeps_the_scores_of_the_
     assert run().tasks[0].warnings == [warning]  # tried again, and said again
     mended = run(works=True).tasks[0]
     assert ([one.baseline for one in mended.baselines], mended.warnings) == (["chance", "random"], [])
+
+
+def run_with_metrics(workshop, *metrics):
+    """Run the task with `acc` and metrics that a plugin called "moody" brings."""
+
+    class Moody:
+        @hookimpl
+        def register_metrics(self, register):
+            for name, target in metrics:
+                register(name, target, True, ("choice",))
+
+    manager = plugins.load(modules=("figeval.builtin.plugins.baselines",))
+    manager.load("models", "test", lambda: Models(model=workshop.backend))
+    manager.load("moody", "test", Moody)
+    names = tuple(name for name, _ in metrics)
+    return workshop.run(metrics=names, harness=Harness(manager, include=(workshop.folder,)))
+
+
+@pytest.mark.parametrize(
+    ("family", "told"),
+    [
+        (lambda rows, names, settings: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda rows, names, settings: {name: [(1.0, 1.0)] for name in names}, "ValueError: zip"),
+        (lambda rows, names, settings: {"elsewhere": [(1.0, 1.0)] * 8}, "KeyError: 'elsewhere'"),
+        (lambda rows, names, settings: None, "AttributeError: 'NoneType' object"),
+    ],
+)
+def test_a_collective_metric_that_fails_is_named(family, told, workshop):
+    write_task(workshop.folder, "t", n=8)
+    made = collective(family)
+    (task,) = run_with_metrics(workshop, ("nearest", made), ("furthest", made)).tasks
+    assert task.status == "failed"
+    last = task.error.rstrip().splitlines()[-1]
+    assert last.startswith(told)
+    assert last.endswith("(metrics 'nearest', 'furthest', all 8 examples together)")
+
+
+def test_metrics_that_change_the_working_folder_and_print(workshop, capsys, monkeypatch):
+    monkeypatch.chdir(workshop.folder)
+    write_task(workshop.folder, "t", n=8)
+
+    def wandering(example, prediction):
+        os.chdir("/")
+        print("on the road")
+        return 1.0
+
+    def strolling(rows, names, settings):
+        os.chdir("/")
+        return {name: [(1.0, 1.0) for _ in rows] for name in names}
+
+    record = run_with_metrics(workshop, ("wandering", wandering), ("strolling", collective(strolling)))
+    assert record.status == "complete"
+    assert {score.metric: score.value for score in record.tasks[0].scores}["wandering"] == 1.0
+    assert Path.cwd() == workshop.folder
+    out, err = capsys.readouterr()
+    assert "on the road" not in out
+    assert [line for line in err.splitlines() if "changed the working folder" in line] == [
+        "figeval: warning: plugin 'moody': metric 'wandering' changed the working folder; it was changed back",
+        "figeval: warning: plugin 'moody': metric 'strolling' changed the working folder; it was changed back",
+    ]
