@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from figeval.task_types.base import TaskType
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+TASK_FILE = ".task.yaml"
+PURPOSES = {
+    TASK_FILE: "how a row becomes an example, and how it is scored",
+    ".jsonl": "the rows, one JSON object per line; replace them with your own",
+    ".jinja": "the prompt: what a language model reads",
+}
 SCAFFOLD = files("figeval.cli") / "scaffold"
 directory = click.option(
     "--directory", "-d", type=click.Path(path_type=Path), help="Where the files go, exactly; by default ./NAME."
@@ -34,25 +40,27 @@ def new() -> None:
 @click.option("--type", "kind", default="choice", show_default=True, help="Task type, see `figeval ls types`.")
 @directory
 def task(name: str, kind: str, directory: Path | None) -> None:
-    """A folder with a task file, three rows, a prompt, a README and a test."""
+    """Write a task to begin with: a task file, three rows, a prompt, a README and a test."""
     root = directory or Path(name)
     refuse_bad_name(name)
     refuse_taken_task(name)
     own = task_type_of(kind)
-    model = next(iter(own.default_baselines), "overlap")
-    common = drafts(SCAFFOLD / "common", root, name, model=model)
-    texts = drafts(scaffold_of(own), root, name) | common
+    texts = drafts(scaffold_of(own), root, name)
+    task_file = next((path for path in texts if path.name.endswith(TASK_FILE)), None)
+    if task_file is not None:  # README and test are about it
+        known = {"task_file": task_file.name, "model": next(iter(own.default_baselines), "overlap")}
+        known["files"] = "\n".join(f"| `{path.relative_to(root)}` | {purpose(path)} |" for path in texts)
+        texts |= drafts(SCAFFOLD / "common", root, name, **known)
     write(texts)
-    for path in texts:
-        if path.name.endswith(".task.yaml"):
-            click.echo(f"next: figeval validate {path}")
+    if task_file is not None:
+        click.echo(f"next: figeval validate {task_file}")
 
 
 @new.command()
 @click.argument("name")
 @directory
 def plugin(name: str, directory: Path | None) -> None:
-    """A distribution with a task and a model, ready for pip install -e."""
+    """Write a plugin to begin with: a distribution with a task and a model, ready for pip install -e."""
     root = directory or Path(name)
     refuse_bad_name(name)
     refuse_taken_module(name)
@@ -61,6 +69,11 @@ def plugin(name: str, directory: Path | None) -> None:
     tasks = drafts(scaffold_of(task_type_of("pairs")), root / name / "tasks", task_name)
     write(drafts(SCAFFOLD / "plugin", root, name) | tasks)
     click.echo(f"next: pip install -e {root} && figeval ls plugins {name}")
+
+
+def purpose(file: Path) -> str:
+    """What a file of a task is for, as its README says it."""
+    return next((text for ending, text in PURPOSES.items() if file.name.endswith(ending)), "")
 
 
 def task_type_of(kind: str) -> TaskType[Any]:

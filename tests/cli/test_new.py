@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import sysconfig
@@ -190,6 +191,11 @@ def test_a_dollar_sign_in_a_scaffold(text: str, complaint: str, scaffold: Path, 
 def test_the_next_step_names_a_file_that_is_there(scaffold: Path, cli: Cli) -> None:
     (scaffold / "NAME.jsonl.in").write_text("")
     assert "next:" not in cli("new", "task", "zed", "--type", "prices").out
+    assert [path.name for path in Path("zed").iterdir()] == ["zed.jsonl"]  # README and test would be of a task file
     (scaffold / "NAME_hard.task.yaml.in").write_text("name: $name")
     out = cli("new", "task", "zed", "--type", "prices", "--directory", "again").out
     assert out.splitlines()[-1] == "next: figeval validate again/zed_hard.task.yaml"
+    readme = Path("again/README.md").read_text()
+    assert "    figeval validate zed_hard.task.yaml\n" in readme
+    assert {path.name for path in Path("again").iterdir()} - set(re.findall("`(.*?)`", readme)) == {"README.md"}
+    assert 'HERE / "zed_hard.task.yaml"' in Path("again/test_zed.py").read_text()
