@@ -42,7 +42,8 @@ def report(found: Audit) -> None:
 
     head = ("blind rule", "what it knows", "accuracy", "95 % interval", "")
     console = Console()
-    title = f"{found.task.name}, version {found.task.version}: {found.n} examples, {found.clusters} clusters"
+    clusters = f"{found.clusters} cluster{'s' * (found.clusters != 1)}"
+    title = f"{found.task.name}, version {found.task.version}: {found.n} examples, {clusters}"
     Grid(head, [row(one) for one in found.findings], f"{title}, chance {decimals(found.chance)}", {"accuracy"}).print(
         console
     )

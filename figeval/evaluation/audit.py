@@ -47,7 +47,7 @@ def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
     """Measure every blind rule on a task's test split; examples without a gold option are left out.
 
     Raises:
-        TaskError: the task is no multiple-choice task, or hides all its labels.
+        TaskError: the task is no multiple-choice task, hides all its labels, or has a single example with one.
         DataError: its data are not there or wrong.
     """
     if task.task_type.Example is not ChoiceExample:
@@ -57,6 +57,11 @@ def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
     ]
     if not examples:
         raise TaskError(f"{task.name}: all gold options are hidden, so nothing can be audited")
+    if len(examples) == 1:
+        raise TaskError(
+            f"{task.name}: only 1 example has a gold option; an audit learns from one half of the examples what the "
+            "options of the other half give away, so add examples"
+        )
     chance = fmean(1 / len(example.options) for example in examples)
     findings = tuple(_finding(rule, examples, chance) for rule in blind_rules(examples, seed))
     return Audit(task, len(examples), findings[0].score.clusters, chance, findings)

@@ -44,10 +44,21 @@ def stored_values(folder: RunFolder, task: str, metric: str, unseen_only: bool =
 
 
 def stored_languages(folder: RunFolder, task: TaskRecord) -> dict[str, dict[str, None]]:
-    """The examples of a task with rows in several languages, by language; empty for other tasks."""
+    """Return the examples of a task with rows in several languages, by language; empty for other tasks.
+
+    Raises:
+        RecordError: a row is in none of the languages that the record lists.
+    """
     found: dict[str, dict[str, None]] = {language: {} for language in task.settings.get("languages", ())}
     for row in folder.rows(task.task) if found else ():
-        found[row["language"]][row["id"]] = None
+        language = row.get("language")
+        if language not in found:
+            what = f"is in {language!r}" if language else "has no language"
+            raise RecordError(
+                f"{folder.path}: example {row['id']!r} of {task.task} {what}, and `languages` in run.json lists "
+                f"{', '.join(found)}; restore run.json, or run the task again"
+            )
+        found[language][row["id"]] = None
     return found
 
 

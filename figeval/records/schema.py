@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,12 +21,15 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     TypeAdapter,
+    ValidationError,
     model_serializer,
     model_validator,
 )
+from typing_extensions import TypedDict
 
 from figeval.records.predictions import PredictionRow
 from figeval.types import Role as Role
+from figeval.validation import first_problem
 
 # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
 # 1.4: examples that the model was trained on or chosen on, gold answers that are all one label, hidden or absent;
@@ -61,6 +65,36 @@ def _task_name(name: str) -> str:
     return name
 
 
+class _ReadAgain(TypedDict, total=False):
+    """The settings of a task, and the flags of a run, that figeval reads from a record; there may be others."""
+
+    labels: list[str]
+    languages: list[str]
+    metrics: list[str]
+    orders: str
+    seed: int
+    tasks: list[str]
+    verbalizer: dict[str, list[str]]
+
+
+@lru_cache(maxsize=1)
+def _read_again() -> TypeAdapter[_ReadAgain]:
+    """Return what checks them. Built once, when the first record is made or read."""
+    return TypeAdapter(_ReadAgain)
+
+
+def _readable(stored: dict[str, Any]) -> dict[str, Any]:
+    """Return settings or flags as they are. Raises `ValueError` where what is read from them is of another type."""
+    try:
+        _read_again().validate_python(stored)
+    except ValidationError as error:
+        raise ValueError(first_problem(error)) from error
+    return stored
+
+
+Settings = Annotated[dict[str, Any], AfterValidator(_readable)]
+
+
 class ScoreRecord(Stored):
     """One number with its uncertainty."""
 
@@ -81,7 +115,9 @@ class ScoreRecord(Stored):
 
     @model_validator(mode="after")
     def _marked(self) -> ScoreRecord:
-        """Records before 1.4 say it in `interval` alone."""
+        """Refuse half an interval, and mark what records before 1.4 say in `interval` alone."""
+        if (self.low is None) != (self.high is None):
+            raise ValueError("low and high are two numbers, or both are null")
         if self.interval == CHOSEN_ON_TEST and self.seen is None:
             self.seen = "chosen"
         return self
@@ -202,7 +238,7 @@ class TaskRecord(Stored):
     template: str | None = None
     template_sha256: str | None = None
     extractor: str | None = Field(default=None, description="version of what read the answers in words")
-    settings: dict[str, Any] = Field(default={}, description="labels, threshold, verbalizer, few-shot examples")
+    settings: Settings = Field(default={}, description="labels, threshold, verbalizer, few-shot examples")
     legend: str = Field(default="", description="what the settings of the route mean, as tables say it")
     predictions: str = Field(description="file with one line per example, relative to run.json")
     predictions_sha256: str | None = Field(
@@ -287,7 +323,7 @@ class RunRecord(Stored):
     started: str
     finished: str | None = None
     command: list[str]
-    config: dict[str, Any]
+    config: Settings
     model: ModelRecord
     tasks: list[TaskRecord] = []
     macro: list[MacroRecord] = []

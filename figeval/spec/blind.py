@@ -51,7 +51,7 @@ class Rule:
 
 
 def blind_rules(examples: Sequence[ChoiceExample], seed: int = 0) -> Iterator[Rule]:
-    """Yield every rule. Examples without a gold option must be left out."""
+    """Yield every rule. There must be two examples, and those without a gold option must be left out."""
     items = Items(examples)
     for place in range(min(map(len, items.options))):
         yield Rule(f"option {place + 1}", ITEM, items.hits([-np.abs(np.arange(len(o)) - place) for o in items.options]))
@@ -63,7 +63,7 @@ def blind_rules(examples: Sequence[ChoiceExample], seed: int = 0) -> Iterator[Ru
     halves = [items.halves(f"{seed} {number}", by_cluster=False) for number in range(HALVINGS)]
     yield from items.over("rarest", "commonest", HALF, halves, items.counted)
     yield Rule("logistic regression on length and frequency", HALF, items.mean_hits(halves, items.learned))
-    if len(set(items.clusters)) < len(examples):
+    if 1 < len(set(items.clusters)) < len(examples):
         parted = [items.halves(f"{seed} {number}", by_cluster=True) for number in range(HALVINGS)]
         yield from items.over("rarest", "commonest", OTHERS, parted, items.counted)
     yield from items.over("right least often", "right most often", LABELS, halves, items.right_so_far)

@@ -147,3 +147,14 @@ def test_what_cannot_be_audited_is_one_line(task, words, tmp_path, cli):
     if task == "hidden":
         task = "items"
     assert words in cli("audit", task, "--include_path", tmp_path).complaint
+
+
+def test_a_task_of_one_or_two_examples_or_of_one_cluster(tmp_path, cli):
+    write(tmp_path, rows(1))
+    assert "items: only 1 example has a gold option" in cli("audit", "items", "--include_path", tmp_path).complaint
+    for number in (2, 4):
+        write(tmp_path, rows(number, w="one"))
+        done = cli("audit", "items", "--include_path", tmp_path)
+        assert done.code == 0
+        assert done.out.startswith(f"items, version 1: {number} examples, 1 cluster,")
+        assert OTHERS not in done.out

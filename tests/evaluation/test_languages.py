@@ -13,7 +13,7 @@ from rich.console import Console
 
 from figeval import ChoiceExample, load
 from figeval import task as make_task
-from figeval.errors import DataError, FigevalError
+from figeval.errors import DataError, FigevalError, RecordError
 from figeval.evaluation import Harness
 from figeval.evaluation.compare import compare_runs
 from figeval.evaluation.rescore import rescore
@@ -236,6 +236,18 @@ def test_by_the_cluster_column_rows_are_independent_and_by_a_finer_one_they_are_
     by_story, by_kind = ({group.value: group.scores[0] for group in part.groups} for part in one.breakdowns)
     assert {score.clusters for score in by_story.values()} == {3}
     assert by_kind["s0"].interval == "none: one cluster"  # named like its cluster, which other rows are not
+
+
+def test_a_record_that_lists_other_languages_than_the_rows_have(workshop: Workshop) -> None:
+    write(workshop.folder, rows())
+    workshop.run()
+    path = workshop.path / "run"
+    whole = (path / "run.json").read_text(encoding="utf-8")
+    record = json.loads(whole)
+    record["tasks"][0]["settings"]["languages"] = ["en", "de"]
+    (path / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(RecordError, match=r"example 'r2' of t is in 'zh', and `languages` in run.json lists en, de;"):
+        compare_runs(path, path)
 
 
 def test_the_mean_of_a_suite_is_over_the_means(workshop: Workshop) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from figeval.errors import PluginError, RecordError
 from figeval.records.folder import RunFolder, find_record, read_record
-from figeval.records.schema import ModelRecord, RunRecord
+from figeval.records.schema import ModelRecord, RunRecord, ScoreRecord
 from figeval.text import cleaned, valid
 from tests.runs import row
 
@@ -260,3 +260,39 @@ def test_another_minor_version_is_read(tmp_path: Path) -> None:
 def test_a_missing_record_says_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"cannot be read .*give the folder of a run"):
         read_record(find_record(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("where", "changes", "why"),
+    [
+        ("config", {"seed": "first"}, "config: seed: Input should be a valid integer"),
+        ("config", {"seed": None}, "config: seed: Input should be a valid integer"),
+        ("config", {"tasks": "t"}, "config: tasks: Input should be a valid list"),
+        ("config", {"metrics": [3]}, "config: metrics.0: Input should be a valid string"),
+        ("settings", {"languages": None}, "tasks.0.settings: languages: Input should be a valid list"),
+        ("settings", {"languages": ["en", 3]}, "tasks.0.settings: languages.1: Input should be a valid string"),
+        ("settings", {"labels": "yes"}, "tasks.0.settings: labels: Input should be a valid list"),
+        ("settings", {"orders": 2}, "tasks.0.settings: orders: Input should be a valid string"),
+        ("settings", {"verbalizer": []}, "tasks.0.settings: verbalizer: Input should be a valid dictionary"),
+    ],
+)
+def test_settings_that_were_edited_are_named(where: str, changes: dict, why: str, tmp_path: Path) -> None:
+    record = json.loads(RECORD.model_dump_json())
+    task = {"task": "t", "version": 1, "task_type": "choice", "route": "by_cosine", "status": "done", "n": 1}
+    task |= {"available": 1, "examples_sha256": "", "predictions": "predictions/t.jsonl", "settings": {"own": [1]}}
+    record["tasks"] = [task]
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    assert read_record(tmp_path / "run.json").tasks[0].settings == {"own": [1]}
+    (record["config"] if where == "config" else task["settings"]).update(changes)
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    with pytest.raises(RecordError) as raised:
+        read_record(tmp_path / "run.json")
+    assert why in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_half_an_interval_is_refused() -> None:
+    score = {"metric": "acc", "value": 0.5, "stderr": None, "n": 2, "clusters": 2, "interval": "t"}
+    assert ScoreRecord(low=None, high=None, **score).low is None
+    with pytest.raises(ValueError, match="low and high are two numbers, or both are null"):
+        ScoreRecord(low=0.1, high=None, **score)
