@@ -75,7 +75,7 @@ def test_installing_a_plugin_with_a_route_changes_no_score(workshop):
         ({"needs": ["score_pairs"]}, "`needs` is a list; give a frozenset"),
         ({"needs": None}, "`needs` is None"),
         ({"settings": [1]}, "`settings` is a list"),
-        ({"legend": None}, "`legend` is a NoneType; give a format string"),
+        ({"legend": None}, "`legend` is None; give a format string"),
         ({"labels": "x"}, "`labels` is a str; give a number"),
         ({"question": 5}, "`question` is an int"),
         ({"blocks": 7}, "`blocks` is an int"),
