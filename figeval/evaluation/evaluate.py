@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from figeval.errors import FigevalError, ModelError, PluginError, RecordError
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.plan import Plan, settings_of
+from figeval.evaluation.plan import Plan, metrics_of, settings_of
 from figeval.evaluation.score import Aggregator, MetricSet, Scored, TaskScorer
 from figeval.evaluation.selection_bias import UnseenExamples
 from figeval.models.batching import Answered, BatchScheduler, Memo
@@ -257,10 +257,9 @@ class Baselines:
             self._opened[name] = CachedModel(open_model(self.harness.backends, name, {}, {"seed": self.seed}))
         model = self._opened[name]
         route = choose(plan.task.type, model.model.offers, self.harness.routes.with_parts(plan.task.type))
-        context = replace(plan.context, settings=settings_of(plan.task, route, plan.config))
-        metrics = MetricSet(
-            self.harness.metrics.applicable(plan.task.metrics, plan.task.type, route.name), plan.task.labels
-        )
+        metrics = MetricSet(metrics_of(plan.task, route, plan.config, self.harness.metrics), plan.task.labels)
+        settings = settings_of(plan.task, route, plan.config)
+        context = replace(plan.context, settings=settings, metrics=frozenset(metrics.statistics))
         model.fit(plan)
         strict = plan.task.group is not None
         rows: Iterable[PredictionRow] = TaskEvaluator(plan, model, route, context, metrics).rows(plan.examples())

@@ -15,7 +15,7 @@ from figeval.evaluation import Harness
 from figeval.hooks import hookimpl
 from figeval.metrics import collective
 from tests.evaluation.conftest import Models, write_task
-from tests.fakes import Closeness, Vectors
+from tests.fakes import Closeness, Likelihood, Vectors
 
 PAIRS = """
 name: labelled
@@ -186,6 +186,20 @@ def test_a_metric_that_depends_on_all_rows_is_stored_with_each_and_summed_up(wor
     again = workshop.run(metrics=("echoes",), harness=harness_with_echoes(workshop))
     assert again.tasks[0].scores == record.tasks[0].scores
     assert workshop.rows() == rows
+
+
+def test_baselines_have_the_metrics_that_were_asked_for_and_mean_something_on_their_route(workshop):
+    """Chance goes another route than the model, on which log-likelihoods per character mean nothing."""
+    write_task(workshop.folder, "t", n=8)
+    file = workshop.folder / "t.task.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("[acc, acc_norm]", "[acc]"), encoding="utf-8")
+    workshop.backend = Likelihood()
+    (task,) = workshop.run(metrics=("echoes", "acc_norm"), harness=harness_with_echoes(workshop)).tasks
+    assert [score.metric for score in task.scores] == ["acc", "echoes", "acc_norm"]
+    (chance,) = task.baselines
+    values = {score.metric: score.value for score in chance.scores}
+    # All options tie and the first is stored, so every other row has 0, 2, 4 and 6 equal ones before it.
+    assert values == {"acc": pytest.approx(1 / 3), "echoes": 3.0}
 
 
 def test_such_a_metric_says_that_a_limit_makes_it_another(workshop):
