@@ -44,7 +44,8 @@ def mean_over_languages(parts: Sequence[LanguageScore], seed: int = 0) -> Score:
     scores = [part.score for part in parts]
     values = [score.value for score in scores if score.value is not None]
     whole = len(values) == len(scores)
-    interval = missing(parts) or (spread(parts) if parts[0].sums.statistic.is_mean else bootstrap(parts, seed))
+    own = {part.language: Interval(part.score.interval, part.score.low) for part in parts}
+    interval = missing(own) or (spread(parts) if parts[0].sums.statistic.is_mean else bootstrap(parts, seed))
     named = [set(part.sums.clusters_by_name()) for part in parts]
     return Score(
         metric=scores[0].metric,
@@ -59,13 +60,13 @@ def mean_over_languages(parts: Sequence[LanguageScore], seed: int = 0) -> Score:
     )
 
 
-def missing(parts: Sequence[LanguageScore]) -> Interval | None:
-    """Return why there is no interval, None if there is one."""
-    reasons = {part.language: part.score.interval for part in parts if part.score.low is None}
+def missing(intervals: Mapping[str, Interval]) -> Interval | None:
+    """Return why the mean has no interval, given those of the languages; None if all have one."""
+    reasons = {language: interval.method for language, interval in intervals.items() if interval.low is None}
     if not reasons:
         return None
     language, reason = next(iter(reasons.items()))
-    alike = len(reasons) == len(parts) and len(set(reasons.values())) == 1
+    alike = len(reasons) == len(intervals) and len(set(reasons.values())) == 1
     return Interval(reason if alike else f"{NONE}in {language}, {reason.removeprefix(NONE)}")
 
 
@@ -139,7 +140,8 @@ def spread(parts: Sequence[LanguageScore]) -> Interval:
     )
     low, high = together.interval(values, lows, highs)
     stderr = together.margin(errors) if len(errors) == len(parts) else None
-    return Interval(f"over languages{unreliable(parts)}", low, high, stderr)
+    named = [part.sums.clusters_by_name() for part in parts]
+    return Interval(f"over languages{unreliable(named, [score.interval for score in scores])}", low, high, stderr)
 
 
 def bootstrap(parts: Sequence[LanguageScore], seed: int) -> Interval:
@@ -168,13 +170,17 @@ def bootstrap(parts: Sequence[LanguageScore], seed: int) -> Interval:
     return interval_of_statistic(values, f"{'cluster ' if named else ''}bootstrap over languages")
 
 
-def unreliable(parts: Sequence[LanguageScore]) -> str:
+def unreliable(named: Sequence[Mapping[str, Floats]], methods: Sequence[str]) -> str:
     """Return the mark of an unreliable interval where a language's own is unreliable, or where their correlation is
     estimated from few clusters.
+
+    Args:
+        named: (sum, size) of the clusters that have a name, by language.
+        methods: behind the languages' own intervals.
     """
     sizes: Counter[str] = Counter()
-    for part in parts:
-        sizes.update({name: int(sums[1]) for name, sums in part.sums.clusters_by_name().items()})
-    shared = sum(len(part.sums.clusters_by_name()) for part in parts) > len(sizes)
+    for clusters in named:
+        sizes.update({name: int(sums[1]) for name, sums in clusters.items()})
+    shared = sum(map(len, named)) > len(sizes)
     few = shared and sizes.total() ** 2 < FEW * sum(size**2 for size in sizes.values())
-    return UNRELIABLE if few or any(part.score.interval.endswith(UNRELIABLE) for part in parts) else ""
+    return UNRELIABLE if few or any(method.endswith(UNRELIABLE) for method in methods) else ""

@@ -7,15 +7,16 @@ of other examples, the interval of one training nothing of other seeds; both are
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from figeval.metrics.intervals import (
     Bounds,
     Interval,
+    Spread,
     by_cluster,
     clip,
     effective_wilson,
@@ -24,7 +25,9 @@ from figeval.metrics.intervals import (
     t_interval,
     variance_of_mean,
 )
+from figeval.metrics.languages import Clustered, Combination, missing, unreliable
 
+Floats = NDArray[np.float64]
 FEWEST_SEEDS = 3  # with two seeds their variance has one degree of freedom (docs/statistics.md)
 
 
@@ -42,6 +45,47 @@ def over_seeds(scores: Sequence[float]) -> OverSeeds:
     return OverSeeds(float(np.mean(scores)), spread)
 
 
+@dataclass(frozen=True, slots=True)
+class SeededValues:
+    """The values of S trainings on the same n examples.
+
+    Attributes:
+        values: shape (S, n).
+        clusters: of the examples, None for one that stands alone.
+        bounds: of the metric.
+    """
+
+    values: Floats
+    clusters: Sequence[str | None]
+    bounds: Bounds
+
+    @property
+    def scores(self) -> Floats:
+        """The score of each training, shape (S,)."""
+        found: Floats = self.values.mean(axis=1)
+        return found
+
+    @property
+    def named(self) -> dict[str, Floats]:
+        """(sum, size) of the clusters that have a name, for the examples' means over seeds."""
+        found: dict[str, Floats] = {}
+        for value, cluster in zip(self.values.mean(axis=0), self.clusters, strict=True):
+            if cluster is not None:
+                found.setdefault(cluster, np.zeros(2))
+                found[cluster] += value, 1.0
+        return found
+
+    @property
+    def spread(self) -> Spread:
+        """The spread of the examples' means over seeds."""
+        return spread_of(*by_cluster(self.values.mean(axis=0), self.clusters))
+
+    def variances(self, spread: Spread) -> tuple[float, float]:
+        """Return the two parts of the variance of the mean: of other examples, and of other seeds (s² / S)."""
+        examples = spread.stderr**2 if self.bounds is None else variance_of_mean(spread, self.bounds)
+        return examples, float(self.scores.var(ddof=1)) / len(self.values)
+
+
 def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bounds: Bounds) -> Interval:
     """95 % interval of a mean over other seeds and other examples, from three seeds on.
 
@@ -56,19 +100,21 @@ def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bound
         clusters: of the examples, None for one that stands alone.
         bounds: of the metric.
     """
-    table = np.asarray(values, dtype=np.float64)
-    if len(table) < FEWEST_SEEDS:
+    table = SeededValues(np.asarray(values, dtype=np.float64), clusters, bounds)
+    seeds_used = len(table.values)
+    if seeds_used < FEWEST_SEEDS:
         return Interval("none: fewer than three seeds")
-    spread = spread_of(*by_cluster(table.mean(axis=0), clusters))
+    if not table.values.size:
+        return Interval("none: no examples")
+    spread = table.spread
     if spread.clusters < 2:
         return Interval("none: one cluster")
-    seeds = float(table.mean(axis=1).var(ddof=1)) / len(table)
-    if spread.constant and seeds == 0:
+    if spread.constant and float(table.scores.var(ddof=1)) == 0:
         return Interval("none: nothing differs")
-    examples = spread.stderr**2 if bounds is None else variance_of_mean(spread, bounds)
+    examples, seeds = table.variances(spread)
     own = spread.freedom if bounds is None else max(1.0, spread.effective_clusters - 1)
     variance, few = examples + seeds, reliability(spread)
-    freedom = variance**2 / (examples**2 / own + seeds**2 / (len(table) - 1))
+    freedom = variance**2 / (examples**2 / own + seeds**2 / (seeds_used - 1))
     if bounds is None:
         limits = t_interval(spread.mean, math.sqrt(variance), freedom)
         return Interval(f"t over seeds and examples{few}", *limits, math.sqrt(variance))
@@ -77,3 +123,31 @@ def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bound
     scaled = effective_wilson(share, variance / (high - low) ** 2, freedom)
     limits = clip((low + (high - low) * scaled[0], low + (high - low) * scaled[1]), bounds)
     return Interval(f"wilson over seeds and examples{few}", *limits, math.sqrt(variance))
+
+
+def interval_over_languages(languages: Mapping[str, SeededValues]) -> Interval:
+    """95 % interval of the unweighted mean over languages of means over seeds.
+
+    The margins of the languages' own intervals over seeds and examples are combined as
+    `figeval.metrics.languages.Combination` does. The covariance of two languages has two parts, as their variances
+    have: examples vary together in clusters that the languages share, and scores because each training answers in all
+    languages. Negative estimates of either are taken for 0.
+    """
+    own = {name: interval_over_seeds(one.values, one.clusters, one.bounds) for name, one in languages.items()}
+    if (absent := missing(own)) is not None:
+        return absent
+    tables = list(languages.values())
+    spreads, named = [one.spread for one in tables], [one.named for one in tables]
+    of_examples = Combination.of(list(map(Clustered, named, spreads))).rho
+    examples, seeds = np.array([one.variances(spread) for one, spread in zip(tables, spreads, strict=True)]).T
+    of_seeds = np.atleast_2d(np.cov([one.scores for one in tables])) / len(tables[0].values)
+    total = examples + seeds
+    covariance = of_examples * np.sqrt(np.outer(examples, examples)) + of_seeds.clip(min=0)
+    together = Combination(covariance / np.sqrt(np.outer(total, total)))
+    lows, highs, errors = (
+        [limit for limit in found if limit is not None]
+        for found in zip(*((one.low, one.high, one.stderr) for one in own.values()), strict=True)
+    )
+    low, high = together.interval([spread.mean for spread in spreads], lows, highs)
+    few = unreliable(named, [one.method for one in own.values()])
+    return Interval(f"over languages, seeds and examples{few}", low, high, together.margin(errors))

@@ -25,6 +25,7 @@ class SeedScore(Stored):
 
     task: str
     metric: str
+    language: str = Field(default="", description="of a task with several: empty for the mean over them")
     n: int = Field(description="examples that were scored")
     values: dict[str, float | None] = Field(description="the score of each seed")
     mean: float | None = Field(description="null where a seed has no score")
@@ -51,7 +52,7 @@ class SeedsRecord(Stored):
     seeds: list[int] = Field(description="those that are done")
     wanted: list[int]
     runs: dict[str, str] = Field(description="the run of each seed, relative to this file")
-    scores: list[SeedScore] = Field(default=[], description="a line per task and metric")
+    scores: list[SeedScore] = Field(default=[], description="a line per task, metric and language")
     warnings: list[str] = Field(default=[], description="what the runs warn of")
 
 
@@ -106,9 +107,9 @@ def run_or_mean(path: Path) -> RunRecord:
 
 def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:
     """The first of the runs with the means of all of them in place of its scores; what is one training's own is left
-    out (breakdowns, languages, kinds of options, counts, predictions)."""
+    out (breakdowns, kinds of options, counts, predictions)."""
     first = runs[0]
-    known = {(score.task, score.metric, score.unseen_only): score for score in record.scores}
+    known = {(score.task, score.metric, score.language, score.unseen_only): score for score in record.scores}
     return RunRecord(
         identity=hashlib.sha256(" ".join(run.identity for run in runs).encode()).hexdigest()[:8],
         status=first.status,
@@ -125,35 +126,35 @@ def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:
     )
 
 
-Means: TypeAlias = dict[tuple[str, str, bool], SeedScore]
+Means: TypeAlias = dict[tuple[str, str, str, bool], SeedScore]
 
 
 def _mean_task(task: TaskRecord, known: Means, runs: Sequence[RunRecord]) -> TaskRecord:
+    def means(scores: Sequence[ScoreRecord], language: str = "", *, unseen_only: bool = False) -> list[ScoreRecord]:
+        found = []
+        for score in scores:
+            mean = known.get((task.task, score.metric, language, unseen_only))
+            if mean is not None:
+                own = {"value": mean.mean, "sd": mean.sd, "low": mean.low, "high": mean.high, "interval": mean.interval}
+                found.append(score.model_copy(update={**own, "stderr": None, "n": mean.n, "seen": mean.seen}))
+        return found
+
     same = [one for run in runs for one in run.tasks if one.task == task.task]
     told = list(dict.fromkeys(warning for one in same for warning in one.warnings))
+    languages = [one.model_copy(update={"scores": means(one.scores, one.language)}) for one in task.languages]
     own: dict[str, Any] = {
+        "scores": means(task.scores),
+        "languages": [one for one in languages if one.scores],  # earlier versions kept none
         "breakdowns": [],
-        "languages": [],
         "choices": [],
         "counts": {},
         "predictions": "",
         "warnings": told,
     }
-    own["scores"] = _means(task, task.scores, known, unseen_only=False)
     if task.overlap is not None:
-        scores = _means(task, task.overlap.scores, known, unseen_only=True)
+        scores = means(task.overlap.scores, unseen_only=True)
         own["overlap"] = task.overlap.model_copy(update={"scores": scores})
     return task.model_copy(update={**own, "seconds": sum(one.seconds for one in same)})
-
-
-def _means(task: TaskRecord, scores: Sequence[ScoreRecord], known: Means, *, unseen_only: bool) -> list[ScoreRecord]:
-    found = []
-    for score in scores:
-        mean = known.get((task.task, score.metric, unseen_only))
-        if mean is not None:
-            own = {"value": mean.mean, "sd": mean.sd, "low": mean.low, "high": mean.high, "interval": mean.interval}
-            found.append(score.model_copy(update={**own, "stderr": None, "n": mean.n, "seen": mean.seen}))
-    return found
 
 
 def _mean_macros(runs: Sequence[RunRecord]) -> Iterator[MacroRecord]:

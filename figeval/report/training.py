@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from figeval.records.schema import SEEN_NOTES
 from figeval.records.sweep import GridRecord, SeedScore, SeedsRecord
 from figeval.report.grid import Grid, say
-from figeval.report.table import MARKS, NOTHING, REST, interval, marked, missing, number
+from figeval.report.table import MARKS, MEAN, NOTHING, REST, interval, marked, missing, number
 from figeval.types import JSON
 
 if TYPE_CHECKING:
@@ -76,22 +76,24 @@ def show_grid(record: GridRecord, console: Console) -> None:
 def show_seeds(record: SeedsRecord, console: Console) -> None:
     """Mean, spread and interval of every score."""
     title = f"{record.model} on {record.task}, {len(record.seeds)} seeds"
-    rows = [_seed_cells(score) for score in record.scores]
+    several = {score.task for score in record.scores if score.language}
+    rows = [_seed_cells(score, several) for score in record.scores]
     seen = {score.seen for score in record.scores}
     Grid(OVER_SEEDS, rows, title, frozenset(OVER_SEEDS[2:]), ("lowest", "highest", "n")).print(console)
     for role, text in SEEN_NOTES.items():
         if role in seen:
             say(console, f"  {MARKS[role]} {text}")
-    for note in missing((score.task, score) for score in record.scores):
+    for note in missing((score.task, score) for score in record.scores if not score.language):
         say(console, f"  {note}")
     for warning in record.warnings:
         say(console, f"  {warning}")
 
 
-def _seed_cells(score: SeedScore) -> tuple[str, ...]:
-    """One line of the table."""
+def _seed_cells(score: SeedScore, several: Collection[str]) -> tuple[str, ...]:
+    """One line of the table; `several` are the tasks with several languages."""
     known = [value for value in score.values.values() if value is not None]
-    task = REST if score.unseen_only else score.task
+    mean = MEAN if score.task in several else ""
+    task = REST if score.unseen_only else f"{score.task}  {score.language}" if score.language else score.task + mean
     return (
         *(task, score.metric, marked(score), number(score.sd), interval(score)),
         *(str(len(score.values)), str(score.n)),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import TypeAdapter
 from rich.console import Console
@@ -19,13 +21,17 @@ from figeval.evaluation.compare import compare_runs
 from figeval.evaluation.rescore import rescore
 from figeval.evaluation.score import MetricSet, TaskScorer
 from figeval.evaluation.stored import with_breakdown
+from figeval.evaluation.training.seeds import scores_of
 from figeval.evaluation.validate import validate
+from figeval.metrics.seeds import SeededValues, interval_over_languages, interval_over_seeds
 from figeval.records.folder import read_run
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import RunRecord
+from figeval.records.sweep import SeedsRecord, mean_of
 from figeval.report import table
+from figeval.report.training import show_seeds
 from tests.evaluation.conftest import Heard, Workshop, write_task
-from tests.fakes import Writer
+from tests.fakes import Closeness, Writer
 from tests.processes import figeval
 
 TASK = """
@@ -394,3 +400,51 @@ def test_seen_examples_cost_their_language_and_the_mean_their_intervals(workshop
     ]
     assert one.overlap.scores[0].value == pytest.approx(sum(means) / 2)
     assert one.overlap.scores[0].interval == "over languages"
+
+
+def test_means_over_seeds_have_a_line_for_each_language_and_an_interval(workshop: Workshop) -> None:
+    """Three trainings, here three models; the values of each language are looked up in the rows."""
+    write(workshop.folder, rows(60), f"{TASK}cluster: story\n")
+    runs, values = {}, []
+    for seed in range(3):
+        workshop.backend = Closeness(
+            function=lambda left, right, seed=seed: float(zlib.crc32(f"{left}{right}{seed}".encode()))
+        )
+        runs[seed] = workshop.run()
+        (workshop.path / "run").rename(workshop.path / f"seed-{seed}")
+        lines = (workshop.path / f"seed-{seed}/predictions/t.jsonl").read_text("utf-8").splitlines()
+        values.append(list(map(json.loads, lines)))
+    folders = {str(seed): workshop.path / f"seed-{seed}" for seed in range(3)}
+    found = {score.language: score for score in scores_of(runs, folders) if score.metric == "acc"}
+    assert list(found) == ["en", "zh", ""]
+    parts = {}
+    for language in ("en", "zh"):
+        own = [[row for row in of_seed if row["language"] == language] for of_seed in values]
+        answers = [[row["metrics"]["acc"] for row in of_seed] for of_seed in own]
+        parts[language] = SeededValues(np.array(answers), [row["cluster"] for row in own[0]], (0.0, 1.0))
+        alone = interval_over_seeds(answers, parts[language].clusters, (0.0, 1.0))
+        score = found[language]
+        assert (score.low, score.high, score.n) == (alone.low, alone.high, len(own[0]))
+        assert score.mean == pytest.approx(np.mean(answers))
+        assert score.sd == pytest.approx(np.std(np.mean(answers, axis=1), ddof=1))
+    whole = interval_over_languages(parts)
+    assert (found[""].low, found[""].high, found[""].n) == (whole.low, whole.high, 60)
+    assert found[""].low is not None
+    assert found[""].mean == pytest.approx(np.mean([found["en"].mean, found["zh"].mean]))
+    record = SeedsRecord(task="t", model="m", seeds=[0, 1, 2], wanted=[0, 1, 2], runs={}, scores=list(found.values()))
+    (one,) = mean_of(record, list(runs.values())).tasks
+    assert [(each.language, each.scores[0].value, each.scores[0].low) for each in one.languages] == [
+        (language, found[language].mean, found[language].low) for language in ("en", "zh")
+    ]
+    assert one.languages[0].baselines == runs[0].tasks[0].languages[0].baselines
+    console = Console(width=200)
+    with console.capture() as shown:
+        show_seeds(record, console)
+    heads = [line.split()[:3] for line in shown.get().splitlines() if line.strip().startswith("t ")]
+    assert heads == [["t", "en", "acc"], ["t", "zh", "acc"], ["t", "mean", "acc"]]
+    values[0][-1]["metrics"] = {}  # one training has no answer to the last row, which is Chinese
+    text = "".join(f"{json.dumps(row)}\n" for row in values[0])
+    (workshop.path / "seed-0/predictions/t.jsonl").write_text(text, "utf-8")
+    without = {score.language: score.interval for score in scores_of(runs, folders) if score.metric == "acc"}
+    assert (without["zh"], without[""]) == ("none: not the same examples answered",) * 2
+    assert without["en"] == found["en"].interval

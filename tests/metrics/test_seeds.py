@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from figeval.metrics.seeds import interval_over_seeds, over_seeds
+from figeval.metrics.seeds import SeededValues, interval_over_languages, interval_over_seeds, over_seeds
 
 
 def test_mean_and_standard_deviation() -> None:
@@ -81,3 +81,84 @@ def test_it_covers_where_others_do_not() -> None:
         held_by_examples += abs(means.mean()) <= stdtrit(29, 0.975) * means.std(ddof=1) / math.sqrt(30)
     assert 0.93 < held / times < 0.99
     assert held_by_examples / times < 0.88
+
+
+def table(generator: np.random.Generator, seeds: np.ndarray, clusters: list[str | None]) -> SeededValues:
+    """Scores of three trainings that are as good as `seeds` says, with parts of the cluster and of the example."""
+    effects = {name: generator.normal(0, 0.3) for name in dict.fromkeys(clusters)}
+    parts = np.array([effects[name] for name in clusters]) + generator.normal(0, 0.3, (len(seeds), len(clusters)))
+    return SeededValues(seeds[:, None] + parts, clusters, None)
+
+
+def test_languages_by_hand() -> None:
+    """Half of the clusters are shared. Residuals, variances and covariances are worked out cluster by cluster."""
+    generator = np.random.default_rng(3)
+    names = {"en": range(20), "zh": range(10, 30)}
+    parts = {
+        language: table(generator, seeds, [f"c{c}" for c in own for _ in range(4)])
+        for (language, own), seeds in zip(names.items(), np.array([[0.1, 0.2, 0.4], [0.5, 0.3, 0.9]]), strict=True)
+    }
+    found = interval_over_languages(parts)
+    means, errors, residuals, margins = [], [], [], []
+    for one in parts.values():
+        each = one.values.mean(axis=0)
+        means.append(each.mean())
+        sums = {
+            str(name): (each - each.mean())[4 * place : 4 * place + 4].sum()
+            for place, name in enumerate(dict.fromkeys(one.clusters))
+        }
+        residuals.append(sums)
+        errors.append(20 / 19 * sum(total**2 for total in sums.values()) / 80**2)
+        alone = interval_over_seeds(one.values, one.clusters, None)
+        assert alone.low is not None
+        margins.append(means[-1] - alone.low)
+    shared = sum(total * residuals[1].get(name, 0.0) for name, total in residuals[0].items())
+    rho = max(0.0, shared / math.prod(math.sqrt(sum(total**2 for total in one.values())) for one in residuals))
+    scores = [one.values.mean(axis=1) for one in parts.values()]
+    of_seeds = [np.var(one, ddof=1) / 3 for one in scores]
+    together = sum((a - means[0]) * (b - means[1]) for a, b in zip(*scores, strict=True)) / 2 / 3
+    assert rho > 0 and together > 0, "both parts matter in this case"
+    covariance = rho * math.sqrt(errors[0] * errors[1]) + together
+    variances = [one + other for one, other in zip(errors, of_seeds, strict=True)]
+    correlation = covariance / math.sqrt(variances[0] * variances[1])
+    margin = math.sqrt(margins[0] ** 2 + margins[1] ** 2 + 2 * correlation * margins[0] * margins[1]) / 2
+    centre = sum(means) / 2
+    assert (found.low, found.high) == (pytest.approx(centre - margin), pytest.approx(centre + margin))
+    assert found.stderr == pytest.approx(math.sqrt(sum(variances) + 2 * covariance) / 2)
+    assert found.method == "over languages, seeds and examples"
+
+
+def test_a_language_twice_is_no_new_evidence_over_seeds_either() -> None:
+    one = table(np.random.default_rng(4), np.array([0.1, 0.2, 0.4]), [f"c{row // 3}" for row in range(60)])
+    alone, twice = interval_over_seeds(one.values, one.clusters, None), interval_over_languages({"en": one, "zh": one})
+    assert (twice.low, twice.high, twice.stderr) == pytest.approx((alone.low, alone.high, alone.stderr))
+
+
+def test_a_language_without_an_interval_over_seeds() -> None:
+    one = table(np.random.default_rng(5), np.array([0.1, 0.2, 0.4]), [f"c{row // 3}" for row in range(60)])
+    flat = SeededValues(np.ones((3, 8)), [None] * 8, (0.0, 1.0))
+    assert interval_over_languages({"en": one, "zh": flat}).method == "none: in zh, nothing differs"
+    two = SeededValues(one.values[:2], one.clusters, None)
+    assert interval_over_languages({"en": two, "zh": two}).method == "none: fewer than three seeds"
+
+
+def test_it_covers_the_mean_over_languages() -> None:
+    """Seeds and clusters in common: the squared margins of the languages, added up, would be too narrow."""
+    generator = np.random.default_rng(12)
+    held, held_apart, times = 0, 0, 400
+    for _ in range(times):
+        seeds = generator.normal(0, 0.1, 5)
+        effects = np.repeat(generator.normal(0, 0.3, 30), 4)
+        clusters: list[str | None] = [f"c{row // 4}" for row in range(120)]
+        parts = {
+            name: SeededValues(seeds[:, None] + effects + generator.normal(0, 0.4, (5, 120)), clusters, None)
+            for name in ("en", "de", "zh")
+        }
+        found = interval_over_languages(parts)
+        assert found.low is not None and found.high is not None
+        held += found.low <= 0 <= found.high
+        alone = [interval_over_seeds(one.values, one.clusters, None) for one in parts.values()]
+        margin = math.sqrt(sum(((one.high or 0) - (one.low or 0)) ** 2 / 4 for one in alone)) / 3
+        held_apart += abs((found.low + found.high) / 2) <= margin
+    assert held / times >= 0.93
+    assert held_apart / times < 0.85

@@ -2,57 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from figeval.evaluation.selection_bias import strongest
-from figeval.evaluation.stored import stored_values
+from figeval.evaluation.stored import Values, stored_languages, stored_values
 from figeval.metrics.intervals import Interval
-from figeval.metrics.seeds import interval_over_seeds, over_seeds
+from figeval.metrics.seeds import SeededValues, interval_over_languages, interval_over_seeds, over_seeds
 from figeval.records.folder import RunFolder
-from figeval.records.schema import RunRecord, ScoreRecord
+from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
 from figeval.records.sweep import SeedScore
 
 Runs = Mapping[int, RunRecord]
 
 
 def scores_of(runs: Runs, folders: Mapping[str, Path]) -> list[SeedScore]:
-    """A line per task and metric, and one for the unseen examples below it where the models have seen some of them;
-    `folders` has the run of each seed.
+    """A line per task and metric, one for each language above it where the task has several, and one for the unseen
+    examples below it where the models have seen some of them; `folders` has the run of each seed.
     """
     return [_score(line, folders) for line in _lines(runs)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """The scores of a task by one metric, by seed; of all examples, or of those that no model has seen."""
+    """The scores of a task by one metric, by seed: of all examples, of those in one language, or of those that no model
+    has seen.
+    """
 
-    task: str
+    task: TaskRecord
     found: Mapping[str, ScoreRecord]
-    unseen_only: bool
-    of_languages: bool  # the score is a mean over languages
+    language: str = ""
+    unseen_only: bool = False
 
 
 def _lines(runs: Runs) -> Iterator[_Line]:
     """In the order of the first run."""
     first = next(iter(runs.values()), None)
     for task in first.tasks if first is not None else ():
+        parts = [*((one.language, False) for one in task.languages), ("", False), ("", True)]
         for score in task.scores:
-            for unseen_only in (False, True):
-                found = {str(seed): _of(run, task.task, score.metric, unseen_only) for seed, run in runs.items()}
+            for language, unseen_only in parts:
+                found = {
+                    str(seed): _of(run, task.task, score.metric, language, unseen_only) for seed, run in runs.items()
+                }
                 known = {seed: one for seed, one in found.items() if one is not None}
                 if known:
-                    yield _Line(task.task, known, unseen_only, bool(task.languages))
+                    yield _Line(task, known, language, unseen_only)
 
 
-def _of(run: RunRecord, task: str, metric: str, unseen_only: bool) -> ScoreRecord | None:
-    tasks = [one for one in run.tasks if one.task == task]
-    scores = (
-        score
-        for one in tasks
-        for score in (one.scores if not unseen_only else one.overlap.scores if one.overlap is not None else ())
-    )
+def _of(run: RunRecord, name: str, metric: str, language: str, unseen_only: bool) -> ScoreRecord | None:
+    task = next((one for one in run.tasks if one.task == name), None)
+    if task is None:
+        return None
+    scores = task.scores
+    if unseen_only:
+        scores = task.overlap.scores if task.overlap is not None else []
+    elif language:
+        scores = next((one.scores for one in task.languages if one.language == language), [])
     return next((score for score in scores if score.metric == metric), None)
 
 
@@ -64,8 +73,9 @@ def _score(line: _Line, folders: Mapping[str, Path]) -> SeedScore:
     first = next(iter(found.values()))
     interval = _interval(line, folders)
     return SeedScore(
-        task=line.task,
+        task=line.task.task,
         metric=first.metric,
+        language=line.language,
         n=first.n,
         values=values,
         mean=whole.mean if whole else None,
@@ -80,23 +90,38 @@ def _score(line: _Line, folders: Mapping[str, Path]) -> SeedScore:
 
 def _interval(line: _Line, folders: Mapping[str, Path]) -> Interval:
     """Of a mean over examples that all seeds have answered alike; there is none of anything else."""
-    found = line.found
-    first = next(iter(found.values()))
-    seen = next((score for score in found.values() if score.seen is not None), None)
+    first = next(iter(line.found.values()))
+    seen = next((score for score in line.found.values() if score.seen is not None), None)
     if seen is not None:
         return Interval(seen.interval)
-    tables = [stored_values(RunFolder(folders[seed]), line.task, first.metric, line.unseen_only) for seed in found]
+    places = [RunFolder(folders[seed]) for seed in line.found]
+    tables = [stored_values(place, line.task.task, first.metric, line.unseen_only) for place in places]
     if not all(tables):
         return Interval("none: no mean over examples")
-    if line.of_languages:
-        return Interval("none: a mean over languages")
-    answered = [{example for example, (value, _) in table.items() if value is not None} for table in tables]
-    if any(ids != answered[0] for ids in answered):
+    groups: Mapping[str, Iterable[str]] = {"": dict.fromkeys(one for table in tables for one in table)}
+    if line.task.languages:
+        examples = stored_languages(places[0], line.task)
+        groups = {name: ids for name, ids in examples.items() if line.language in ("", name)}
+    values = {name: _values(tables, ids) for name, ids in groups.items()}
+    same = {name: one for name, one in values.items() if one is not None}
+    if len(same) < len(values):
         return Interval("none: not the same examples answered")
-    ids = sorted(answered[0])
-    values = [[value for one in ids if (value := table[one][0]) is not None] for table in tables]
-    bounds = (0.0, 1.0) if all(0 <= value <= 1 for row in values for value in row) else None
-    return interval_over_seeds(values, [tables[0][example][1] for example in ids], bounds)
+    if line.task.languages and not line.language:
+        return interval_over_languages(same)
+    (one,) = same.values()
+    return interval_over_seeds(one.values, one.clusters, one.bounds)
+
+
+def _values(tables: Sequence[Values], ids: Iterable[str]) -> SeededValues | None:
+    """Return the values of some examples by seed; None if not all seeds have answered the same of them."""
+    ids = list(ids)
+    answered = [[one for one in ids if table.get(one, (None, None))[0] is not None] for table in tables]
+    if any(found != answered[0] for found in answered):
+        return None
+    rows = [[table[one][0] for one in answered[0]] for table in tables]
+    values = np.array(rows, dtype=np.float64)
+    within = bool(((values >= 0) & (values <= 1)).all())
+    return SeededValues(values, [tables[0][one][1] for one in answered[0]], (0.0, 1.0) if within else None)
 
 
 def warnings_of(runs: Runs) -> list[str]:
