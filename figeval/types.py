@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 from unicodedata import normalize
 
 JSON: TypeAlias = dict[str, Any]
@@ -238,6 +238,13 @@ class Reply:
     finish: Finish = "stop"
     reasoning: str = ""
     error: str = ""
+
+
+class KeptReply(NamedTuple):
+    """What a model wrote, as it gave it, and whether it did not see the whole input."""
+
+    output: Reply | str
+    truncated: bool
 
 
 @dataclass(frozen=True, slots=True)

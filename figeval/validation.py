@@ -6,7 +6,7 @@ What pydantic complains about becomes one line here, wherever the value came fro
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from functools import cache, wraps
 from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from figeval.errors import FigevalError, OptionError, near
+from figeval.text import one_line
 
 M = TypeVar("M", bound=BaseModel)
 P = ParamSpec("P")
@@ -137,12 +138,22 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
             if name in given.arguments:
                 value = given.arguments[name]
                 try:
+                    if isinstance(value, bytes | Set):  # which pydantic would decode, or put into any order
+                        raise TypeError
                     given.arguments[name] = adapter.validate_python(value)
-                except ValidationError:
-                    raise OptionError(f"{name}={value!r:.80}: give {words}") from None
+                except (ValidationError, TypeError):
+                    raise OptionError(f"{name}={_shown(value)}: give {words}") from None
         return function(*given.args, **given.kwargs)
 
     return call
+
+
+def _shown(value: object) -> str:
+    """Return a value for a message, in one line; its type where it cannot be shown."""
+    try:
+        return one_line(repr(value), 80)
+    except Exception:
+        return f"<{type(value).__name__}>"
 
 
 def _words(kinds: tuple[Any, ...]) -> str:

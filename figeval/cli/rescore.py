@@ -11,6 +11,7 @@ import click
 
 from figeval.cli.options import include_path
 from figeval.cli.output import echo_json
+from figeval.frontend import notice
 
 if TYPE_CHECKING:
     from figeval.evaluation.rescore import Reread
@@ -43,6 +44,9 @@ def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
     from figeval.report.grid import Grid
 
     Grid(HEAD, list(map(cells, found)), right=("answers", "changed", "acc before", "acc after")).print(Console())
+    for one in found:
+        if one.missing:
+            notice(f"{one.task}: {one.missing} examples have no answer yet; the command of the run asks them")
 
 
 def cells(one: Reread) -> tuple[str, ...]:

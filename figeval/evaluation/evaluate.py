@@ -23,8 +23,9 @@ from figeval.prompts import PromptContext
 from figeval.records.folder import RunFolder
 from figeval.records.predictions import PredictionRow, prediction_row
 from figeval.records.schema import BaselineRecord, TaskRecord
+from figeval.spec import TaskSpec
 from figeval.task_types.routes import Route, choose
-from figeval.types import Example, Reply
+from figeval.types import Example, KeptReply, Prediction
 
 # ---- one model, one task ---------------------------------------------------------------------------------------------
 
@@ -69,7 +70,7 @@ class TaskEvaluator:
     context: PromptContext
     metrics: MetricSet
     samples: bool = False
-    replies: Mapping[str, Reply] = field(default_factory=dict)
+    replies: Mapping[str, KeptReply] = field(default_factory=dict)
 
     def windows(self, examples: Iterable[Example]) -> Iterator[list[Answered]]:
         """Yield what the route makes of the examples, those that were put to the model together at a time."""
@@ -85,19 +86,25 @@ class TaskEvaluator:
             Exception: whatever the reader of the reply, a metric, or `row()` of a task type raises.
         """
         example, prediction, task = answered.example, answered.prediction, self.plan.task
-        if prediction.value is not None:
-            problem = task.task_type.value_problem(prediction.value, example, task.labels)
-            if problem:
-                raise PluginError(
-                    f"{self.route.name} predicted an impossible value for example {example.id!r:.80}: {problem}; "
-                    "correct the route, its reader or the model"
-                )
+        check_value(task, self.route, example, prediction)
         features = self.metrics.features(example, prediction)
         return prediction_row(task.task_type, example, prediction, features, samples=self.samples)
 
     def rows(self, examples: Iterable[Example]) -> Iterator[PredictionRow]:
         """Yield a row for each example, in order."""
         return (self.row(answered) for window in self.windows(examples) for answered in window)
+
+
+def check_value(task: TaskSpec, route: Route, example: Example, prediction: Prediction) -> None:
+    """Raise `PluginError` for a predicted value that cannot be an answer to the example."""
+    if prediction.value is None:
+        return
+    problem = task.task_type.value_problem(prediction.value, example, task.labels)
+    if problem:
+        raise PluginError(
+            f"{route.name} predicted an impossible value for example {example.id!r:.80}: {problem}; correct the route, "
+            "its reader or the model"
+        )
 
 
 # ---- storing the rows of a task --------------------------------------------------------------------------------------
@@ -148,14 +155,15 @@ class InProcess:
         evaluator = TaskEvaluator(plan, self.model, plan.route, plan.context, metrics, self.samples, kept)
         with self.folder.appending(plan.name) as writer:
             for window in evaluator.windows(examples):
-                failures: list[Exception] = []
+                failures: list[BaseException] = []
                 for answered in window:
                     try:
                         writer.write(evaluator.row(answered))
-                    except RecordError:
+                    except (RecordError, KeyboardInterrupt):
                         raise
-                    except Exception as error:
-                        self.folder.keep_replies(plan.name, answered.replies)
+                    except BaseException as error:  # a library's sys.exit() included
+                        new = {name: one for name, one in answered.replies.items() if name not in kept}
+                        self.folder.keep_replies(plan.name, new)
                         failures.append(error)
                     else:
                         yield 1

@@ -11,6 +11,7 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import RecordError
+from figeval.evaluation.evaluate import check_value
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import context_of, metrics_of
 from figeval.evaluation.score import MetricSet, TaskScorer, summarize
@@ -20,8 +21,8 @@ from figeval.prompts import PromptContext, Shots
 from figeval.records.folder import RunFolder, read_run
 from figeval.records.predictions import AnswerRow, PredictionRow, answers_of, check_row, prediction_row
 from figeval.records.schema import RunRecord, TaskRecord
+from figeval.spec import TaskSpec
 from figeval.spec.survey import survey
-from figeval.task_types.base import TaskType
 from figeval.task_types.orders import from_orders, in_orders
 from figeval.task_types.routes import ReplyReader, Route
 from figeval.text import one_line
@@ -30,7 +31,10 @@ from figeval.types import Example, Prediction, Reply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reread:
-    """One task before and after: statuses and accuracy; `changed` answers have another status or another value."""
+    """One task before and after: statuses and accuracy; `changed` answers have another status or another value.
+
+    `missing` examples of an unfinished task have no answer yet.
+    """
 
     task: str
     before: Mapping[str, int]
@@ -38,6 +42,7 @@ class Reread:
     changed: int
     acc_before: float | None
     acc_after: float | None
+    missing: int = 0
 
     @property
     def answers(self) -> int:
@@ -80,7 +85,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     if orders:
         route = in_orders(route, orders, seed)
     metrics = MetricSet(metrics_of(variant.task, route, config, harness.metrics), variant.task.labels)
-    reading = _Reader(variant.task.task_type, reader.read, _context(task, variant, route, config), metrics)
+    reading = _Reader(variant.task, route, reader.read, _context(task, variant, route, config), metrics)
     stored = list(folder.rows(task.task))
     read = metrics.related(list(reading.rows(stored, variant.examples())), task.settings)
     before, acc_before = _statuses(stored), _accuracy(task)
@@ -108,6 +113,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
         changed=sum(changed),
         acc_before=acc_before,
         acc_after=_accuracy(task),
+        missing=task.n - len(stored),
     )
 
 
@@ -148,7 +154,8 @@ def _context(task: TaskRecord, variant: Variant, route: Route, config: RunConfig
 class _Reader:
     """Makes new rows of stored ones."""
 
-    form: TaskType[Any]
+    task: TaskSpec
+    route: Route
     read: Callable[[Any, PromptContext, Reply], Prediction]
     context: PromptContext
     metrics: MetricSet
@@ -162,8 +169,9 @@ class _Reader:
                 raise RecordError(f"there is no example {one_line(row['id'], 80)!r}; run the task again")
             example = replace(known[row["id"]], group=row["group"])  # none for a minimal pair that --limit cut in two
             prediction = replace(self._prediction(row, example.for_prompt()), truncated=row["truncated"])
+            check_value(self.task, self.route, example, prediction)
             features = self.metrics.features(example, prediction)
-            made = prediction_row(self.form, example, prediction, features, samples="texts" in row)
+            made = prediction_row(self.task.task_type, example, prediction, features, samples="texts" in row)
             yield marked(made, row.get("seen"))
 
     def _prediction(self, row: PredictionRow, example: Example) -> Prediction:

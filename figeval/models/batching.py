@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from figeval.errors import PluginError
 from figeval.models.capabilities import ask, capability_of
 from figeval.registry import a_type
-from figeval.types import Example, Prediction, Reply, Request
+from figeval.types import Example, KeptReply, Prediction, Reply, Request
 
 E = TypeVar("E", bound=Example)
 Dialogue = Generator[Sequence[Request], Sequence[Any], Prediction]
@@ -55,18 +55,20 @@ class _Pending:
     requests: Sequence[Request] = ()
     prediction: Prediction | None = None
     truncated: bool = False
-    error: Exception | None = None
-    replies: dict[str, Reply] = field(default_factory=dict)
+    error: BaseException | None = None
+    replies: dict[str, KeptReply] = field(default_factory=dict)
 
-    def receive(self, outputs: Sequence[Any]) -> None:
+    def receive(self, outputs: Sequence[tuple[Any, bool]]) -> None:
         """Send the outputs of the last round to the generator. What a reader of replies raises ends this one alone."""
-        for request, output in zip(self.requests, outputs, strict=True):
-            reply = Reply(text=output) if isinstance(output, str) else output
-            if isinstance(reply, Reply) and reply.finish != "error":
-                self.replies[digest_of(request)] = reply
+        for request, (output, truncated) in zip(self.requests, outputs, strict=True):
+            self.truncated |= truncated
+            if isinstance(output, str) or (isinstance(output, Reply) and output.finish != "error"):
+                self.replies[digest_of(request)] = KeptReply(output, truncated)
         try:
-            self.advance(outputs)
-        except Exception as error:
+            self.advance([output for output, _ in outputs])
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a library's sys.exit() included
             self.error = error
 
     def advance(self, outputs: Sequence[Any] | None) -> None:
@@ -93,13 +95,13 @@ class Answered:
     """
 
     example: Any
-    replies: Mapping[str, Reply]
-    made: Prediction | Exception
+    replies: Mapping[str, KeptReply]
+    made: Prediction | BaseException
 
     @property
     def prediction(self) -> Prediction:
         """The prediction. Raises what was raised in its place."""
-        if isinstance(self.made, Exception):
+        if isinstance(self.made, BaseException):
             raise self.made
         return self.made
 
@@ -157,7 +159,7 @@ class BatchScheduler:
     start: Start[Any]
     memo: Memo = field(default_factory=Memo)
     pace: Pace = field(default_factory=Pace)
-    replies: Mapping[str, Reply] = field(default_factory=dict)
+    replies: Mapping[str, KeptReply] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.pace.smallest = max(self.pace.smallest, getattr(self.backend, "at_once", 1))
@@ -204,9 +206,7 @@ class BatchScheduler:
         while unfinished := [one for one in window if one.prediction is None and one.error is None]:
             answers = self._answer(request for one in unfinished for request in one.requests)
             for one in unfinished:
-                outputs = [answers[request] for request in one.requests]
-                one.truncated |= any(truncated for _, truncated in outputs)
-                one.receive([output for output, _ in outputs])
+                one.receive([answers[request] for request in one.requests])
 
     def _answer(self, requests: Iterable[Request]) -> dict[Request, tuple[Any, bool]]:
         """Request → (output, truncated); each different request is put to the backend once."""
@@ -214,8 +214,8 @@ class BatchScheduler:
         fresh: dict[str, list[Request]] = defaultdict(list)  # capability → requests
         for request in dict.fromkeys(requests):
             known = self.memo.get(request)
-            if known is None and self.replies and (reply := self.replies.get(digest_of(request))):
-                known = (reply, False)
+            if known is None and self.replies:
+                known = self.replies.get(digest_of(request))
             if known is None:
                 fresh[capability_of(request)].append(request)
             else:

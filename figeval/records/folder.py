@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
@@ -37,7 +37,7 @@ from figeval.records.predictions import (
 from figeval.records.schema import READABLE, SCHEMA_VERSION, TASK_NAME, RunRecord, TaskRecord
 from figeval.storage import cure, locked, replace_text
 from figeval.text import cleaned, one_line, valid
-from figeval.types import Finish, Reply
+from figeval.types import KeptReply, Reply
 from figeval.validation import validated
 
 if TYPE_CHECKING:
@@ -105,8 +105,9 @@ class RunFolder:
 
     @property
     def has_rows(self) -> bool:
-        """Whether there are predictions, merged or not."""
-        return any(self.path.glob("predictions/*.jsonl")) or any(self.path.glob("shards/*/predictions/*.jsonl"))
+        """Whether there are predictions or replies, merged or not."""
+        kinds = (f"{place}{kind}/*.jsonl" for place in ("", "shards/*/") for kind in ("predictions", "replies"))
+        return any(any(self.path.glob(kind)) for kind in kinds)
 
     def put_aside(self) -> None:
         """Move an earlier run to `earlier/<when it began>-<identity>/`, where it can be read as before.
@@ -220,7 +221,7 @@ class RunFolder:
         with appended(self.predictions_file(task)) as writer:
             yield writer
 
-    def replies(self, task: str) -> dict[str, Reply]:
+    def replies(self, task: str) -> dict[str, KeptReply]:
         """Return the replies that did not become rows of a task, because a reader or a metric failed on them.
 
         The keys are digests of requests (`figeval.models.batching.digest_of`). A line that is no reply is skipped: it
@@ -234,25 +235,22 @@ class RunFolder:
             for line in iter(partial(stream.readline, MAX_BYTES), b""):
                 with suppress(ValueError):
                     kept = _kept_reply().validate_json(line, strict=True)
-                    found[kept["request"]] = Reply(
-                        text=kept["text"], finish=kept["finish"], reasoning=kept["reasoning"]
-                    )
+                    text, finish = kept["text"], kept["finish"]
+                    output = text if finish is None else Reply(text=text, finish=finish, reasoning=kept["reasoning"])
+                    found[kept["request"]] = KeptReply(output, kept["truncated"])
         return found
 
-    def keep_replies(self, task: str, replies: Mapping[str, Reply]) -> None:
+    def keep_replies(self, task: str, replies: Mapping[str, KeptReply]) -> None:
         """Append replies that did not become rows. Raises `RecordError` if there is no room."""
         file = self.replies_file(task)
         with cure(file):
             file.parent.mkdir(exist_ok=True)
             with file.open("a", encoding="ascii") as stream:
-                for request, reply in replies.items():
-                    kept = {
-                        "request": request,
-                        "text": reply.text,
-                        "finish": reply.finish,
-                        "reasoning": reply.reasoning,
-                    }
-                    stream.write(json.dumps(cleaned(kept, valid)) + "\n")
+                for request, (output, truncated) in replies.items():
+                    reply = Reply(text=output) if isinstance(output, str) else output
+                    finish = None if isinstance(output, str) else reply.finish
+                    kept = {"text": reply.text, "finish": finish, "reasoning": reply.reasoning, "truncated": truncated}
+                    stream.write(json.dumps(cleaned({"request": request, **kept}, valid)) + "\n")
 
     def forget_replies(self, task: str) -> None:
         """Remove the replies of a task whose rows are all there."""
@@ -263,10 +261,11 @@ class RunFolder:
 
 
 class _KeptReply(TypedDict):
-    request: str
+    request: str  # its digest
     text: str
-    finish: Finish
+    finish: Literal["stop", "length", "refusal"] | None  # None: the model gave a plain string
     reasoning: str
+    truncated: bool
 
 
 @lru_cache(maxsize=1)

@@ -164,14 +164,21 @@ def legend(record: RunRecord) -> Iterator[str]:
     tasks = [task for task in record.tasks if task.kind == "task" and task.scores]
     for label, names in _grouped((task.only_label, task.task) for task in tasks if task.only_label is not None):
         yield f"the right answer is {label} for every example of {', '.join(names)}"
-    told = ((task.route, task.legend or _undeclared(task), task.task) for task in tasks)
+    is_old = record.schema_version.startswith("1.")
+    told = ((task.route, task.legend or _undeclared(task, is_old=is_old), task.task) for task in tasks)
     rules = _grouped((f"{route}: {rule}", name) for route, rule, name in told if rule)
     for rule, names in rules:
         yield rule if len(rules) == 1 else f"{rule} ({', '.join(names)})"
 
 
-def _undeclared(task: TaskRecord) -> str:
-    """Return the settings of a route in a record that was stored before routes declared what these mean."""
+def _undeclared(task: TaskRecord, *, is_old: bool) -> str:
+    """Return what the settings of a route mean in a record that was stored before routes declared it.
+
+    When records had versions 1.x (`is_old`), all task types were figeval's own, and a threshold told two labels apart.
+    """
+    match task.settings:
+        case {"labels": [first, second], "threshold": int() | float() as threshold} if is_old:
+            return f"a pair is called {first} if its score is {threshold:g} or more, else {second}"
     return ", ".join(f"{name} {task.settings[name]}" for name in ("threshold", "temperature") if name in task.settings)
 
 

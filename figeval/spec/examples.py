@@ -48,6 +48,12 @@ def _checked(task: TaskSpec, examples: object) -> Iterator[Example]:
         for name, field in fields_of(wanted).items():
             if problem := field.problem(getattr(example, name), example):
                 raise DataError(f"{where}, {name}: {problem}")
+        for name, text in {"cluster": example.cluster, "group": example.group}.items():
+            if not isinstance(text, str | None):
+                raise DataError(f"{where}, {name}: {text!r:.80} is not valid; give a string or None")
+        meta: object = example.meta
+        if not isinstance(meta, Mapping) or not all(isinstance(one, str) for pair in meta.items() for one in pair):
+            raise DataError(f"{where}, meta: {meta!r:.80} is not valid; give a mapping of strings to strings")
         check_language(task, example.language or None, where)
         yield example
 

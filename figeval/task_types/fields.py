@@ -138,6 +138,9 @@ class TextField(Field):
     shown: bool = dataclasses.field(default=True, kw_only=True)
     fixed_length: bool = dataclasses.field(default=False, kw_only=True)
 
+    def problem(self, value: Any, _example: Any) -> str:  # noqa: D102
+        return "" if isinstance(value, str) else f"{value!r:.80} is not a string"
+
     def read(self, value: Any, row: RowContext) -> str:  # noqa: D102
         return text(value, row)
 
@@ -158,6 +161,9 @@ class OptionalTextField(TextField):
 
     shown: bool = dataclasses.field(default=False, kw_only=True)
 
+    def problem(self, value: Any, example: Any) -> str:  # noqa: D102
+        return "" if value is None else super(OptionalTextField, self).problem(value, example)
+
     def read(self, value: Any, row: RowContext) -> str | None:  # type: ignore[override]  # noqa: D102
         return None if value is None else text(value, row)
 
@@ -174,6 +180,11 @@ class TextsField(Field):
     shown: bool = dataclasses.field(default=True, kw_only=True)
     empty: str = dataclasses.field(default="", kw_only=True)
     blank: str = dataclasses.field(default="", kw_only=True)
+
+    def problem(self, value: Any, _example: Any) -> str:  # noqa: D102
+        if isinstance(value, tuple | list) and all(isinstance(one, str) for one in value):
+            return "" if value else self.empty
+        return f"{value!r:.80} is no tuple of strings"
 
     def read(self, value: Any, row: RowContext) -> tuple[str, ...]:  # noqa: D102
         read = texts(value, row)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -33,6 +34,13 @@ Dialogue: TypeAlias = Generator[Sequence[Request], Sequence[Any], Prediction]
 Start: TypeAlias = Callable[..., Dialogue]
 Scores: TypeAlias = "Generator[Sequence[Request], Sequence[Any], Sequence[float]]"
 DOT = "dot"  # no request: the vectors of `embed` are to be compared by their dot product
+TAKEN = frozenset(  # names that figeval itself writes among the settings of a task's record
+    (
+        *("chat_template", "decision", "labels", "languages", "max_new_tokens", "metrics", "num_fewshot", "orders"),
+        *("prompt_fields", "routes", "seed", "shots", "signatures", "split", "stop", "system_instruction", "tasks"),
+        *("verbalizer", "vocabulary"),
+    )
+)
 WITH_PRIORS = frozenset({"acc_pmi", "mrr_pmi"})  # metrics that need the options' scores without the query
 
 
@@ -138,6 +146,15 @@ class Route:
         for field_name, (value, wanted, cure) in declared.items():
             if not isinstance(value, wanted):
                 raise PluginError(f"route {self.name!r}: `{field_name}` is {a_type(value)}; give {cure}")
+        if taken := sorted(TAKEN & set(self.settings)):
+            raise PluginError(f"route {self.name!r}: every task has the setting {taken[0]!r}; give it another name")
+        try:
+            self.legend.format(**self.settings, labels=[f"label {number}" for number in range(self.labels or 100)])
+        except (LookupError, ValueError, TypeError, AttributeError) as error:
+            raise PluginError(
+                f"route {self.name!r}: the legend {self.legend!r:.80} cannot be filled in from its settings "
+                f"{list(self.settings)} and the labels of a task ({error!r:.80}); correct it"
+            ) from error
         for request in self.requests:
             if not isinstance(getattr(request, "capability", None), str):
                 raise PluginError(f"route {self.name!r}: {request!r:.80} of `requests` has no attribute `capability`")
@@ -171,20 +188,14 @@ class Route:
         return self.labels is None or len(labels) <= self.labels
 
     def explain(self, settings: Mapping[str, Any], labels: Sequence[str]) -> str:
-        """Return the legend with the values of a task; empty for a route without settings.
-
-        Raises:
-            PluginError: the legend names something that is neither a setting of the route nor a label of the task.
+        """Return the legend with the values of a task, or names and values where it does not fit them; empty for a
+        route without settings.
         """
-        if not self.legend:
-            return ", ".join(f"{name} {settings[name]}" for name in self.settings)
-        try:
-            return self.legend.format(**{name: settings[name] for name in self.settings}, labels=labels)
-        except (LookupError, ValueError, TypeError, AttributeError) as error:
-            raise PluginError(
-                f"route {self.name!r}: the legend {self.legend!r:.80} cannot be filled in from its settings "
-                f"{list(self.settings)} and labels {list(labels)} ({error!r:.80}); correct it"
-            ) from error
+        own = {name: settings[name] for name in self.settings}
+        with suppress(LookupError, ValueError, TypeError, AttributeError):
+            if self.legend:
+                return self.legend.format(**own, labels=labels)
+        return ", ".join(f"{name} {value}" for name, value in own.items())
 
     def begin(self, example: Example, context: PromptContext) -> Dialogue:
         """Begin the dialogue about one example, as prompts show it on a route that renders one. A route that puts

@@ -7,6 +7,7 @@ from importlib.resources import files
 import click
 
 from figeval.hooks import (
+    LearnerRegistrar,
     MetricRegistrar,
     PresetRegistrar,
     SourceRegistrar,
@@ -20,6 +21,12 @@ from figeval.hooks import (
 def register_task_types(register: TaskTypeRegistrar) -> None:
     """Spans that are scored against the gold span of another row, as the released code does."""
     register(f"{__name__}.published_spans:PublishedSpans", "epic_published_spans")
+
+
+@hookimpl
+def register_learners(register: LearnerRegistrar) -> None:
+    """Models of spans are trained on the published scoring, too."""
+    register("epic_published_spans", "span", "figeval.builtin.plugins.heads.span_head:span", "as for spans")
 
 
 @hookimpl

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
 import figeval
 from figeval import plugins
-from figeval.errors import DataError, PluginError
+from figeval.errors import DataError, PluginError, RecordError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.rescore import rescore
 from figeval.hooks import hookimpl
@@ -261,7 +262,7 @@ def test_a_metric_that_fails_on_an_example_loses_no_reply(workshop):
     assert task.error.splitlines()[-1] == "ZeroDivisionError: no answer (metric 'strict', example 't3')"
     assert [row["id"] for row in workshop.rows()] == [f"t{i}" for i in range(20) if i != 3]
     (kept,) = [json.loads(line) for line in (workshop.path / "run/replies/t.jsonl").read_text().splitlines()]
-    assert kept.keys() == {"request", "text", "finish", "reasoning"}  # and no text of the benchmark
+    assert kept.keys() == {"request", "text", "finish", "reasoning", "truncated"}  # and no text of the benchmark
     model.function = None  # which must not be called
     mended = harness(workshop, metrics={"strict": failing_on("nowhere")})
     task = workshop.run(metrics=("strict",), harness=mended).tasks[0]
@@ -288,6 +289,66 @@ def test_a_reader_that_fails_costs_no_reply_of_any_order(workshop):
     mended = harness(workshop, routes=[reading(lambda _example, reply: "ABC".index(reply.text))])
     task = workshop.run(harness=mended, routes={"choice": "by_own"}).tasks[0]
     assert (task.status, len(workshop.rows())) == ("done", 20)
+
+
+@pytest.mark.parametrize("stop", [SystemExit(3), ZeroDivisionError("no answer")], ids=["exit", "error"])
+def test_a_run_with_kept_replies_has_the_rows_of_an_undisturbed_one(workshop, stop):
+    """Inputs that were cut included, also where a library of the metric calls sys.exit()."""
+
+    class Short(Writer):
+        def generate(self, requests):
+            return figeval.Outputs(super().generate(requests), frozenset(range(0, len(requests), 2)))
+
+    def strict(example, prediction):
+        if broken and example.id == "t4":
+            raise stop
+        return float(prediction.value == example.gold)
+
+    write_prompted(workshop.folder)
+    rows = []
+    for broken in (False, True):
+        workshop.backend = Short(function=letter_of_the_word)
+        if broken:
+            shutil.rmtree(workshop.path / "run")
+            record = workshop.run(metrics=("strict",), harness=harness(workshop, metrics={"strict": strict}))
+            assert record.tasks[0].status == "failed"
+            assert len(workshop.rows()) == 19
+            broken = False
+        workshop.run(metrics=("strict",), harness=harness(workshop, metrics={"strict": strict}))
+        rows.append((workshop.path / "run/predictions/t.jsonl").read_bytes())
+    assert rows[0] == rows[1]
+
+
+def test_what_failed_twice_is_kept_once(workshop):
+    write_prompted(workshop.folder)
+    workshop.backend = Writer(function=letter_of_the_word)
+    broken = {"metrics": ("strict",), "harness": harness(workshop, metrics={"strict": failing_on("t3")})}
+    for _ in range(3):
+        workshop.run(**broken)
+    assert len((workshop.path / "run/replies/t.jsonl").read_text().splitlines()) == 1
+
+
+def test_kept_replies_without_the_record_of_their_run_are_refused(workshop):
+    """They may be those of another model."""
+    write_prompted(workshop.folder)
+    workshop.backend = Writer(function=letter_of_the_word)
+    broken = harness(workshop, metrics={"strict": failing_on("t3")})
+    workshop.run(metrics=("strict",), harness=broken)
+    shutil.rmtree(workshop.path / "run/predictions")
+    (workshop.path / "run/run.json").unlink()
+    with pytest.raises(RecordError):
+        workshop.run(metrics=("strict",), harness=broken)
+
+
+def test_rescore_refuses_a_value_that_cannot_be_an_answer(workshop, monkeypatch):
+    write_prompted(workshop.folder)
+    workshop.backend = Writer(function=letter_of_the_word)
+    workshop.run()
+    stored = workshop.rows()
+    impossible = ReplyReader(lambda example, _context, _reply: Prediction(example_id=example.id, value=99), "2")
+    with pytest.raises(PluginError, match="by_letter predicted an impossible value for example 't0': 99 is no index"):
+        rescore(workshop.path / "run", with_reader(monkeypatch, workshop, impossible))
+    assert workshop.rows() == stored
 
 
 def test_kept_replies_that_somebody_damaged_are_asked_for_again(workshop):
@@ -325,6 +386,11 @@ def test_a_value_that_cannot_be_an_answer_fails_the_task(value, workshop):
         ({"id": "1"}, "example 1 is a dict; yield a ChoiceExample"),
         (ChoiceExample(id="1", query="q", options=("a", "b"), gold=7), "id '1', gold: 7 is no index of its 2 options"),
         (ChoiceExample(id="1", query="q", options=("a", "b"), gold=True), "gold: True is no index of its 2 options"),
+        (ChoiceExample(id="1", query=5, options=("a", "b"), gold=0), "query: 5 is not a string"),
+        (ChoiceExample(id="1", query="q", options="ab", gold=0), "options: 'ab' is no tuple of strings"),
+        (ChoiceExample(id="1", query="q", options=("a", "b"), gold=0, meta=None), "meta: None is not valid"),
+        (ChoiceExample(id="1", query="q", options=("a", "b"), gold=0, meta={"a": 1}), "give a mapping of strings"),
+        (ChoiceExample(id="1", query="q", options=("a", "b"), gold=0, cluster=5), "cluster: 5 is not valid"),
         (ChoiceExample(id=1, query="q", options=("a", "b"), gold=0), "example 1, id 1: this is not a valid id"),
     ],
 )

@@ -208,11 +208,23 @@ def test_a_route_explains_its_settings(legend, told):
     assert route.explain({**settings, "of_another": 1}, ("a", "b")) == told
 
 
-@pytest.mark.parametrize("legend", ["{margin}", "{labels[2]}", "{threshold:d}", "{threshold", "{}", "{threshold.x}"])
+@pytest.mark.parametrize("legend", ["{margin}", "{labels[x]}", "{threshold:d}", "{threshold", "{}", "{threshold.x}"])
 def test_a_legend_that_cannot_be_filled_in_names_the_route(legend):
     route = Route(name="by_own", start="a.module:start", settings={"threshold": 0.5}, legend=legend)
     with pytest.raises(PluginError, match=r"route 'by_own': the legend .* cannot be filled in"):
-        route.explain({"threshold": 0.5}, ("a", "b"))
+        route.check()
+
+
+def test_a_legend_that_does_not_fit_a_task_costs_no_run():
+    """A legend of two labels on a task with one: names and values are told in its place."""
+    route = Route(name="by_own", start="a.module:start", settings={"threshold": 0.5}, legend="{labels[1]}")
+    assert route.explain({"threshold": 0.5}, ("a",)) == "threshold 0.5"
+
+
+def test_a_setting_may_not_have_a_name_of_figeval():
+    route = Route(name="by_own", start="a.module:start", settings={"seed": 0.5})
+    with pytest.raises(PluginError, match="route 'by_own': every task has the setting 'seed'; give it another name"):
+        route.check()
 
 
 def routes():
