@@ -36,8 +36,8 @@ def loop(name: str, points: np.ndarray) -> np.ndarray:
 
 
 def nearest(square: np.ndarray) -> list[set[int]]:
-    """All nearest others of each row."""
-    apart = square + np.diag(np.full(len(square), np.inf))
+    """All nearest others of each row. Distances below 1e-100 count as none: their squares underflow."""
+    apart = np.where(square < 1e-100, 0.0, square) + np.diag(np.full(len(square), np.inf))
     return [set(np.flatnonzero(row == row.min())) for row in apart]
 
 
