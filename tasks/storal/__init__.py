@@ -1,0 +1,19 @@
+"""STORAL: stories and their morals. See README.md beside this file."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from figeval.hooks import SourceRegistrar, TaskRegistrar, hookimpl
+
+
+@hookimpl
+def register_tasks(register: TaskRegistrar) -> None:
+    """The YAML files of this folder."""
+    register.folder(files(__name__))
+
+
+@hookimpl
+def register_sources(register: SourceRegistrar) -> None:
+    """`storal:<name>`; the names are listed in rows.py."""
+    register("storal", f"{__name__}.rows:open")
