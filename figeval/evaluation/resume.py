@@ -105,6 +105,7 @@ def _task_record(plan: Plan) -> TaskRecord:
         kind=plan.variant.kind,
         of=plan.task.name if plan.variant.name else None,
         variant=plan.variant.name or None,
+        is_floor=plan.variant.is_floor,
         version=plan.task.version,
         task_type=plan.task.type,
         route=plan.route.name,

@@ -22,6 +22,7 @@ from figeval.metrics.statistic import Collective, Family, Statistic
 from figeval.plugins import foreign_code
 from figeval.records.predictions import PredictionRow, answers_of
 from figeval.records.schema import (
+    BaselineRecord,
     BreakdownRecord,
     ChoicesRecord,
     GroupRecord,
@@ -342,9 +343,26 @@ class TaskScorer:
 
 
 def summarize(record: RunRecord, suites: Iterable[str], harness: Harness) -> None:
-    """Write macro means of suites and the spread over prompts into the record of a run."""
+    """Write floors, macro means of suites and the spread over prompts into the record of a run."""
+    for probe in record.tasks:
+        if probe.is_floor and probe.status == "done":
+            add_floor(next(task for task in record.tasks if task.task == probe.of), probe)
     record.macro = [macro for name in suites for macro in macro_means(name, record, harness)]
     record.spreads = list(spreads(record.tasks))
+
+
+def add_floor(task: TaskRecord, probe: TaskRecord) -> None:
+    """Put the scores of a probe among the baselines of its task, also by language and on unseen examples."""
+
+    def added(known: Iterable[BaselineRecord], scores: list[ScoreRecord]) -> list[BaselineRecord]:
+        kept = [one for one in known if one.baseline != probe.variant]
+        return [*kept, BaselineRecord(baseline=str(probe.variant), scores=scores)]
+
+    task.baselines = added(task.baselines, probe.scores)
+    for own, found in zip(task.languages, probe.languages, strict=False):
+        own.baselines = added(own.baselines, found.scores)
+    if task.overlap is not None and task.overlap.scores and probe.overlap is not None:
+        task.overlap.baselines = added(task.overlap.baselines, probe.overlap.scores)
 
 
 def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRecord]:

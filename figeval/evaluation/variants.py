@@ -22,7 +22,8 @@ ALL = "all"
 class Variant:
     """A task put in one way: `epic_mcq`, `epic_mcq@moral`, `epic_mcq@no_query`. `name` is the part behind the @.
 
-    `originals` are, of a probe, the examples of the task itself, which have the same ids.
+    `originals` are, of a probe, the examples of the task itself, which have the same ids. The scores of one that
+    `is_floor` stand among the baselines of the task.
     """
 
     task: TaskSpec
@@ -30,6 +31,7 @@ class Variant:
     kind: Kind = "task"
     name: str = ""
     originals: Callable[[], Iterator[Example]] = dataclasses.field(default=lambda: iter(()))
+    is_floor: bool = False
 
     @property
     def full_name(self) -> str:
@@ -38,15 +40,20 @@ class Variant:
 
 
 def variants(task: TaskSpec, config: RunConfig, harness: Harness) -> Iterator[Variant]:
-    """The task itself first, then the prompts that --prompts names, then the probes of --probes."""
+    """The task itself first, then the prompts that --prompts names, then the probes: all with --probes, else the floor.
+
+    A floor is a baseline, so --no_baselines leaves it out.
+    """
     examples = partial(harness.examples, task)
     yield Variant(task=task, examples=examples)
     for name in (name for name in task.prompts if name in config.prompts or ALL in config.prompts):
         worded = task.worded(name)
         yield Variant(task=worded, examples=partial(harness.examples, worded), kind="prompt", name=name)
-    for name, probe in task.task_type.probes.items() if config.probes else ():
-        changed = probe(examples, config.seed, task.name)
-        yield Variant(task=task, examples=changed, kind="probe", name=name, originals=examples)
+    for name, probe in task.task_type.probes.items():
+        is_floor = name == task.floor and config.baselines
+        if config.probes or is_floor:
+            changed = probe(examples, config.seed, task.name)
+            yield Variant(task=task, examples=changed, kind="probe", name=name, originals=examples, is_floor=is_floor)
 
 
 INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a task: name → the task in its place

@@ -190,7 +190,7 @@ class OverlapRecord(Stored):
     baselines: list[BaselineRecord] = Field(default=[], description="trivial models on the remaining examples")
 
 
-SPARSE = ("choices", "languages", "legend")  # fields of a task that are left out where they are empty
+SPARSE = ("choices", "is_floor", "languages", "legend")  # fields of a task that are left out where they are empty
 
 
 def _sparse(schema: dict[str, Any]) -> None:
@@ -213,6 +213,7 @@ class TaskRecord(Stored):
     kind: Literal["task", "prompt", "probe"] = Field(default="task", description="only a task enters macro means")
     of: str | None = Field(default=None, description="the task that this is a prompt or a probe of")
     variant: str | None = Field(default=None, description="the name of that prompt or probe")
+    is_floor: bool = Field(default=False, description="a probe whose scores stand among the baselines of its task")
     version: int
     task_type: str = Field(
         validation_alias=AliasChoices("task_type", "protocol"), description="choice, ranking, pairs …"

@@ -132,6 +132,7 @@ class TaskSpec(Named):
     cluster: str | None = None  # meta key: examples that share it are not independent; null is a cluster of its own
     group: str | None = None  # Jinja expression: minimal pairs
     baselines: tuple[str, ...] = ()  # those of the task type unless given
+    floor: str | None = None  # the probe that every run asks, too: its scores stand beside those of the task
     built_with: tuple[str, ...] = ()  # models that picked the wrong options: they are punished, and warned about
     citation: str = ""
 
@@ -206,6 +207,11 @@ class TaskSpec(Named):
         changes = {key: value for key, value in defaults.items() if key not in self.model_fields_set}
         made = self.model_copy(update={**changes, "bound_to": kind})
         problem = kind.field_problem(made) if self.examples is None else None
+        if made.floor is not None and made.floor not in kind.probes:
+            has = ", ".join(kind.probes) or "none"
+            raise TaskError(
+                f"{self.origin or self.name}: floor {made.floor!r} is no probe of {kind.name} tasks ({has})"
+            )
         try:
             kind.check(made)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""Pairs of a story and its moral, the material of all four STORAL tasks: the labelled English data, with their splits."""
+"""Pairs of a story and its moral, the material of all four STORAL tasks, in the official splits."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -164,6 +165,43 @@ def test_probes_show_what_the_query_is_worth(workshop):
     assert shuffled.scores[0].value < whole.scores[0].value
     assert len({task.examples_sha256 for task in record.tasks}) == 3
     assert [row["gold"] for row in workshop.rows("t@no_query")] == [row["gold"] for row in workshop.rows("t")]
+
+
+def with_floor(folder, name):
+    write_task(folder, "t", 6)
+    file = folder / "t.task.yaml"
+    file.write_text(f"{file.read_text()}floor: {name}\n")
+
+
+def test_the_scores_of_a_floor_stand_among_the_baselines(workshop):
+    """Every run asks the same model without the query, and a run that goes on keeps what it was told."""
+    with_floor(workshop.folder, "no_query")
+    whole, floor = workshop.run().tasks
+    assert (whole.is_floor, floor.is_floor, floor.task, floor.kind) == (False, True, "t@no_query", "probe")
+    assert [one.baseline for one in whole.baselines] == ["chance", "no_query"]
+    assert whole.baselines[-1].scores == floor.scores
+    asked = len(workshop.backend.asked)
+    assert workshop.run().tasks[0].baselines == whole.baselines
+    assert len(workshop.backend.asked) == asked
+
+
+def test_a_floor_is_left_out_with_the_baselines_and_asked_once_among_the_probes(workshop):
+    with_floor(workshop.folder, "no_query")
+    assert [task.task for task in workshop.run(baselines=False).tasks] == ["t"]
+    shutil.rmtree(workshop.path / "run")
+    record = workshop.run(probes=True)
+    assert [(task.task, task.is_floor) for task in record.tasks] == [
+        ("t", False),
+        ("t@no_query", True),
+        ("t@shuffled_query", False),
+    ]
+    assert [one.baseline for one in record.tasks[0].baselines] == ["chance", "overlap", "no_query"]
+
+
+def test_a_floor_that_is_no_probe_is_refused(workshop):
+    with_floor(workshop.folder, "no_story")
+    with pytest.raises(TaskError, match=r"floor 'no_story' is no probe of choice tasks \(no_query, shuffled_query\)"):
+        workshop.run()
 
 
 def test_probes_do_not_depend_on_the_limit(workshop):
