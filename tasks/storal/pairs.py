@@ -1,4 +1,4 @@
-"""Pairs of a story and its moral, the material of all four STORAL tasks, in the official splits."""
+"""Pairs of a story and its moral, the material of all four STORAL tasks: STORAL's English ones, and a user's."""
 
 from __future__ import annotations
 

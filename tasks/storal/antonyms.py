@@ -1,0 +1,189 @@
+"""A moral with one word replaced by an antonym: the wrong option of moPref (BUILD.md beside this file)."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from figeval.data.formats import text_lines
+from figeval.errors import DataError
+
+from . import extras
+
+WORD = re.compile(r"[A-Za-z]+(?:['\u2019-][A-Za-z]+)*")
+ARTICLE = re.compile(r"\b(an?)(\s+)$", re.IGNORECASE)
+UNIVERSAL = {"n": "NOUN", "v": "VERB", "a": "ADJ", "r": "ADV"}  # parts of speech of WordNet, and those of lemminflect
+SOUNDS_LIKE_YOU_OR_WON = r"eu|one\b|once|u(?:ni(?:[tv]|on|que|form|son|fy|fi|late)|s[aeu]|ti|to)"
+VOWEL_SOUND = re.compile(rf"(?!{SOUNDS_LIKE_YOU_OR_WON})[aeiou]|hon(?:est|ou?r)|hour|heir", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """One replacement within a moral: `start` and `end` are characters, half-open."""
+
+    start: int
+    end: int
+    word: str
+
+    def applied(self, moral: str) -> str:
+        """Return the moral with the word replaced."""
+        return f"{moral[: self.start]}{self.word}{moral[self.end :]}"
+
+
+class Antonyms(Protocol):
+    """Where antonyms come from."""
+
+    def replacements(self, moral: str) -> Iterator[list[Replacement]]:
+        """Yield all replacements of each word that has any, word by word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Why a moral has no wrong option."""
+
+    reason: str
+
+
+NO_WORDS = Dropped("no words")
+NO_ANTONYM = Dropped("no word with an antonym")
+
+
+def replaced(moral: str, antonyms: Antonyms, seed: str) -> Replacement | Dropped:
+    """Replace one word of a moral by one of its antonyms, both drawn from the seed.
+
+    Words of the SMART stop list (is, have, in …) are replaced only where no other word has an antonym.
+
+    Raises:
+        DataError: a package of the extra `storal` is missing.
+    """
+    if not any(character.isalpha() for character in moral):
+        return NO_WORDS
+    words = list(antonyms.replacements(moral))
+    if not words:
+        return NO_ANTONYM
+    common = frozenset(extras.smart_stop_words())
+    content = [word for word in words if moral[word[0].start : word[0].end].lower() not in common]
+    generator = random.Random(seed)
+    return generator.choice(generator.choice(content or words))
+
+
+# ---- English ---------------------------------------------------------------------------------------------------------
+
+
+class WordNetAntonyms:
+    """Antonyms of any part of speech from the WordNet that NLTK finds, inflected as the word that they replace."""
+
+    def replacements(self, moral: str) -> Iterator[list[Replacement]]:
+        """Yield all replacements of each word that has any, word by word.
+
+        Raises:
+            DataError: NLTK finds no WordNet.
+        """
+        for match in WORD.finditer(moral):
+            found = sorted(_inflected_antonyms(match.group().lower().replace("\u2019", "'")))
+            if found:
+                yield [_replacement(moral, match, word) for word in found]
+
+
+def _replacement(moral: str, match: re.Match[str], word: str) -> Replacement:
+    """Return the replacement with the capitals of the word; it takes in an article that has to change ("a", "an")."""
+    word = _with_capitals(word, match.group())
+    article = ARTICLE.search(moral, 0, match.start())
+    right = "an" if VOWEL_SOUND.match(word) else "a"
+    if article is None or article.group(1).lower() == right:
+        return Replacement(match.start(), match.end(), word)
+    capital = right.capitalize() if article.group(1)[0].isupper() else right
+    return Replacement(article.start(), match.end(), f"{capital}{article.group(2)}{word}")
+
+
+def _with_capitals(word: str, model: str) -> str:
+    if len(model) > 1 and model.isupper():
+        return word.upper()
+    return word[0].upper() + word[1:] if model[0].isupper() else word
+
+
+@cache
+def _inflected_antonyms(word: str) -> frozenset[str]:
+    """Return the antonyms of a lower-case word, as words of the same form."""
+    wordnet = _wordnet()
+    found: set[str] = set()
+    for pos in UNIVERSAL:
+        if lemma := wordnet.morphy(word, pos):
+            antonyms = {antonym.name() for entry in wordnet.lemmas(lemma, pos) for antonym in entry.antonyms()}
+            found |= {_inflected(antonym, word, lemma, pos) for antonym in antonyms if WORD.fullmatch(antonym)}
+    return frozenset(found - {word})
+
+
+def _inflected(antonym: str, word: str, lemma: str, pos: str) -> str:
+    """Return the antonym in the form in which `word` is of `lemma`; lemminflect knows the forms of both."""
+    if word == lemma:
+        return antonym
+    forms, inflect = extras.inflections()
+    tags = [tag for tag, spellings in forms(lemma, upos=UNIVERSAL[pos]).items() if word in spellings]
+    inflected = inflect(antonym, tags[0]) if tags else ()
+    return inflected[0] if inflected else antonym
+
+
+@cache
+def _wordnet() -> Any:
+    from nltk.corpus import wordnet
+
+    try:
+        wordnet.ensure_loaded()
+    except LookupError as error:
+        raise DataError(
+            "NLTK finds no WordNet; run `python -m nltk.downloader wordnet`, or set NLTK_DATA to a folder that holds it"
+        ) from error
+    return wordnet
+
+
+# ---- any language ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAntonyms:
+    """Antonyms of a list, as they are spelled there; Chinese words are found by jieba, others between blanks."""
+
+    listed: Mapping[str, tuple[str, ...]]
+    language: str
+
+    def replacements(self, moral: str) -> Iterator[list[Replacement]]:
+        """Yield all replacements of each word that has any, word by word."""
+        for start, word in self._words(moral):
+            if found := self.listed.get(word) or self.listed.get(word.lower()):
+                yield [Replacement(start, start + len(word), _with_capitals(one, word)) for one in found]
+
+    def _words(self, moral: str) -> Iterable[tuple[int, str]]:
+        if self.language != "zh":
+            return [(match.start(), match.group()) for match in re.finditer(r"\w+(?:['\u2019-]\w+)*", moral)]
+        starts, at = [], 0
+        for token in extras.segments(moral):
+            starts.append((at, token))
+            at += len(token)
+        return starts
+
+
+def read_antonyms(file: Path, language: str) -> ListedAntonyms:
+    """Read a TSV file of word and antonym, in both columns as they are to be written.
+
+    Raises:
+        DataError: the file cannot be read, has a line of another kind, or is empty.
+    """
+    listed: dict[str, list[str]] = {}
+    for number, line in enumerate(text_lines(file), 1):
+        if not line.strip():
+            continue
+        cells = [cell.strip() for cell in line.rstrip("\r\n").split("\t")]
+        if len(cells) != 2 or not all(cells):
+            raise DataError(
+                f"{file}:{number}: a line is a word, a tab and its antonym; this one has {len(cells)} cells"
+            )
+        listed.setdefault(cells[0], []).append(cells[1])
+    if not listed:
+        raise DataError(f"{file}: is empty; write a word, a tab and its antonym on each line")
+    return ListedAntonyms({word: tuple(sorted(set(found))) for word, found in listed.items()}, language)

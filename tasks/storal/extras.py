@@ -1,0 +1,72 @@
+"""The packages of the extra `storal`, imported on first use: word segmentation, the SMART stop list, inflection."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from figeval.errors import DataError
+
+PACKAGES = {"jieba": "jieba", "RAKE": "python-rake", "lemminflect": "lemminflect"}  # module → distribution
+
+
+@cache
+def load(module: str) -> ModuleType:
+    """Import a module of the extra.
+
+    Raises:
+        DataError: its distribution is not installed.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # escapes and imports that newer versions of Python deprecate
+            return import_module(module)
+    except ImportError as error:
+        raise DataError(f"{PACKAGES[module]} is not installed; run pip install 'figeval[storal]'") from error
+
+
+@cache
+def segmenter() -> Any:
+    """Return a jieba tokenizer of its own, which no user dictionary changes."""
+    jieba = load("jieba")
+    jieba.setLogLevel(logging.WARNING)
+    return jieba.Tokenizer()
+
+
+def segments(text: str) -> list[str]:
+    """Split a text into jieba's tokens (default mode); together they are the text, blanks included."""
+    tokens: list[str] = segmenter().lcut(text)
+    return tokens
+
+
+def tagged_segments(text: str) -> Iterator[tuple[str, str]]:
+    """Yield jieba's tokens with their parts of speech; together they are the text."""
+    for pair in _tagger().cut(text):
+        yield pair.word, pair.flag
+
+
+@cache
+def _tagger() -> Any:
+    load("jieba")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        posseg = import_module("jieba.posseg")
+    return posseg.POSTokenizer(segmenter())
+
+
+@cache
+def smart_stop_words() -> tuple[str, ...]:
+    """Return the SMART stop list of the package python-rake, in its order."""
+    return tuple(load("RAKE").SmartStopList())
+
+
+@cache
+def inflections() -> tuple[Callable[..., dict[str, tuple[str, ...]]], Callable[..., tuple[str, ...]]]:
+    """Return lemminflect's `getAllInflections(lemma, upos)` and `getInflection(lemma, tag)`."""
+    lemminflect = load("lemminflect")
+    return lemminflect.getAllInflections, lemminflect.getInflection

@@ -1,0 +1,72 @@
+"""The frozen items of the built-in English tasks: how they are made and what they are made with.
+
+`items/` beside this file holds ids, places and the words that replace others; the texts are STORAL's and not stored.
+`items.json` has the checksum of each file, the seed and the versions of the packages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from figeval.errors import FigevalError
+from figeval.types import JSON
+
+from . import items, topics
+from .antonyms import WordNetAntonyms
+from .pairs import SPLITS, Pair
+
+SEED = 0
+TOPICS = 24  # the paper's number: no number up to 60 gives every topic a specificity above 0.5 (BUILD.md)
+PACKAGES = ("jieba", "python-rake", "lemminflect", "nltk", "numpy", "rapidfuzz", "scikit-learn", "scipy", "simplemma")
+
+
+def frozen_items(pairs: Sequence[Pair]) -> tuple[dict[str, str], JSON]:
+    """Return the content of each file of items by its name, and the record that `items.json` holds.
+
+    Raises:
+        DataError: a package of the extra `storal`, or WordNet, is missing.
+    """
+    by_split = {split: [pair for pair in pairs if pair.split == split] for split in SPLITS}
+    learned = topics.learn([pair.moral for pair in by_split["train"]], "en", SEED, count=TOPICS)
+    lines: dict[str, list[JSON]] = {"mocpt_en.jsonl": [], "mopref_en.jsonl": [], "mo2st_en.jsonl": []}
+    dropped, rules = {}, {}
+    for split, of_split in by_split.items():
+        mocpt = items.mocpt(of_split, learned.of([pair.moral for pair in of_split]), SEED)
+        mopref = items.mopref(of_split, WordNetAntonyms(), SEED)
+        lines["mocpt_en.jsonl"] += mocpt.items
+        lines["mopref_en.jsonl"] += mopref.items
+        lines["mo2st_en.jsonl"] += [items.mo2st(pair, "en", SEED) for pair in of_split]
+        rules[split], dropped[split] = mocpt.notes, mopref.notes
+    written = {name: "".join(json.dumps(item) + "\n" for item in of_file) for name, of_file in lines.items()}
+    record = {
+        "files": {
+            name: {"items": len(lines[name]), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+            for name, text in written.items()
+        },
+        "seed": SEED,
+        "topics": TOPICS,
+        "mocpt": rules,
+        "mopref_dropped": dropped,
+        "packages": {package: version(package) for package in PACKAGES},
+    }
+    return written, record
+
+
+def freeze(pairs: Sequence[Pair], output: Path) -> JSON:
+    """Write the items and `items.json` to a folder and return the record.
+
+    Raises:
+        FigevalError: a package is missing, or the folder cannot be written.
+    """
+    written, record = frozen_items(pairs)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for name, text in {**written, "items.json": json.dumps(record, indent=2) + "\n"}.items():
+            (output / name).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise FigevalError(f"cannot write {output} ({error.strerror}); choose another --output") from error
+    return record

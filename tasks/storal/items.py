@@ -1,0 +1,80 @@
+"""Items of moCpt, moPref and mo2st as ids and places, without text: those of a build and the frozen ones are alike."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from figeval.types import JSON
+
+from . import antonyms, negatives, outlines
+from .pairs import Pair
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The items of a choice task for one split, and what a report says of them."""
+
+    items: tuple[JSON, ...]
+    notes: dict[str, int]
+
+
+def mocpt(pairs: Sequence[Pair], topics: NDArray[np.intp], seed: int) -> Choices:
+    """Return `{"id", "options", "gold", "topics"}` for each pair of a split; the stories are not read.
+
+    `options` are ids of pairs, whose morals are meant, `topics` those of the options. The notes count the blocks of
+    pairs by the rule that they keep.
+
+    Raises:
+        DataError: the split has too few different morals.
+    """
+    chosen = negatives.choose([pair.moral for pair in pairs], topics, f"{seed} mocpt {pairs[0].split}")
+    rules = [negatives.RULES[rule] for rule in chosen.rules]
+    items = tuple(
+        {
+            "id": pair.id,
+            "options": [pairs[option].id for option in options],
+            "gold": gold,
+            "topics": [int(topics[option]) for option in options],
+        }
+        for pair, options, gold in zip(pairs, chosen.options, chosen.gold, strict=True)
+    )
+    return Choices(items, {rule: rules.count(rule) for rule in dict.fromkeys(rules)})
+
+
+def mopref(pairs: Sequence[Pair], source: antonyms.Antonyms, seed: int) -> Choices:
+    """Return `{"id", "place", "word", "gold"}` for each pair of a split whose moral has an antonym.
+
+    The wrong option is the moral with `word` at `place`. The notes count the dropped pairs by reason.
+
+    Raises:
+        DataError: a package or WordNet is missing.
+    """
+    kept: list[JSON] = []
+    dropped: dict[str, int] = {}
+    for pair in pairs:
+        found = antonyms.replaced(pair.moral, source, f"{seed} mopref {pair.id}")
+        if isinstance(found, antonyms.Dropped):
+            dropped[found.reason] = dropped.get(found.reason, 0) + 1
+        else:
+            kept.append({"id": pair.id, "place": [found.start, found.end], "word": found.word})
+    gold = [place % 2 for place in range(len(kept))]
+    random.Random(f"{seed} mopref {pairs[0].split}").shuffle(gold)
+    return Choices(tuple({**item, "gold": right} for item, right in zip(kept, gold, strict=True)), dropped)
+
+
+def mo2st(pair: Pair, language: str, seed: int, stop_words: Collection[str] | None = None) -> JSON:
+    """Return `{"id", "beginning", "rest", "outline"}` of a pair: where its beginning ends and its rest starts, and the
+    places of the phrases in the story, shuffled as in the published data.
+
+    Raises:
+        DataError: a package is missing.
+    """
+    end, start = outlines.beginning(pair.story, language)
+    phrases = [list(place) for place in outlines.outline(pair.story, language, stop_words)]
+    random.Random(f"{seed} outline {pair.id}").shuffle(phrases)
+    return {"id": pair.id, "beginning": end, "rest": start, "outline": phrases}

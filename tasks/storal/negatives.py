@@ -1,0 +1,135 @@
+"""The wrong morals of moCpt: from other topics and the same split, every moral wrong as often as any other.
+
+Four times, the pairs of a block are assigned to each other one to one at random costs (the Hungarian method): the pair
+assigned lends its moral. So a moral that is right k times in a split is wrong 4k times, and how often an option occurs
+gives nothing away. No two options of an item share a topic unless a topic is too large: if only the right one were
+alone with its topic, that would give it away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from figeval.errors import DataError
+
+NEGATIVES = 4
+OPTIONS = NEGATIVES + 1
+LARGEST_BLOCK = 400
+NEARLY_EQUAL = 85  # rapidfuzz's ratio of folded texts, 0 to 100
+TRIES = 5  # with other costs, before a rule is relaxed
+
+Topics: TypeAlias = NDArray[np.intp]
+Barred: TypeAlias = NDArray[np.bool_]  # symmetric, true on the diagonal: which pairs of a block must not meet
+
+RULES = (
+    "no two options share a topic",
+    "no negative shares the topic of the right moral",
+    "topics are not considered, because too many morals share one",
+    "morals are not negatives equally often, because too many are nearly equal",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The items of a split.
+
+    Attributes:
+        options: per pair the places of the five pairs whose morals are its options.
+        gold: per pair the place of its own moral among the options.
+        rules: per block the rule that was kept, as an index into `RULES`; the smaller, the better.
+    """
+
+    options: tuple[tuple[int, ...], ...]
+    gold: tuple[int, ...]
+    rules: tuple[int, ...]
+
+
+def choose(morals: Sequence[str], topics: Topics, seed: str) -> Items:
+    """Choose four negatives for each moral of a split, and the order of the options.
+
+    Raises:
+        DataError: there is a moral with fewer than four others that differ from it and from each other.
+    """
+    generator = np.random.default_rng([*seed.encode()])
+    order = generator.permutation(len(morals))
+    wrong: dict[int, list[int]] = {}
+    rules = []
+    for block in np.array_split(order, max(1, -(-len(morals) // LARGEST_BLOCK))):
+        chosen, rule = _block([morals[place] for place in block], topics[block], generator)
+        rules.append(rule)
+        for place, negatives in zip(block.tolist(), chosen, strict=True):
+            wrong[place] = [int(block[negative]) for negative in negatives]
+    gold = generator.permutation(np.arange(len(morals)) % OPTIONS).tolist()
+    options = []
+    for place, right in enumerate(gold):
+        negatives = generator.permutation(wrong[place]).tolist()
+        options.append((*negatives[:right], place, *negatives[right:]))
+    return Items(tuple(options), tuple(gold), tuple(rules))
+
+
+def folded(text: str) -> str:
+    """Return a text in lower case, without punctuation and with single blanks."""
+    return " ".join(re.sub(r"[\W_]+", " ", text.lower()).split())
+
+
+def _block(morals: Sequence[str], topics: Topics, generator: np.random.Generator) -> tuple[list[list[int]], int]:
+    """Return the negatives of each pair of a block and which rule they keep."""
+    alike = _nearly_equal(morals)
+    same_topic = topics[:, None] == topics
+    for rule, (any_two, with_gold) in enumerate(
+        ((alike | same_topic, alike), (alike, alike | same_topic), (alike, alike))
+    ):
+        for _ in range(TRIES):
+            if (found := _assigned(any_two, any_two | with_gold, generator)) is not None:
+                return found, rule
+    return [_drawn(place, alike, generator, morals) for place in range(len(morals))], len(RULES) - 1
+
+
+def _nearly_equal(morals: Sequence[str]) -> Barred:
+    from rapidfuzz import fuzz
+    from rapidfuzz.process import cdist
+
+    texts = [folded(moral) for moral in morals]
+    return np.asarray(cdist(texts, texts, scorer=fuzz.ratio, score_cutoff=NEARLY_EQUAL) > 0) | np.eye(
+        len(texts), dtype=bool
+    )
+
+
+def _assigned(any_two: Barred, with_gold: Barred, generator: np.random.Generator) -> list[list[int]] | None:
+    """Return four negatives of each pair by one-to-one assignments, None where one does not exist."""
+    from scipy.optimize import linear_sum_assignment
+
+    barred = with_gold.copy()
+    negatives: list[list[int]] = [[] for _ in barred]
+    for _ in range(NEGATIVES):
+        costs = generator.random(barred.shape)
+        try:
+            _, assigned = linear_sum_assignment(np.where(barred, np.inf, costs))
+        except ValueError:
+            return None
+        for place, negative in enumerate(assigned.tolist()):
+            negatives[place].append(negative)
+            barred[place] |= any_two[negative]
+    return negatives
+
+
+def _drawn(place: int, alike: Barred, generator: np.random.Generator, morals: Sequence[str]) -> list[int]:
+    """Return negatives that are drawn for one pair alone."""
+    barred = alike[place].copy()
+    negatives: list[int] = []
+    while len(negatives) < NEGATIVES:
+        left = np.flatnonzero(~barred)
+        if not len(left):
+            raise DataError(
+                f"the moral {morals[place][:60]!r} has only {len(negatives)} others in its split that differ from it "
+                f"and from each other; {NEGATIVES} are needed"
+            )
+        negatives.append(int(generator.choice(left)))
+        barred |= alike[negatives[-1]]
+    return negatives

@@ -1,0 +1,212 @@
+"""The beginning and the outline of a story, by the rules of the published mo2st data (BUILD.md beside this file)."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from functools import cache
+from itertools import groupby
+from typing import TypeAlias
+
+from . import extras
+
+Place: TypeAlias = tuple[int, int]  # start and end in a text, half-open, in characters
+
+MARKS = {"zh": (6, frozenset("。，！？…：")), "": (9, frozenset(".,!?:"))}  # smallest index of the token; the marks
+MOST_PHRASES, MOST_WORDS = 8, 8
+LARGEST_SHARE = 0.25  # words of the outline / words of the story
+DELIMITER = re.compile(r"[.!?,;:\t\\\"()'\u2019\u2013]|\s-\s")
+NOT_OF_WORDS = re.compile(r"[^a-zA-Z0-9_+/-]")
+NUMBER = re.compile(r"\d+\.?\d*|\.\d+")
+WORD_OR_MARKS = re.compile(r"\w+|[^\w\s]+")  # NLTK's WordPunctTokenizer
+LATIN_OR_DIGIT = re.compile(r"[A-Za-z0-9]")
+ENDING_TAGS = frozenset({"m", "x", "uj", "ul", "mq", "u", "f"})
+CONJUNCTION = "c"
+MOST_QUANTIFIERS = 3  # of a phrase that is searched for as a regular expression; more may take exponential time
+
+
+def beginning(text: str, language: str) -> tuple[int, int]:
+    """Return where the beginning of a story ends and where the rest starts.
+
+    The beginning ends with the first punctuation mark at or behind a certain token. Tokens without a letter that follow
+    it (closing quotation marks, blanks, digits) belong to neither part. Without such a mark all is beginning.
+    """
+    least, marks = MARKS.get(language, MARKS[""])
+    end, ended = 0, -1
+    for number, token in enumerate(extras.segments(text)):
+        if ended < 0:
+            end += len(token)
+            if number >= least and token in marks:
+                ended = end
+        elif any(character.isalpha() for character in token):
+            return ended, end
+        else:
+            end += len(token)
+    return (ended, len(text)) if ended >= 0 else (len(text), len(text))
+
+
+def outline(text: str, language: str, stop_words: Collection[str] | None = None) -> list[Place]:
+    """Return the phrases of an outline as places in a story, in falling order of their score.
+
+    Phrases are taken from the story without its beginning; a place is that of a phrase's first occurrence. They are
+    shown in lower case.
+
+    Args:
+        text: the story.
+        language: `zh` segments by jieba's parts of speech; any other one by punctuation and stop words (RAKE).
+        stop_words: words that end a phrase. None takes the SMART stop list, and no list for `zh`.
+
+    Raises:
+        DataError: a package of the extra `storal` is missing.
+    """
+    end, start = beginning(text, language)
+    if language == "zh":
+        scored, count = _chinese(text, start, frozenset(stop_words or ())), _jieba_length
+    else:
+        words = extras.smart_stop_words() if stop_words is None else tuple(stop_words)
+        scored, count = _rake(text, start, words), _word_count
+    taken = _best(scored)
+    total = count(f"{text[:end]} {text[start:]}")
+    while taken and sum(map(count, taken)) > LARGEST_SHARE * total:
+        taken.popitem()
+    return list(taken.values())
+
+
+def _best(scored: Iterable[tuple[str, Place, float]]) -> dict[str, Place]:
+    """Return the best phrases: none within another one, until eight have been counted, removed ones included."""
+    taken: dict[str, Place] = {}
+    counted = 0
+    for phrase, place, score in sorted(scored, key=lambda entry: -entry[2]):
+        if score <= 1 or counted == MOST_PHRASES:
+            break
+        if any(_found(phrase, other) for other in taken):
+            continue
+        taken = {other: at for other, at in taken.items() if not _found(other, phrase)}
+        taken[phrase] = place
+        counted += 1
+    return taken
+
+
+def _found(phrase: str, other: str) -> bool:
+    """Search for a phrase as the published script does, as a regular expression; one that is none is a plain text."""
+    if sum(map(phrase.count, "*+{")) > MOST_QUANTIFIERS:
+        return phrase in other
+    try:
+        return _pattern(phrase).search(other) is not None
+    except re.error:
+        return phrase in other
+
+
+@cache
+def _pattern(phrase: str) -> re.Pattern[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # "[[" may become a nested set
+        return re.compile(phrase)
+
+
+def _word_count(text: str) -> int:
+    return len(WORD_OR_MARKS.findall(text))
+
+
+def _jieba_length(text: str) -> int:
+    return sum(not token.isspace() for token in extras.segments(text))
+
+
+# ---- RAKE ------------------------------------------------------------------------------------------------------------
+
+
+def _rake(text: str, start: int, stop_words: tuple[str, ...]) -> list[tuple[str, Place, float]]:
+    """Return all different candidates, in the order of the text, with their first place and their score."""
+    frequency: Counter[str] = Counter()
+    degree: Counter[str] = Counter()
+    places: dict[str, Place] = {}
+    for left, right in _candidates(text, start, _stop_pattern(stop_words)):
+        phrase = text[left:right].lower()
+        places.setdefault(phrase, (left, right))
+        words = _words(phrase)
+        for word in words:
+            frequency[word] += 1
+            degree[word] += len(words) - 1
+    return [
+        (
+            phrase,
+            place,
+            sum((degree[word] + frequency[word]) / frequency[word] for word in _words(phrase))
+            if len(phrase.split()) <= MOST_WORDS
+            else 0.0,
+        )
+        for phrase, place in places.items()
+    ]
+
+
+def _candidates(text: str, start: int, stop: re.Pattern[str]) -> Iterator[Place]:
+    """Yield the places between delimiters and stop words."""
+    for left, right in _between(text, start, len(text), DELIMITER):
+        left, right = _stripped(text, left, right)
+        sentence = text[left:right]  # on its own: a stop word is told by what stands beside it in the sentence
+        for inner_left, inner_right in _between(sentence, 0, len(sentence), stop):
+            place = _stripped(text, left + inner_left, left + inner_right)
+            if place[0] < place[1]:
+                yield place
+
+
+def _between(text: str, start: int, end: int, pattern: re.Pattern[str]) -> Iterator[Place]:
+    for match in pattern.finditer(text, start, end):
+        yield start, match.start()
+        start = match.end()
+    yield start, end
+
+
+def _stripped(text: str, left: int, right: int) -> Place:
+    """Return the place without the white space at its ends."""
+    part = text[left:right]
+    left += len(part) - len(part.lstrip())
+    return left, left + len(part.strip())
+
+
+@cache
+def _stop_pattern(stop_words: tuple[str, ...]) -> re.Pattern[str]:
+    if not stop_words:
+        return re.compile(r"\|")
+    words = "|".join(rf"{re.escape(word)}(?![\w-])" for word in stop_words)
+    return re.compile(rf"\b(?:{words})|\|", re.IGNORECASE)
+
+
+def _words(phrase: str) -> list[str]:
+    return [word for word in NOT_OF_WORDS.split(phrase) if word and not NUMBER.fullmatch(word)]
+
+
+# ---- Chinese ---------------------------------------------------------------------------------------------------------
+
+
+def _chinese(text: str, start: int, stop_words: frozenset[str]) -> list[tuple[str, Place, float]]:
+    """Return all different candidates: runs of tokens that end at a stop word or at a part of speech of the rules."""
+    frequency: Counter[str] = Counter()
+    lengths: Counter[str] = Counter()
+    runs: dict[str, tuple[Place, list[str]]] = {}
+    for kept, group in groupby(_tokens(text, start, stop_words), key=lambda token: token[2]):
+        if not kept:
+            continue
+        tokens = list(group)
+        words = [word for word, _, _ in tokens]
+        left = tokens[0][1]
+        right = tokens[-1][1] + len(words[-1])
+        runs.setdefault(text[left:right].lower(), ((left, right), words))
+        for word in words:
+            frequency[word] += 1
+            lengths[word] += len(words)
+    return [
+        (phrase, place, sum(lengths[word] / frequency[word] for word in words) if len(words) <= MOST_WORDS else 0.0)
+        for phrase, (place, words) in runs.items()
+    ]
+
+
+def _tokens(text: str, start: int, stop_words: frozenset[str]) -> Iterator[tuple[str, int, bool]]:
+    """Yield jieba's tokens with their start and whether they may stand in a phrase."""
+    at = start
+    for word, tag in extras.tagged_segments(text[start:]):
+        ends = tag in ENDING_TAGS or tag == CONJUNCTION or LATIN_OR_DIGIT.search(word) is not None
+        yield word, at, not (ends or word in stop_words)
+        at += len(word)

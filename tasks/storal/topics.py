@@ -1,0 +1,129 @@
+"""The topics of morals: latent Dirichlet allocation, and how many topics there are (BUILD.md beside this file)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from figeval.errors import DataError
+
+from . import extras
+
+MOST_TOPICS = 60
+PAPER = {"en": 24, "zh": 40}  # topics in Guan et al. (2022), section 3.3
+TOP_WORDS = 20
+THRESHOLD = 0.5
+MOST_MORALS = 20_000  # that the topics are learned from; more are sampled
+CHINESE_CONTENT = ("n", "v", "a", "d", "i", "l")  # first letters of jieba's tags; i and l are idioms and set phrases
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Topics that were learned from the morals of a training split.
+
+    Attributes:
+        count: number of topics.
+        by_rule: whether every topic's specificity exceeds the threshold; otherwise `count` is that of the paper.
+        specificity: of each topic, the weight of its 20 heaviest words / the weight of all.
+        words: of each topic, its heaviest words.
+    """
+
+    count: int
+    by_rule: bool
+    specificity: tuple[float, ...]
+    words: tuple[tuple[str, ...], ...]
+    _counts: Any
+    _model: Any
+
+    def of(self, morals: Sequence[str]) -> NDArray[np.intp]:
+        """Return each moral's most probable topic, the first of several that are equally probable."""
+        probabilities = self._model.transform(self._counts.transform(morals))
+        return np.asarray(probabilities.round(9).argmax(axis=1))
+
+
+def learn(
+    morals: Sequence[str],
+    language: str,
+    seed: int,
+    *,
+    count: int | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Topics:
+    """Learn topics from the morals of a training split.
+
+    Args:
+        morals: the morals, repeated ones included.
+        language: which lemmas and stop words are taken.
+        seed: of the sample of morals and of the model.
+        count: number of topics. None takes the smallest number up to 60 for which the specificity of every topic
+            exceeds 0.5, and the paper's number where there is none.
+        progress: is told what is tried.
+
+    Raises:
+        DataError: there are fewer morals than topics, or they have no words in common.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    if len(morals) > MOST_MORALS:
+        chosen = np.random.default_rng(seed).choice(len(morals), MOST_MORALS, replace=False)
+        morals = [morals[place] for place in sorted(chosen)]
+    counts = CountVectorizer(analyzer=partial(content_words, language=language), min_df=2)
+    try:
+        matrix = counts.fit_transform(morals)
+    except ValueError as error:
+        raise DataError("the morals of the training split have no content words in common, so no topics") from error
+    tried = [count] if count else [*range(2, min(MOST_TOPICS, len(morals)) + 1)]
+    for number in tried:
+        _check(number, len(morals))
+        progress(f"{number} topics")
+        model = _fit(matrix, number, seed)
+        specificity = _specificity(model)
+        if specificity.min() > THRESHOLD:
+            break
+    else:
+        number = count or PAPER.get(language, PAPER["en"])
+        _check(number, len(morals))
+        model = _fit(matrix, number, seed)
+        specificity = _specificity(model)
+    names = counts.get_feature_names_out()
+    heaviest = [tuple(str(names[place]) for place in np.argsort(-row)[:8]) for row in model.components_]
+    shares = tuple(float(value) for value in specificity.round(6))
+    return Topics(number, bool(specificity.min() > THRESHOLD), shares, tuple(heaviest), counts, model)
+
+
+def _check(topics: int, morals: int) -> None:
+    if morals < topics:
+        raise DataError(
+            f"the training split has fewer stories ({morals}) than topics ({topics}); add stories, or give --topics"
+        )
+
+
+def _fit(matrix: Any, number: int, seed: int) -> Any:
+    from sklearn.decomposition import LatentDirichletAllocation
+
+    return LatentDirichletAllocation(number, random_state=seed, max_iter=20).fit(matrix)
+
+
+def _specificity(model: Any) -> NDArray[np.float64]:
+    weights = np.sort(model.components_, axis=1)
+    return np.asarray(weights[:, -TOP_WORDS:].sum(axis=1) / weights.sum(axis=1))
+
+
+def content_words(text: str, language: str) -> list[str]:
+    """Return the lemmas of the content words of a text: what is on no stop list, in Chinese by part of speech."""
+    if language == "zh":
+        return [word for word, tag in extras.tagged_segments(text) if tag.startswith(CHINESE_CONTENT)]
+    if language != "en":
+        return list(re.findall(r"[^\W\d_]{4,}", text.lower()))
+    import simplemma
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    words = [word for word in re.findall(r"[a-z]{2,}", text.lower()) if word not in ENGLISH_STOP_WORDS]
+    lemmas = [str(simplemma.lemmatize(word, "en")) for word in words]
+    return [lemma for lemma in lemmas if lemma not in ENGLISH_STOP_WORDS]
