@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from figeval.hooks import SourceRegistrar, TaskRegistrar, hookimpl
+from figeval.hooks import MetricRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
 
 
 @hookimpl
@@ -17,3 +17,20 @@ def register_tasks(register: TaskRegistrar) -> None:
 def register_sources(register: SourceRegistrar) -> None:
     """`storal:<name>`; the names are listed in rows.py."""
     register("storal", f"{__name__}.rows:open")
+
+
+WRITTEN = ("by_writing", "by_decoding")  # routes whose rows hold the text itself
+
+
+@hookimpl
+def register_metrics(register: MetricRegistrar) -> None:
+    """The paper's metrics of written texts, and corrected ones beside them; METRICS.md has the formulas."""
+    texts, outlines = f"{__name__}.metrics", f"{__name__}.outline_metrics"
+    for name in ("bleu_1", "bleu_2", "bleu_1_full_width", "bleu_2_full_width", "length_published"):
+        register(name, f"{texts}:{name}", task_types=["generation"])
+    for name in ("repetition_2", "repetition_4_published"):
+        register(name, f"{texts}:{name}", higher_is_better=False, task_types=["generation"])
+    for name in ("distinct_2_published", "distinct_4"):
+        register(name, f"{texts}:{name}", task_types=["generation"], routes=WRITTEN)
+    for name in ("coverage", "coverage_corrected", "order", "order_corrected", "phrases_found"):
+        register(name, f"{outlines}:{name}", task_types=["generation"])

@@ -1,0 +1,194 @@
+"""The n-gram metrics of Guan et al. (2022), as their evaluation script computes them, and the tokens that they count.
+
+All texts are lower-cased. English is split by NLTK's `word_tokenize`, sentences first (Punkt); Chinese by jieba's
+default mode. A text that was not written, or is blank, has no value: unknown is not zero. METRICS.md beside this file
+has every formula, and what the script does otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, lru_cache, partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from figeval import Collective, GenerationExample, Prediction, Statistic, answered, mean_of, nltk_data
+from figeval.errors import DataError
+from figeval.metrics.statistic import Features, collective
+from figeval.metrics.texts import ngrams
+
+DEFAULT_LANGUAGE = "en"  # as in task files
+HAN = re.compile("[\u4e00-\u9fff]")
+FULL_WIDTH = str.maketrans(",!?:;()", "，！？：；（）")
+
+# ---- texts and their tokens ------------------------------------------------------------------------------------------
+
+
+def written_text(prediction: Prediction) -> str | None:
+    """Return the text, lower-cased; None where there is none, or only blanks."""
+    if not answered(prediction) or not isinstance(prediction.value, str) or not prediction.value.strip():
+        return None
+    return prediction.value.lower()
+
+
+def language_of(example: GenerationExample) -> str:
+    """Return the language of an example, `en` or `zh`.
+
+    Raises:
+        DataError: the metrics have no tokens of this language, or the reference of a row without one is Chinese.
+    """
+    language = example.language or DEFAULT_LANGUAGE
+    if language not in TOKENIZERS:
+        known = " and ".join(TOKENIZERS)
+        raise DataError(f"example {example.id!r}: the metrics of STORAL are for {known}, not {language!r}")
+    if not example.language and HAN.search(example.references[0]):
+        raise DataError(
+            f"example {example.id!r} has a Chinese reference and no language; add the field language: \"'zh'\""
+        )
+    return language
+
+
+@lru_cache(maxsize=16)  # several metrics read one text
+def tokens(text: str, language: str) -> tuple[str, ...]:
+    """Split a lower-cased text into tokens.
+
+    Raises:
+        DataError: NLTK's data or jieba are not installed.
+    """
+    return tuple(TOKENIZERS[language](text))
+
+
+def _english(text: str) -> list[str]:
+    nltk_data.require(["punkt_tab"])
+    from nltk.tokenize import word_tokenize
+
+    words: list[str] = word_tokenize(text)
+    return words
+
+
+def _chinese(text: str) -> list[str]:
+    words: list[str] = segmenter().lcut(text)
+    return words
+
+
+@cache
+def segmenter() -> Any:
+    """Return a jieba tokenizer of its own, which no user dictionary changes."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its escapes and imports are deprecated in newer versions of Python
+            import jieba
+    except ImportError as error:
+        raise DataError("metrics of Chinese texts need jieba; pip install 'figeval[zh]'") from error
+    jieba.setLogLevel(logging.WARNING)
+    return jieba.Tokenizer()
+
+
+TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"en": _english, "zh": _chinese}
+
+
+def _signature() -> str:
+    """Return how texts are split, with the versions of what splits them."""
+    try:
+        chinese = f"jieba:{version('jieba')}"
+    except PackageNotFoundError:
+        chinese = "jieba:none"
+    return f"case:lc|tok:word_tokenize,jieba|nltk:{version('nltk')}|{chinese}"
+
+
+def _of_tokens(function: Callable[[GenerationExample, tuple[str, ...]], float]) -> Statistic:
+    """Return the mean of a number that an example and the tokens of its text have."""
+
+    def value(example: GenerationExample, prediction: Prediction) -> float | None:
+        text = written_text(prediction)
+        return None if text is None else function(example, tokens(text, language_of(example)))
+
+    return replace(mean_of(value), signature=_signature)
+
+
+# ---- BLEU ------------------------------------------------------------------------------------------------------------
+
+
+def _bleu(orders: int, example: GenerationExample, text: Sequence[str]) -> float:
+    """Return NLTK's sentence BLEU of one to `orders` tokens with uniform weights, without smoothing."""
+    from nltk.translate.bleu_score import sentence_bleu
+
+    references = [tokens(reference.lower(), language_of(example)) for reference in example.references]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that an order without a match makes the score nearly 0
+        return float(sentence_bleu(references, text, weights=(1 / orders,) * orders))
+
+
+bleu_1 = _of_tokens(partial(_bleu, 1))
+bleu_2 = _of_tokens(partial(_bleu, 2))
+
+
+def _full_width(orders: int) -> Statistic:
+    """Return BLEU after the marks of references and texts have been made full-width, for Chinese alone."""
+
+    def value(example: GenerationExample, prediction: Prediction) -> float | None:
+        text = written_text(prediction)
+        if text is None or language_of(example) != "zh":
+            return None
+        references = tuple(reference.translate(FULL_WIDTH) for reference in example.references)
+        return _bleu(orders, replace(example, references=references), tokens(text.translate(FULL_WIDTH), "zh"))
+
+    return replace(mean_of(value, absent="no Chinese text was written"), signature=_signature)
+
+
+bleu_1_full_width = _full_width(1)
+bleu_2_full_width = _full_width(2)
+
+# ---- repetition, variety and length ----------------------------------------------------------------------------------
+
+
+def _repeats(n: int, _example: GenerationExample, text: Sequence[str]) -> float:
+    """Return 1 if some n tokens in a row occur twice, else 0."""
+    return float(max(Counter(ngrams(text, n)).values(), default=0) > 1)
+
+
+repetition_2 = _of_tokens(partial(_repeats, 2))
+repetition_4_published = _of_tokens(partial(_repeats, 4))
+length_published = _of_tokens(lambda _example, text: float(len(text)))
+
+DISTINCT = {"distinct_2_published": 2, "distinct_4": 4}
+
+
+def _new_ngrams(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], _settings: Mapping[str, Any]
+) -> dict[str, list[Features]]:
+    """Return per metric and row how many of its n-grams no row before it has, and how many it has."""
+    found: dict[str, list[Features]] = {name: [] for name in names}
+    seen: dict[str, set[tuple[str, ...]]] = {name: set() for name in names}
+    for row in rows:
+        text = row["pred"].lower() if row["status"] == "ok" and isinstance(row["pred"], str) else ""
+        for name in names:
+            if not text.strip():
+                found[name].append(None)
+                continue
+            own = list(ngrams(tokens(text, row.get("language") or DEFAULT_LANGUAGE), DISTINCT[name]))
+            before = len(seen[name])
+            seen[name].update(own)
+            found[name].append((float(len(seen[name]) - before), float(len(own))))
+    return found
+
+
+def _checked(example: GenerationExample, _prediction: Prediction) -> Features:
+    """Check the language, which rows do not; the numbers of an example are known when all rows are."""
+    language_of(example)
+    return None
+
+
+def _over_all_texts() -> Collective:
+    """Return different n-grams of all texts together over all n-grams (Li et al. 2016)."""
+    made = collective(_new_ngrams, no_interval="depends on how many texts there are", pooled=True)
+    return replace(made, features=_checked, signature=_signature)
+
+
+distinct_2_published = _over_all_texts()
+distinct_4 = _over_all_texts()
