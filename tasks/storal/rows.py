@@ -1,0 +1,115 @@
+"""STORAL's files → rows: `storal:{mocpt,mopref,st2mo,mo2st}_en_{train,valid,test}`.
+
+English rows are the pairs with the frozen items of `items/`, which hold ids and places only. Rows of the authors'
+archive, which is not to be had without asking them, are read by `archive.py`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from figeval.data import DataContext, Row
+from figeval.data.formats import read_jsonl
+from figeval.errors import DataError, near
+
+from .pairs import SPLITS, Pair, english_pairs
+
+Pairs = Mapping[str, Pair]  # by id
+TASKS = ("mocpt", "mopref", "st2mo", "mo2st")
+
+
+def open(path: str, context: DataContext) -> Iterator[Row]:
+    """The rows called `path`. Raises `DataError` if there are none of that name."""
+    known = {f"{task}_en_{split}": (task, split) for task in TASKS for split in SPLITS}
+    if path not in known:
+        raise DataError(f"storal has no rows {path!r}{near(path, known)}; it has {', '.join(known)}")
+    task, split = known[path]
+    pairs = {pair.id: pair for pair in english_pairs(context)}
+    firsts = first_with_the_moral(pairs.values())
+    for row in MADE[task](pairs, split):
+        yield {**row, "same_moral": firsts[row["id"]]}
+
+
+def first_with_the_moral(pairs: Iterator[Pair] | Sequence[Pair] | Any) -> dict[str, str]:
+    """Return id → id of the first pair with the same moral, up to case and punctuation: what rows are clustered by."""
+    firsts: dict[str, str] = {}
+    return {pair.id: firsts.setdefault(letters(pair.moral), pair.id) for pair in pairs}
+
+
+def letters(text: str) -> str:
+    """Return the letters and digits of a text, in lower case."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFC", text.lower())))
+
+
+def story_rows(pairs: Pairs, split: str) -> Iterator[Row]:
+    """Yield story and moral (st2mo)."""
+    for pair in pairs.values():
+        if pair.split == split:
+            yield {"id": pair.id, "story": pair.story, "moral": pair.moral}
+
+
+def concept_rows(pairs: Pairs, split: str) -> Iterator[Row]:
+    """Yield a story with five morals of the split, four of them of other topics (moCpt)."""
+    for item in frozen("mocpt_en.jsonl", split):
+        options = tuple(look_up(pairs, key).moral for key in item["options"])
+        yield {
+            "id": item["id"],
+            "story": look_up(pairs, item["id"]).story,
+            "options": options,
+            "option_ids": item["options"],
+            "topics": item["topics"],
+            "gold": item["gold"],
+        }
+
+
+def preference_rows(pairs: Pairs, split: str) -> Iterator[Row]:
+    """Yield a story with its moral and a copy in which a word is replaced by an antonym (moPref)."""
+    for item in frozen("mopref_en.jsonl", split):
+        pair, (start, end) = look_up(pairs, item["id"]), item["place"]
+        options = [f"{pair.moral[:start]}{item['word']}{pair.moral[end:]}"]
+        options.insert(item["gold"], pair.moral)
+        yield {"id": pair.id, "story": pair.story, "options": tuple(options), "gold": item["gold"]}
+
+
+def outline_rows(pairs: Pairs, split: str) -> Iterator[Row]:
+    """Yield moral, beginning, outline and the rest of the story (mo2st); not those whose beginning is all of it."""
+    for item in frozen("mo2st_en.jsonl", split):
+        pair = look_up(pairs, item["id"])
+        rest = pair.story[item["rest"] :]
+        if rest.strip():
+            yield {
+                "id": pair.id,
+                "moral": pair.moral,
+                "beginning": pair.story[: item["beginning"]],
+                "outline": tuple(pair.story[start:end].lower() for start, end in item["outline"]),
+                "rest": rest,
+            }
+
+
+MADE: dict[str, Callable[[Pairs, str], Iterator[Row]]] = {
+    "mocpt": concept_rows,
+    "mopref": preference_rows,
+    "st2mo": story_rows,
+    "mo2st": outline_rows,
+}
+
+
+def look_up(pairs: Pairs, key: str) -> Pair:
+    """Return the pair of an id. Raises `DataError` if there is none."""
+    if key not in pairs:
+        raise DataError(f"storal: the frozen items name {key!r}, which the data do not have")
+    return pairs[key]
+
+
+@lru_cache(maxsize=8)
+def _items(name: str) -> tuple[Mapping[str, Any], ...]:
+    return tuple(read_jsonl(files(__package__) / "items" / name))
+
+
+def frozen(name: str, split: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the frozen items of a split."""
+    return (item for item in _items(name) if item["id"].startswith(f"{split}-"))
