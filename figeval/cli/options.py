@@ -143,7 +143,27 @@ def include_path(command: C) -> C:
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="A folder with further task files.",
     )
-    return folders(allow_external_files(command))
+    return folders(allow_external_files(own_data(command)))
+
+
+def use_copies(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> None:
+    """Add `NAME=FOLDER` to `FIGEVAL_DATA_COPIES`, so that worker processes know it, too."""
+    for value in values:
+        name, _, folder = value.partition("=")
+        if not name or not Path(folder).expanduser().is_dir():
+            raise click.BadParameter(f"{value!r} names no folder; write for example storal=FOLDER", param=parameter)
+        known = os.environ.get("FIGEVAL_DATA_COPIES", "")
+        os.environ["FIGEVAL_DATA_COPIES"] = f"{name}={Path(folder).expanduser().resolve()}{known and ','}{known}"
+
+
+own_data = click.option(
+    "--data",
+    multiple=True,
+    metavar="NAME=FOLDER",
+    expose_value=False,
+    callback=use_copies,
+    help="Your copy of a benchmark that cannot be fetched, e.g. storal=FOLDER.",
+)
 
 
 allow_external_files = click.option(

@@ -53,6 +53,18 @@ def mirrors() -> list[str]:
     return [place.strip() for places in split for place in places if place.strip()]
 
 
+def copies(benchmark: str) -> list[Path]:
+    """Return the folders that may hold a user's own copy of a benchmark that figeval cannot fetch.
+
+    First those of `FIGEVAL_DATA_COPIES` (`storal=FOLDER`, several separated by commas), which `--data` adds to, then
+    the folder of that name in each mirror. Folders that do not exist are left out; nothing in a copy has a known checksum.
+    """
+    listed = (part.partition("=") for part in os.environ.get("FIGEVAL_DATA_COPIES", "").split(","))
+    given = [expand_user(folder.strip()) for name, _, folder in listed if name.strip() == benchmark and folder.strip()]
+    mirrored = [expand_user(mirror) / benchmark for mirror in mirrors() if not is_address(mirror)]
+    return [folder for folder in (*given, *mirrored) if folder.is_dir()]
+
+
 def is_address(place: str) -> bool:
     """Whether a mirror is reached over http(s)."""
     return place.startswith(("http://", "https://"))

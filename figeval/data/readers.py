@@ -22,12 +22,14 @@ class DataContext:
     `folder` is where the task's YAML lies (resources shipped with it are read from there);
     `fetch(benchmark, path)` returns the local path of an upstream file listed in the benchmark's `sources.yaml`,
     from the cache, a mirror or upstream, with its sha256 checked. What a reader puts into `notes` (which tagger found
-    the keywords, in which version) goes into the settings of the task's record.
+    the keywords, in which version) goes into the settings of the task's record. `copies(benchmark)` lists the folders
+    that may hold a user's own copy of what figeval cannot fetch.
     """
 
     folder: Traversable
     fetch: Callable[[str, str], Path]
     notes: dict[str, Any] = field(default_factory=dict)
+    copies: Callable[[str], list[Path]] = lambda benchmark: copies(benchmark)
 
 
 Opener: TypeAlias = Callable[[str, DataContext], Iterator[Row]]
@@ -41,6 +43,13 @@ def fetch(benchmark: str, path: str) -> Path:
     from figeval.data import cache
 
     return cache.fetch(benchmark, path)
+
+
+def copies(benchmark: str) -> list[Path]:
+    """Return the folders that may hold a user's own copy of a benchmark, as `figeval.data.cache.copies` does."""
+    from figeval.data import cache
+
+    return cache.copies(benchmark)
 
 
 def load_readers(manager: PluginManager) -> Registry[Opener]:

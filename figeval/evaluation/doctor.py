@@ -16,7 +16,14 @@ from figeval.files import expand_user, home
 from figeval.records import provenance
 from figeval.types import JSON
 
-VARIABLES = ("FIGEVAL_HOME", "FIGEVAL_DATA_MIRROR", "FIGEVAL_PLUGINS", "HF_HOME", "HF_HUB_OFFLINE")
+VARIABLES = (
+    "FIGEVAL_HOME",
+    "FIGEVAL_DATA_MIRROR",
+    "FIGEVAL_DATA_COPIES",
+    "FIGEVAL_PLUGINS",
+    "HF_HOME",
+    "HF_HUB_OFFLINE",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """STORAL's files → rows: `storal:{mocpt,mopref,st2mo,mo2st}_en_{train,valid,test}`.
 
-English rows are the pairs with the frozen items of `items/`, which hold ids and places only. Rows of the authors'
-archive, which is not to be had without asking them, are read by `archive.py`.
+English rows are the pairs with the frozen items of `items/`, which hold ids and places only. With `published_` before
+them, and `en` or `zh`, the rows are those of a user's copy of the authors' archive (`archive.py`); with `examples_`
+those of their repository, five of each split.
 """
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -15,34 +16,42 @@ from typing import Any
 from figeval.data import DataContext, Row
 from figeval.data.formats import read_jsonl
 from figeval.errors import DataError, near
+from figeval.types import letters
 
+from .archive import published
 from .pairs import SPLITS, Pair, english_pairs
 
 Pairs = Mapping[str, Pair]  # by id
 TASKS = ("mocpt", "mopref", "st2mo", "mo2st")
+KNOWN = {  # name → whose rows, task, language, split
+    f"{source}{source and '_'}{task}_{language}_{split}": (source, task, language, split)
+    for source, languages in {"": ("en",), "published": ("en", "zh"), "examples": ("en", "zh")}.items()
+    for task in TASKS
+    for language in languages
+    for split in SPLITS
+}
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
     """The rows called `path`. Raises `DataError` if there are none of that name."""
-    known = {f"{task}_en_{split}": (task, split) for task in TASKS for split in SPLITS}
-    if path not in known:
-        raise DataError(f"storal has no rows {path!r}{near(path, known)}; it has {', '.join(known)}")
-    task, split = known[path]
+    if path not in KNOWN:
+        raise DataError(f"storal has no rows {path!r}{near(path, KNOWN)}; it has {', '.join(KNOWN)}")
+    source, task, language, split = KNOWN[path]
+    if source:
+        folders = context.copies("storal")
+        yield from clustered(published(task, language, split, folders, whole=source == "published"))
+        return
     pairs = {pair.id: pair for pair in english_pairs(context)}
-    firsts = first_with_the_moral(pairs.values())
+    firsts = {row["id"]: row["same_moral"] for row in clustered(map(asdict, pairs.values()))}
     for row in MADE[task](pairs, split):
-        yield {**row, "same_moral": firsts[row["id"]]}
+        yield {**row, "language": language, "same_moral": firsts[row["id"]]}
 
 
-def first_with_the_moral(pairs: Iterator[Pair] | Sequence[Pair] | Any) -> dict[str, str]:
-    """Return id → id of the first pair with the same moral, up to case and punctuation: what rows are clustered by."""
+def clustered(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows with the id of the first one that has the same moral, up to case and punctuation."""
     firsts: dict[str, str] = {}
-    return {pair.id: firsts.setdefault(letters(pair.moral), pair.id) for pair in pairs}
-
-
-def letters(text: str) -> str:
-    """Return the letters and digits of a text, in lower case."""
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFC", text.lower())))
+    for row in rows:
+        yield {**row, "same_moral": firsts.setdefault(letters(row["moral"]), row["id"])}
 
 
 def story_rows(pairs: Pairs, split: str) -> Iterator[Row]:

@@ -1,0 +1,167 @@
+"""The authors' archive of STORAL: published candidates and outlines in both languages, from a user's copy.
+
+The archive is not to be fetched without the authors' page, so its checksums are not known and its layout is that of the
+example rows in their repository. Folders are found by their ending (`…_en`, `…_zh`), wherever they lie in the copy:
+
+    data_zh/{train,valid,test}.json              {"data": [{"text": "[MASK]moral … [P]story", "label": 3}]}, 1-based
+    data_zh/{train,val,test}.{source,target}     story; moral<extra_id_1>moral …<mask><extra_id_3>
+    st2mo_data_zh/{train,val,test}.{source,target}   story; moral
+    mo2st_data_zh/{train,val,test}.{source,target}   moral # beginning # phrase # …; the rest of the story
+    mo2st_data_zh/{train,valid,test}.json        [{"id", "beginning", "story", "moral"}], as the hub has it
+
+moCpt and moPref are told apart by how many candidates a row has, five or two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from figeval.data import Row
+from figeval.data.formats import read_json
+from figeval.errors import DataError
+
+SIZES = {  # Guan et al. (2022), Table 5: train, valid, test
+    ("mocpt", "en"): (1068, 355, 356),
+    ("mopref", "en"): (988, 344, 339),
+    ("st2mo", "en"): (1068, 355, 356),
+    ("mo2st", "en"): (1068, 355, 356),
+    ("mocpt", "zh"): (3368, 420, 421),
+    ("mopref", "zh"): (3276, 410, 411),
+    ("st2mo", "zh"): (3368, 420, 421),
+    ("mo2st", "zh"): (3368, 420, 421),
+}
+SPLITS = ("train", "valid", "test")
+WRITTEN = ("st2mo", "mo2st")  # tasks with folders of their own
+CANDIDATES = {5: "mocpt", 2: "mopref"}
+MARKER = re.compile(r"<extra_id_\d+>")
+CURE = "give the folder with your copy as --data storal=FOLDER; README.md of tasks/storal says where the archive is"
+
+
+def published(task: str, language: str, split: str, folders: Sequence[Path], *, whole: bool = True) -> Iterator[Row]:
+    """Yield the published rows of a task, in order, with ids `<split>-<number>`.
+
+    Args:
+        task: mocpt, mopref, st2mo or mo2st.
+        language: en or zh.
+        split: train, valid or test.
+        folders: copies of the archive, or of the repository with its example rows.
+        whole: Refuse files that have fewer rows than the paper, such as the repository's examples.
+
+    Raises:
+        DataError: no copy has the task, a row has other columns, or rows are missing.
+    """
+    found = [rows for folder in folders for rows in _files(task, language, split, folder)]
+    if not found:
+        where = ", ".join(map(str, folders)) or "no folder was given"
+        raise DataError(f"storal: the published {task} rows in {language!r} are not here ({where}); {CURE}")
+    file, rows = max(found, key=lambda one: len(one[1]))
+    size = SIZES[task, language][SPLITS.index(split)]
+    if whole and len(rows) != size:
+        raise DataError(
+            f"storal: {file} has {len(rows)} of the {size} published rows, as the examples in the authors' repository "
+            f"do; {CURE}"
+        )
+    for number, row in enumerate(rows):
+        yield {"id": f"{split}-{number}", "language": language, **row}
+
+
+def _files(task: str, language: str, split: str, folder: Path) -> Iterator[tuple[Path, list[Row]]]:
+    """Yield the files of a copy that hold the split of a task, with their rows."""
+    names = {"valid": ("valid", "val")}.get(split, (split,))
+    for place in sorted(path for path in folder.rglob(f"*_{language}") if path.is_dir()):
+        kind = place.name.removesuffix(f"_{language}").removesuffix("_data")
+        if (kind if kind in WRITTEN else "") != (task if task in WRITTEN else ""):
+            continue
+        for name in names:
+            if (file := place / f"{name}.json").is_file():
+                yield from _of(task, file, list(_json_rows(kind, file)))
+            elif (file := place / f"{name}.source").is_file():
+                yield from _of(task, file, list(_text_rows(kind, file, "" if language == "zh" else " ")))
+
+
+def _of(task: str, file: Path, rows: list[Row]) -> Iterator[tuple[Path, list[Row]]]:
+    """Yield the rows if they are those of the task."""
+    if rows and rows[0]["task"] == task:
+        yield file, rows
+
+
+def _json_rows(kind: str, file: Path) -> Iterator[Row]:
+    content = read_json(file)
+    listed = content.get("data") if isinstance(content, Mapping) else content
+    if not isinstance(listed, list):
+        raise DataError(f"storal: {file} holds no list of rows")
+    for number, row in enumerate(listed):
+        where = f"storal: {file}, row {number}"
+        if kind == "mo2st":
+            moral, beginning, story = _texts(where, row, "moral", "beginning", "story")
+            yield _outline_row(where, moral, beginning, story, row.get("outline") or ())
+        elif kind == "st2mo":
+            story, moral = _texts(where, row, "story", "moral")
+            yield {"task": "st2mo", "story": story, "moral": moral}
+        else:
+            (text,) = _texts(where, row, "text")
+            candidates, mark, story = text.partition("[P]")
+            options = [one.strip() for one in candidates.split("[MASK]")[1:]]
+            if not mark:
+                raise DataError(f"{where}, field 'text': there is no [P] before the story")
+            yield _choice_row(where, story, options, row.get("label"))
+
+
+def _text_rows(kind: str, file: Path, blank: str) -> Iterator[Row]:
+    sources, targets = (one.read_text(encoding="utf-8").splitlines() for one in (file, file.with_suffix(".target")))
+    if len(sources) != len(targets):
+        raise DataError(f"storal: {file} has {len(sources)} lines, and its targets {len(targets)}")
+    for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        where = f"storal: {file}, line {number + 1}"
+        if kind == "mo2st":
+            moral, *parts = source.split(f"{blank}#{blank}")
+            if not parts:
+                raise DataError(f"{where}: there is no beginning behind a #")
+            yield _outline_row(where, moral, parts[0], unwrapped(target), parts[1:])
+        elif kind == "st2mo":
+            yield {"task": "st2mo", "story": source.strip(), "moral": unwrapped(target)}
+        else:
+            candidates, _, answer = target.partition("<mask>")
+            options = [one.strip() for one in MARKER.split(candidates) if one.strip()]
+            gold = re.search(r"extra_id_(\d+)", answer)  # the last line of a published file has no > at its end
+            yield _choice_row(where, source, options, int(gold[1]) if gold else None)
+
+
+def unwrapped(target: str) -> str:
+    """Return a target of the T5 files without the marks around it, which differ from file to file."""
+    return MARKER.sub("", target).replace("</s>", "").strip()
+
+
+def _texts(where: str, row: Any, *names: str) -> list[str]:
+    """Return the texts of a row. Raises `DataError` naming the column that is not there."""
+    for name in names:
+        if not isinstance(row, Mapping) or not isinstance(row.get(name), str):
+            has = ", ".join(map(repr, row)) if isinstance(row, Mapping) else "no columns"
+            raise DataError(f"{where}: there is no text {name!r} (it has {has})")
+    return [row[name] for name in names]
+
+
+def _choice_row(where: str, story: str, options: Sequence[str], label: object) -> Row:
+    if not isinstance(label, int) or isinstance(label, bool) or not 1 <= label <= len(options):
+        raise DataError(f"{where}, field 'label': {label!r:.80} is no number from 1 to {len(options)}")
+    if len(options) not in CANDIDATES:
+        raise DataError(f"{where}: {len(options)} candidates, where moCpt has five and moPref two")
+    task = CANDIDATES[len(options)]
+    moral = options[label - 1]
+    return {"task": task, "story": story.strip(), "options": tuple(options), "gold": label - 1, "moral": moral}
+
+
+def _outline_row(where: str, moral: str, beginning: str, story: str, outline: object) -> Row:
+    phrases = outline.split("#") if isinstance(outline, str) else outline
+    if not isinstance(phrases, Sequence) or not all(isinstance(phrase, str) for phrase in phrases):
+        raise DataError(f"{where}, field 'outline': {outline!r:.80} is no list of phrases")
+    return {
+        "task": "mo2st",
+        "moral": moral.strip(),
+        "beginning": beginning.strip(),
+        "outline": tuple(phrase.strip() for phrase in phrases if phrase.strip()),
+        "rest": story.strip().removeprefix(beginning.strip()).strip(),
+    }
