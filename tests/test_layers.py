@@ -25,6 +25,7 @@ PLUMBING = {
     "frontend",
     "hooks",
     "jsonfile",
+    "nltk_data",
     "plugins",
     "registry",
     "sandbox",

@@ -16,11 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from figeval import nltk_data
 from figeval.data.cache import digest
 from figeval.errors import DataError
 from figeval.types import JSON
 
-from . import nltk_data
 from .tagging import PACKAGES, Reader, main_verbs, names, reader
 
 Found: TypeAlias = Iterable[tuple[int, str]]  # (place in the text, keyword)

@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from figeval import nltk_data
 from figeval.errors import DataError
 from figeval.files import home
 from figeval.jsonfile import read_json
 from figeval.types import JSON
 
-from . import nltk_data
 from .extractors import Extractor, NltkExtractor, chosen
 from .tagging import PACKAGES
 

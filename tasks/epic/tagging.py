@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from . import nltk_data
+from figeval import nltk_data
 
 PACKAGES = ("punkt_tab", "averaged_perceptron_tagger_eng")  # of NLTK's data
 BE = frozenset({"be", "am", "is", "are", "was", "were", "been", "being", "isnt", "arent", "wasnt", "werent"})

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import nltk_data as packages_of_nltk
 from figeval.builtin.tasks.epic import correlation, duplicates, plots
-from figeval.builtin.tasks.epic import nltk_data as packages_of_nltk
 from figeval.builtin.tasks.epic.alignment import SpanPair
 from figeval.builtin.tasks.epic.analysis import (
     command,

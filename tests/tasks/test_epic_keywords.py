@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from figeval import nltk_data as packages
 from figeval.builtin.tasks.epic import extractors, keywords, tagging
-from figeval.builtin.tasks.epic import nltk_data as packages
 from figeval.builtin.tasks.epic.extractors import NltkExtractor, SpacyExtractor, chosen, in_order
 from figeval.builtin.tasks.epic.tagging import Token
 from figeval.errors import DataError

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from figeval.builtin.tasks.epic import extractors, nltk_data, rows, tagging
+from figeval import nltk_data
+from figeval.builtin.tasks.epic import extractors, rows, tagging
 from figeval.builtin.tasks.epic.metrics import keyword_recall, keyword_recall_lemma
 from figeval.builtin.tasks.epic.narratives import authors_split
 from figeval.data import DataContext

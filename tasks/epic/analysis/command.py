@@ -33,10 +33,11 @@ def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
     """
     from rich.console import Console
 
+    from figeval import nltk_data
     from figeval.data import DataContext
     from figeval.data.cache import digest, fetch
 
-    from .. import nltk_data, plots
+    from .. import plots
     from . import corpus, store
 
     nltk_data.require((*DATA, TAGGER) if wordnet else DATA)

@@ -1,4 +1,7 @@
-"""NLTK's data where NLTK looks for them (the variable NLTK_DATA adds to that), and the cure for what is missing."""
+"""Find NLTK's data packages where NLTK looks for them, and say how to install those that are missing.
+
+NLTK searches the folders of its own default path and those that the environment variable `NLTK_DATA` names.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ PLACES = {
 
 
 def has(packages: Iterable[str]) -> bool:
-    """Whether NLTK finds all of these packages."""
+    """Return whether NLTK finds all of these packages."""
     return not any(_found(package) is None for package in packages)
 
 
 def require(packages: Iterable[str]) -> None:
-    """Raise `DataError` for packages that NLTK does not find."""
+    """Raise `DataError` if NLTK does not find all of these packages."""
     missing = [package for package in packages if _found(package) is None]
     if missing:
         raise DataError(
@@ -32,13 +35,13 @@ def require(packages: Iterable[str]) -> None:
 
 
 def folder(package: str) -> Path:
-    """Where an unpacked package lies. Raises `DataError` if NLTK does not find it."""
+    """Return the folder of an unpacked package. Raises `DataError` if NLTK does not find it."""
     require([package])
     return Path(str(_found(package)))
 
 
 def _found(package: str) -> Any:
-    """What NLTK's own search finds, None where that is nothing."""
+    """Return what NLTK's own search finds, None if that is nothing."""
     import nltk
 
     try:
