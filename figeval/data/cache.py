@@ -57,7 +57,8 @@ def copies(benchmark: str) -> list[Path]:
     """Return the folders that may hold a user's own copy of a benchmark that figeval cannot fetch.
 
     First those of `FIGEVAL_DATA_COPIES` (`storal=FOLDER`, several separated by commas), which `--data` adds to, then
-    the folder of that name in each mirror. Folders that do not exist are left out; nothing in a copy has a known checksum.
+    the folder of that name in each mirror. Folders that do not exist are left out. No file of a copy has a known
+    checksum.
     """
     listed = (part.partition("=") for part in os.environ.get("FIGEVAL_DATA_COPIES", "").split(","))
     given = [expand_user(folder.strip()) for name, _, folder in listed if name.strip() == benchmark and folder.strip()]
