@@ -32,7 +32,7 @@ from ..encoders.loading import (
     suppress_logging,
 )
 from ..encoders.settings import Configured, Settings, positive
-from ..encoders.tokens import IDS, Tokens, padded, padding_of, tokenize
+from ..encoders.tokens import IDS, Tokens, bare_ids, padded, padding_of, tokenize
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -152,11 +152,6 @@ def causal_prompts(
     bodies = bare_ids(tokenizer, [form.text(one) for one in values])
     cut = frozenset(row for row, ids in enumerate(bodies) if room is not None and len(ids) > room)
     return Tokens({IDS: [[*before, *ids[:room], *after] for ids in bodies]}, padding_of(tokenizer), cut)
-
-
-def bare_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
-    """Texts as token ids, with nothing around them."""
-    return list(tokenizer(list(texts), add_special_tokens=False, verbose=False)[IDS])
 
 
 def opening(tokenizer: PreTrainedTokenizerBase) -> list[int]:

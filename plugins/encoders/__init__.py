@@ -2,7 +2,7 @@
 
 | module | what it holds |
 |---|---|
-| `encoder` `masked` `pairs` `span_finder` `joint_encoder` `pipeline` | one backend each |
+| `encoder` `masked` `pairs` `span_finder` `joint_encoder` `markers` `pipeline` | one backend each |
 | `bertscore` | the metric of that name |
 | `settings` | options from --model_args, and the factory that checks them; for models of all families |
 | `checkpoint` `files` | where a model's files are, which backend its config names, their digest, the model hub |
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from figeval.hooks import hookimpl
 
 if TYPE_CHECKING:
-    from figeval.hooks import BackendRegistrar, MetricRegistrar
+    from figeval.hooks import BackendRegistrar, MetricRegistrar, RouteRegistrar
 
 
 @hookimpl
@@ -37,7 +37,17 @@ def register_backends(register: BackendRegistrar) -> None:
     register("spans", f"{__name__}.span_finder:spans", about)
     about = "one encoder that ranks by its vectors and finds spans by its own branch"
     register("joint", f"{__name__}.joint_encoder:joint", about)
+    about = "all options read together with the text, each behind a marker (--head marker)"
+    register("marker", f"{__name__}.markers:marker", about)
     register("pipeline", f"{__name__}.pipeline:pipeline", "two models as one: ranker=MODEL,spans=MODEL")
+
+
+@hookimpl
+def register_routes(register: RouteRegistrar) -> None:
+    """For models that score the options of a question together."""
+    from .markers import BY_MARKERS
+
+    register("choice", BY_MARKERS)
 
 
 @hookimpl

@@ -96,6 +96,11 @@ def _encode(
     return {name: list(encoded[name]) for name in names}
 
 
+def bare_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    """Texts as token ids, with nothing around them."""
+    return list(tokenizer(list(texts), add_special_tokens=False, verbose=False)[IDS])
+
+
 def padding_of(tokenizer: PreTrainedTokenizerBase) -> int:
     """The id to pad with; the mask hides it, so a tokenizer without one may pad with anything."""
     return 0 if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)

@@ -43,7 +43,7 @@ from ..encoders.pairs import (
 from ..encoders.settings import positive
 from ..encoders.tokens import Tokens, tokenize
 from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
-from .inputs import IndependentFeatures, inputs_of, ranking_losses, rectangle
+from .inputs import IndependentFeatures, gold_of, inputs_of, ranking_losses, rectangle
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -175,13 +175,6 @@ def grouped(inputs: Batch, counts: Sequence[int], golds: Sequence[Sequence[int]]
     ends = list(accumulate(counts))
     pairs = [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
     return {**inputs, "pairs": rectangle(pairs), "golds": rectangle(golds)}
-
-
-def gold_of(example: ChoiceExample) -> int:
-    """The right option. Raises `TrainError` where it is hidden."""
-    if example.gold is None:
-        raise TrainError(f"{example.id} has no right option to learn from; leave it out of the train split")
-    return example.gold
 
 
 # ---- network ---------------------------------------------------------------------------------------------------------

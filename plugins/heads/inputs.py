@@ -1,4 +1,4 @@
-"""What the heads on encoders share: batches among what their losses need, and the loss of a ranking."""
+"""What the heads on encoders share: batches among what their losses need, right options, and the loss of a ranking."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from figeval.errors import TrainError
+
 from ..encoders.tokens import IDS, TYPES
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from figeval.task_types.choice import ChoiceExample
     from figeval.training.contract import Batch
 
 READ = (IDS, TYPES, "attention_mask")
@@ -34,6 +37,13 @@ class IndependentFeatures:
 def inputs_of(batch: Batch, prefix: str = "") -> dict[str, Tensor]:
     """What the model reads of a batch; a second kind of inputs stands under names with a prefix."""
     return {name: batch[prefix + name] for name in READ if prefix + name in batch}
+
+
+def gold_of(example: ChoiceExample) -> int:
+    """The right option. Raises `TrainError` where it is hidden."""
+    if example.gold is None:
+        raise TrainError(f"{example.id} has no right option to learn from; leave it out of the train split")
+    return example.gold
 
 
 def rectangle(rows: Sequence[Sequence[int]]) -> Tensor:

@@ -28,7 +28,6 @@ from ..causal.writer import (
     WriterModel,
     WriterNetwork,
     WriterSettings,
-    bare_ids,
     causal_prompts,
     causal_room,
     encoder_prompts,
@@ -38,7 +37,7 @@ from ..causal.writer import (
 from ..encoders.checkpoint import Checkpoint, by_class
 from ..encoders.loading import ModelSetup
 from ..encoders.settings import positive
-from ..encoders.tokens import IDS, Tokens, padding_of, tokenize
+from ..encoders.tokens import IDS, Tokens, bare_ids, padding_of, tokenize
 from .base_model import Base, base_of, options_of
 from .language import LABELS, Row, batch_of, length, read_and_written, weight
 

@@ -35,6 +35,8 @@ TABLE = [
     ({"architectures": ["BertModel"]}, {"figeval.json": {"kind": "joint"}}, "joint"),
     ({"architectures": ["BertModel"]}, {"figeval.json": {"kind": "encoder", "pooling": "cls"}}, "encoder"),
     ({"architectures": ["BertForQuestionAnswering"]}, {"figeval.json": {"text": "first"}}, "spans"),
+    ({"architectures": ["BertModel"]}, {"figeval.json": {"kind": "marker"}}, "marker"),
+    ({"architectures": ["T5Model"], "is_encoder_decoder": True}, {"figeval.json": {"kind": "marker"}}, "marker"),
     ({"architectures": ["BertModel"]}, {"modules.json": []}, "encoder"),
     ({"architectures": ["MPNetForMaskedLM"]}, {"modules.json": []}, "encoder"),
     (None, {"modules.json": []}, "encoder"),

@@ -95,14 +95,14 @@ class Small:
     def harness(self) -> Harness:
         return Harness(plugins.plugin_manager(), include=(self.place,))
 
-    def train(self, **changes: Any) -> Progress:
+    def train(self, heard: Heard | None = None, **changes: Any) -> Progress:
         """Through the very function that `figeval train` calls, chosen on what is learnt."""
         values = {"task": "small", "model": str(self.model), "output": self.trained, "device": "cpu"}
         steps = {"lr": 3e-3, "epochs": 60, "patience": None, "batch_size": 4, "evaluate_every": 20, "weight_decay": 0}
         config = TrainConfig.model_validate(
             {**values, **steps, "select_on": "test", "include_path": [self.place], **changes}
         )
-        return train_here(config, self.harness, Heard())
+        return train_here(config, self.harness, heard or Heard())
 
     def answers(self) -> tuple[Any, list[dict[str, Any]]]:
         """The record's task and the predictions of `figeval run` on what was trained."""

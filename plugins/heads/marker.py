@@ -1,0 +1,164 @@
+"""One model reads a query together with all of its options, each behind a marker token (Guan et al. 2022, STORAL).
+
+What the inputs look like, and how options are scored, is told in `encoders.markers`: encoders and encoder-decoders are
+trained, each in its own form. The loss is the cross-entropy of the right option, softmax over the options. Tokens that
+the vocabulary lacks ([P]; for encoder-decoders also markers and <mask>) are added to it and saved with the model. The
+authors add the loss of a language model to that of encoder-decoders, times 1e-20: there is none here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch.nn import Module, functional
+
+from figeval.errors import TrainError
+from figeval.task_types.choice import ChoiceExample
+from figeval.types import JSON, Example
+
+from ..encoders.loading import ModelSetup, suppress_logging
+from ..encoders.markers import (
+    MarkedTokens,
+    MarkerNetwork,
+    MarkerScorer,
+    OptionList,
+    marked,
+    marker_scores,
+    with_markers,
+)
+from ..encoders.settings import Settings
+from .base_model import POOLER, Base, base_of, frozen_modules, options_of
+from .inputs import IndependentFeatures, gold_of
+from .writing import decoder_start
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from figeval.training.contract import Batch, Setup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkerOptions:
+    """`freeze` names modules that are not trained, a+b."""
+
+    freeze: str = ""
+
+
+class MarkerFeatures(IndependentFeatures):
+    """Queries with their options, and the right ones."""
+
+    def __init__(self, tokens: MarkedTokens, golds: Sequence[int]) -> None:
+        self.tokens, self.golds = tokens, golds
+        self.lengths = tokens.lengths
+        self.truncated = len(tokens.read.truncated)
+
+    def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
+        """What `MarkedTokens.tensors` gives, and golds (rows,)."""
+        return {**self.tokens.tensors(rows, "cpu"), "golds": torch.tensor([self.golds[row] for row in rows])}
+
+
+class MarkerHeadNetwork(Module):  # type: ignore[misc]
+    """The loss of the right option among those of its example."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
+        """Losses (rows,) of the rows of all batches."""
+        return torch.cat(
+            [
+                functional.cross_entropy(marker_scores(self.model, batch), batch["golds"], reduction="none")
+                for batch in batches
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class MarkerLearner:
+    """The learner."""
+
+    base: Base
+    options: MarkerOptions
+    select_by: None = None
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer of the model. What it lacks is added to it in place, so that it is saved with the model."""
+        return with_markers(self.base.tokenizer, self.base.config)
+
+    def network(self) -> MarkerHeadNetwork:
+        """The model without a head, with an embedding for every token that was added."""
+        from transformers import AutoModel
+
+        model = self.base.load(AutoModel, spare=POOLER)
+        if len(self.tokenizer) > model.get_input_embeddings().num_embeddings:
+            with suppress_logging():
+                model.resize_token_embeddings(len(self.tokenizer))
+        if getattr(model, POOLER, None) is not None:
+            model.pooler.requires_grad_(False)  # it gets no gradient, and weight decay would change it
+        frozen_modules(model, self.options.freeze)
+        return MarkerHeadNetwork(model)
+
+    def features(self, examples: Sequence[Example]) -> MarkerFeatures:
+        """Queries and options, as the route `by_markers` sends them.
+
+        Raises:
+            TrainError: an example has no right option, or its options leave no room for the query.
+        """
+        rows = cast("Sequence[ChoiceExample]", examples)
+        questions = [OptionList(row.query, row.options) for row in rows]
+        tokens = marked(self.tokenizer, self.base.config, questions, self.base.limit)
+        if tokens.full:
+            lost = rows[min(tokens.full)]
+            raise TrainError(
+                f"the {len(lost.options)} options of {lost.id!r} fill the {self.base.limit} tokens of the input and "
+                "leave no room for the query; raise --max_length, or leave the example out"
+            )
+        return MarkerFeatures(tokens, list(map(gold_of, rows)))
+
+    def backend(self, network: MarkerHeadNetwork) -> MarkerScorer:
+        """The model as `figeval run` has it."""
+        device = str(next(network.parameters()).device)
+        backend = MarkerScorer(ModelSetup(Settings(), self.base.checkpoint, device, "float32"))
+        vars(backend)["network"] = MarkerNetwork(network.model, self.tokenizer, self.base.limit)
+        return backend
+
+    def save(self, network: MarkerHeadNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
+        """A model of transformers with its tokenizer, to which the markers belong."""
+        self.base.save(network.model, weights, "model.", folder)
+        return {"kind": "marker"}
+
+    def describe(self) -> JSON:
+        """Which side reads the options, and what is frozen."""
+        both = self.base.config.is_encoder_decoder
+        return {
+            "options_read_by": "decoder" if both else "encoder",
+            "frozen": self.options.freeze,
+            "max_length": self.base.limit,
+        }
+
+
+def marker(setup: Setup) -> MarkerLearner:
+    """Made from a setup.
+
+    Raises:
+        ModelError: no such model, or an unknown option.
+        TrainError: it is an encoder without a mask token, or the configuration of an encoder-decoder does not say what
+            its decoder begins with.
+    """
+    options, base = options_of(MarkerOptions, setup.options), base_of(setup)
+    if base.config.is_encoder_decoder:
+        decoder_start(base)
+    elif base.tokenizer.mask_token_id is None:
+        raise TrainError(
+            f"the tokenizer of {setup.model!r} has no mask token to mark options with; begin with a masked model "
+            "(BERT, RoBERTa) or an encoder-decoder (T5)"
+        )
+    return MarkerLearner(base, options)
