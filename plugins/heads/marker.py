@@ -21,7 +21,7 @@ from figeval.errors import TrainError
 from figeval.task_types.choice import ChoiceExample
 from figeval.types import JSON, Example
 
-from ..encoders.loading import ModelSetup, suppress_logging
+from ..encoders.loading import ModelSetup
 from ..encoders.markers import (
     MarkedTokens,
     MarkerNetwork,
@@ -99,8 +99,7 @@ class MarkerLearner:
 
         model = self.base.load(AutoModel, spare=POOLER)
         if len(self.tokenizer) > model.get_input_embeddings().num_embeddings:
-            with suppress_logging():
-                model.resize_token_embeddings(len(self.tokenizer))
+            model.resize_token_embeddings(len(self.tokenizer), mean_resizing=False)  # as fresh ones, not as the mean
         if getattr(model, POOLER, None) is not None:
             model.pooler.requires_grad_(False)  # it gets no gradient, and weight decay would change it
         frozen_modules(model, self.options.freeze)
