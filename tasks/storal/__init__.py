@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from figeval.hooks import MetricRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
+from figeval.hooks import MetricRegistrar, PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
 
 
 @hookimpl
@@ -34,3 +34,9 @@ def register_metrics(register: MetricRegistrar) -> None:
         register(name, f"{texts}:{name}", task_types=["generation"], routes=WRITTEN)
     for name in ("coverage", "coverage_corrected", "order", "order_corrected", "phrases_found"):
         register(name, f"{outlines}:{name}", task_types=["generation"])
+
+
+@hookimpl
+def register_presets(register: PresetRegistrar) -> None:
+    """How the paper's models were trained."""
+    register(files(__name__) / "storal.presets.yaml")
