@@ -1,0 +1,223 @@
+"""STORAL: rows of the frozen items, and of a copy of the authors' archive in the forms of their repository."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval.builtin.tasks.storal import rows
+from figeval.builtin.tasks.storal.archive import SIZES, published, unwrapped
+from figeval.data import DataContext
+from figeval.data.cache import copies, fetch
+from figeval.errors import DataError
+from figeval.evaluation import Harness
+from figeval.types import letters
+from tests.processes import figeval
+
+SPLITS = ("train", "valid", "test")
+MORALS = [f"Moral {number}." for number in range(5)]
+MADE = {"train": 1068, "valid": 355, "test": 356}
+PREFERENCES = {"train": 991, "valid": 343, "test": 337}
+OUTLINES = {"train": 1062, "valid": 354, "test": 355}  # the beginning of eight stories is the whole story
+
+
+@pytest.fixture
+def english(real_data: str) -> DataContext:
+    """The English pairs."""
+    return DataContext(Path(), fetch)
+
+
+@pytest.fixture
+def examples(real_data: str) -> list[Path]:
+    """The authors' repository, whose files have five rows each."""
+    return copies("storal")
+
+
+# ---- frozen items ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_options_are_balanced_morals_of_the_split(split: str, english: DataContext) -> None:
+    made = list(rows.open(f"mocpt_en_{split}", english))
+    assert len(made) == MADE[split]
+    morals = {row["id"]: letters(row["options"][row["gold"]]) for row in made}
+    for row in made:
+        texts = [letters(option) for option in row["options"]]
+        assert len(set(texts)) == 5
+        assert row["option_ids"][row["gold"]] == row["id"]
+        assert set(row["option_ids"]) <= morals.keys()
+        assert row["topics"][row["gold"]] not in [t for place, t in enumerate(row["topics"]) if place != row["gold"]]
+    offered = Counter(letters(option) for row in made for option in row["options"])
+    right = Counter(morals.values())
+    assert all(offered[moral] == 5 * count for moral, count in right.items())
+    assert max(Counter(row["gold"] for row in made).values()) - len(made) // 5 <= 1
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_wrong_moral_has_one_place_replaced(split: str, english: DataContext) -> None:
+    made = list(rows.open(f"mopref_en_{split}", english))
+    assert len(made) == PREFERENCES[split]
+    for row in made:
+        right, wrong = row["options"][row["gold"]], row["options"][1 - row["gold"]]
+        assert letters(right) != letters(wrong)
+        assert right[:1].isupper() == wrong[:1].isupper()
+        assert abs(len(right.split()) - len(wrong.split())) <= 1
+    places = Counter(row["gold"] for row in made)
+    assert abs(places[0] - places[1]) <= 1
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_beginning_and_rest_are_the_story_and_phrases_stand_in_the_rest(split: str, english: DataContext) -> None:
+    stories = {row["id"]: row["story"] for row in rows.open(f"st2mo_en_{split}", english)}
+    made = list(rows.open(f"mo2st_en_{split}", english))
+    assert (len(stories), len(made)) == (MADE[split], OUTLINES[split])
+    for row in made:
+        story = stories[row["id"]]
+        assert story.startswith(row["beginning"])
+        assert story.endswith(row["rest"])
+        assert not any(map(str.isalpha, story[len(row["beginning"]) : len(story) - len(row["rest"])]))
+        assert all(phrase in row["rest"].lower() for phrase in row["outline"])
+        assert len(row["outline"]) <= 8
+
+
+def test_stories_with_one_moral_are_a_cluster(english: DataContext) -> None:
+    made = [row for split in SPLITS for row in rows.open(f"st2mo_en_{split}", english)]
+    by_cluster = Counter(row["same_moral"] for row in made)
+    assert sum(count > 1 for count in by_cluster.values()) == 93
+    assert sum(count for count in by_cluster.values() if count > 1) == 202
+    assert all(row["same_moral"] in {one["id"] for one in made} for row in made)
+
+
+def test_rows_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="storal has no rows 'mocpt_en_dev'; did you mean"):
+        next(rows.open("mocpt_en_dev", DataContext(tmp_path, fetch)))
+
+
+# ---- the archive -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("split", SPLITS)
+def test_both_forms_of_the_examples_have_the_same_rows(language: str, split: str, examples: list[Path]) -> None:
+    """[MASK]…[P] of the encoders and source and target of T5; the other tasks begin with the same five stories."""
+    forms = [folder / "examples" / "understanding" for folder in examples]
+    bert, t5 = (
+        list(published("mocpt", language, split, [form / name for form in forms], whole=False))
+        for name in ("bert", "t5")
+    )
+    assert [dict(row) for row in bert] == [dict(row) for row in t5]
+    assert len(bert) == 5
+    st2mo, mo2st = (list(published(task, language, split, examples, whole=False)) for task in ("st2mo", "mo2st"))
+    assert [row["moral"] for row in st2mo] == [row["moral"] for row in bert] == [row["moral"] for row in mo2st]
+    assert [row["story"] for row in st2mo] == [row["story"] for row in bert]
+    assert all(row["story"].startswith(one["beginning"]) for row, one in zip(st2mo, mo2st, strict=True))
+    assert all(1 <= len(row["outline"]) <= 8 for row in mo2st)
+    assert not any("extra_id" in str(row) or "</s>" in str(row) for row in (*bert, *st2mo, *mo2st))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_first_english_pairs_are_the_published_ones(split: str, english: DataContext, examples: list[Path]) -> None:
+    """Beginnings, rests and sets of phrases are those of the published rows, in all 15 of them."""
+    ours = {row["id"]: row for row in rows.open(f"mo2st_en_{split}", english)}
+    for row in published("mo2st", "en", split, examples, whole=False):
+        mine = ours[row["id"]]
+        assert (mine["moral"], mine["beginning"].strip(), mine["rest"]) == (row["moral"], row["beginning"], row["rest"])
+        assert sorted(mine["outline"]) == sorted(row["outline"])
+
+
+def test_the_examples_do_not_pass_for_the_archive(examples: list[Path]) -> None:
+    with pytest.raises(DataError, match=r"has 5 of the 421 published rows.*--data storal=FOLDER") as raised:
+        list(published("mocpt", "zh", "test", examples))
+    assert "\n" not in str(raised.value)
+
+
+def archive(folder: Path, language: str = "zh", split: str = "test", n: int | None = None) -> Path:
+    """A copy of the archive with stories of ours: one split of each task, as many rows as the paper has."""
+    for task, count in {"mocpt": 5, "mopref": 2}.items():
+        size = n or SIZES[task, language][SPLITS.index(split)]
+        data = [{"text": masked(MORALS[:count], f"Story {row}."), "label": row % count + 1} for row in range(size)]
+        place = folder / task / f"data_{language}"
+        place.mkdir(parents=True)
+        (place / f"{split}.json").write_text(json.dumps({"data": data}), encoding="utf-8")
+    return folder
+
+
+def masked(candidates: list[str], story: str) -> str:
+    return "".join(f"[MASK]{one} " for one in candidates) + f"[P]{story}"
+
+
+def test_a_copy_is_found_by_the_number_of_candidates(tmp_path: Path) -> None:
+    folder = archive(tmp_path)
+    for task, count in {"mocpt": 5, "mopref": 2}.items():
+        found = list(published(task, "zh", "test", [folder]))
+        assert len(found) == SIZES[task, "zh"][2]
+        assert found[3]["gold"] == 3 % count
+        assert found[3]["options"] == tuple(MORALS[:count])
+
+
+def test_the_hubs_form_of_mo2st_is_read(tmp_path: Path) -> None:
+    place = tmp_path / "mo2st_data_zh"
+    place.mkdir()
+    row = {"id": 1, "beginning": "从前，", "story": "从前，有一只乌鸦。", "moral": "骄兵必败。"}
+    (place / "test.json").write_text(json.dumps([row]), encoding="utf-8")
+    (found,) = published("mo2st", "zh", "test", [tmp_path], whole=False)
+    assert (found["rest"], found["outline"], found["language"]) == ("有一只乌鸦。", (), "zh")
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"label": 1}, "row 0: there is no text 'text' (it has 'label')"),
+        ({"text": "[MASK]a [MASK]b story", "label": 1}, "field 'text': there is no [P] before the story"),
+        ({"text": masked(MORALS, "s"), "label": 0}, "field 'label': 0 is no number from 1 to 5"),
+        ({"text": masked(MORALS, "s"), "label": "3"}, "field 'label': '3' is no number from 1 to 5"),
+        ({"text": masked(MORALS[:3], "s"), "label": 1}, "3 candidates, where moCpt has five and moPref two"),
+        ("a line", "row 0: there is no text 'text' (it has no columns)"),
+    ],
+)
+def test_an_archive_with_other_columns_is_told_in_one_line(row: Any, told: str, tmp_path: Path) -> None:
+    place = tmp_path / "data_en"
+    place.mkdir()
+    (place / "test.json").write_text(json.dumps({"data": [row]}), encoding="utf-8")
+    with pytest.raises(DataError) as raised:
+        list(published("mocpt", "en", "test", [tmp_path]))
+    assert told in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [("<extra_id_0>A.</s>", "A."), ("<extra_id_1>A.<extra_id_0></s>", "A."), ("A.", "A."), ("<extra_id_1>A", "A")],
+)
+def test_whatever_is_around_a_target_is_taken_away(target: str, text: str) -> None:
+    assert unwrapped(target) == text
+
+
+# ---- as a user -------------------------------------------------------------------------------------------------------
+
+
+def test_chinese_runs_on_a_users_copy(tmp_path: Path) -> None:
+    archive(tmp_path / "copy")
+    asked = ("--tasks", "storal_mocpt_zh", "--model", "overlap", "--output_path", "run", "--data", "storal=copy")
+    figeval("run", *asked, cwd=tmp_path)
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert [(task["task"], task["n"]) for task in record["tasks"]] == [
+        ("storal_mocpt_zh", 421),
+        ("storal_mocpt_zh@no_query", 421),
+    ]
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    done = figeval("validate", "storal_mocpt_zh", "--data", "storal=/nowhere", cwd=tmp_path, code=2)
+    assert "'storal=/nowhere' names no folder; write for example storal=FOLDER" in done.stderr
+
+
+def test_published_candidates_are_another_task() -> None:
+    catalogue = Harness().catalogue
+    for task in ("mocpt", "mopref", "mo2st"):
+        assert catalogue.tasks.get(f"storal_{task}_en").protocols == {"published": f"storal_{task}_en_published"}
+        assert catalogue.tasks.get(f"storal_{task}_en_published").data["test"] == f"storal:published_{task}_en_test"
