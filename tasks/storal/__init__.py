@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+import click
+
 from figeval.hooks import MetricRegistrar, PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
 
 
@@ -40,3 +42,14 @@ def register_metrics(register: MetricRegistrar) -> None:
 def register_presets(register: PresetRegistrar) -> None:
     """How the paper's models were trained."""
     register(files(__name__) / "storal.presets.yaml")
+
+
+@hookimpl
+def register_commands(cli: click.Group) -> None:
+    """`figeval build storal`, `figeval build storal-items`."""
+    from .build import storal, storal_items
+
+    group = cli.commands["build"]
+    assert isinstance(group, click.Group)
+    group.add_command(storal)
+    group.add_command(storal_items)

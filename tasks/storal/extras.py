@@ -1,4 +1,4 @@
-"""The packages of the extra `storal`, imported on first use: word segmentation, the SMART stop list, inflection."""
+"""The packages of the extra `storal`, imported on first use: word segmentation, stop lists, inflection."""
 
 from __future__ import annotations
 
@@ -70,3 +70,21 @@ def inflections() -> tuple[Callable[..., dict[str, tuple[str, ...]]], Callable[.
     """Return lemminflect's `getAllInflections(lemma, upos)` and `getInflection(lemma, tag)`."""
     lemminflect = load("lemminflect")
     return lemminflect.getAllInflections, lemminflect.getInflection
+
+
+@cache
+def chinese_stop_words() -> tuple[str, ...]:
+    """Return the Chinese list of NLTK's package `stopwords`.
+
+    Raises:
+        DataError: NLTK does not find it.
+    """
+    from nltk.corpus import stopwords
+
+    try:
+        return tuple(stopwords.words("chinese"))
+    except (LookupError, OSError) as error:
+        raise DataError(
+            "NLTK finds no Chinese stop words; run `python -m nltk.downloader stopwords`, set NLTK_DATA to a folder "
+            "that holds them, or give --stopwords"
+        ) from error

@@ -82,11 +82,10 @@ def _block(morals: Sequence[str], topics: Topics, generator: np.random.Generator
     """Return the negatives of each pair of a block and which rule they keep."""
     alike = _nearly_equal(morals)
     same_topic = topics[:, None] == topics
-    for rule, (any_two, with_gold) in enumerate(
-        ((alike | same_topic, alike), (alike, alike | same_topic), (alike, alike))
-    ):
+    with_topic = alike | same_topic
+    for rule, (any_two, with_gold) in enumerate(((with_topic, with_topic), (alike, with_topic), (alike, alike))):
         for _ in range(TRIES):
-            if (found := _assigned(any_two, any_two | with_gold, generator)) is not None:
+            if (found := _assigned(any_two, with_gold, same_topic, generator)) is not None:
                 return found, rule
     return [_drawn(place, alike, generator, morals) for place in range(len(morals))], len(RULES) - 1
 
@@ -101,21 +100,31 @@ def _nearly_equal(morals: Sequence[str]) -> Barred:
     )
 
 
-def _assigned(any_two: Barred, with_gold: Barred, generator: np.random.Generator) -> list[list[int]] | None:
-    """Return four negatives of each pair by one-to-one assignments, None where one does not exist."""
+def _assigned(
+    any_two: Barred, with_gold: Barred, avoided: Barred, generator: np.random.Generator
+) -> list[list[int]] | None:
+    """Return four negatives of each pair by one-to-one assignments, None where one does not exist.
+
+    Args:
+        any_two: which pairs must not be negatives of the same item.
+        with_gold: which pairs must not be negatives of each other's items.
+        avoided: which pairs are to meet in as few items as possible.
+        generator: draws the costs.
+    """
     from scipy.optimize import linear_sum_assignment
 
-    barred = with_gold.copy()
+    barred, extra = with_gold.copy(), avoided.astype(np.float64)
     negatives: list[list[int]] = [[] for _ in barred]
     for _ in range(NEGATIVES):
         costs = generator.random(barred.shape)
         try:
-            _, assigned = linear_sum_assignment(np.where(barred, np.inf, costs))
+            _, assigned = linear_sum_assignment(np.where(barred, np.inf, costs + extra))
         except ValueError:
             return None
         for place, negative in enumerate(assigned.tolist()):
             negatives[place].append(negative)
             barred[place] |= any_two[negative]
+            extra[place] += avoided[negative]
     return negatives
 
 

@@ -56,14 +56,15 @@ def outline(text: str, language: str, stop_words: Collection[str] | None = None)
     Args:
         text: the story.
         language: `zh` segments by jieba's parts of speech; any other one by punctuation and stop words (RAKE).
-        stop_words: words that end a phrase. None takes the SMART stop list, and no list for `zh`.
+        stop_words: words that end a phrase. None takes the SMART stop list, and for `zh` that of NLTK.
 
     Raises:
-        DataError: a package of the extra `storal` is missing.
+        DataError: a package of the extra `storal`, or NLTK's Chinese stop list, is missing.
     """
     end, start = beginning(text, language)
     if language == "zh":
-        scored, count = _chinese(text, start, frozenset(stop_words or ())), _jieba_length
+        chinese = extras.chinese_stop_words() if stop_words is None else stop_words
+        scored, count = _chinese(text, start, frozenset(chinese)), _jieba_length
     else:
         words = extras.smart_stop_words() if stop_words is None else tuple(stop_words)
         scored, count = _rake(text, start, words), _word_count

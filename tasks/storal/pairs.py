@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from figeval.data import DataContext
-from figeval.data.formats import read_json
-from figeval.errors import DataError
+from figeval.data import DataContext, Row
+from figeval.data.formats import json_rows, read_json, read_jsonl, read_table
+from figeval.errors import DataError, near
+
+from . import extras
 
 ENGLISH = "english_pairs/storal_pairs.json"
 SIZES = {"train": 1068, "valid": 355, "test": 356}  # Guan et al. (2022), Table 5; the file has the splits in this order
+CHINESE_SIZES = {"train": 3368, "valid": 420, "test": 421}
 SPLITS = tuple(SIZES)
+SPELLINGS = {"train": "train", "valid": "valid", "test": "test", "val": "valid", "validation": "valid", "dev": "valid"}
+FIELDS = ("story", "moral", "id", "split")
+SHORTEST = 20  # characters; whether a longer story is a single word is not asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +30,7 @@ class Pair:
         id: `<split>-<number within the split>` in STORAL, such as `test-0`.
         story: as in the data, blanks at the ends removed.
         moral: the same.
-        split: `train`, `valid` or `test`.
+        split: `train`, `valid` or `test`; empty where a file of pairs names none.
     """
 
     id: str
@@ -46,3 +54,95 @@ def english_pairs(context: DataContext) -> Iterator[Pair]:
             if row is None or row["id"] != number:
                 raise DataError(f"storal: {ENGLISH} has no row {number} of the {split} split")
             yield Pair(f"{split}-{number}", row["story"].strip(), row["moral"].strip(), split)
+
+
+@dataclass(frozen=True, slots=True)
+class PairFile:
+    """A file of pairs: JSON Lines, CSV or TSV with a header, or a JSON list, by its suffix.
+
+    Attributes:
+        path: the file; read line by line, unless it is a JSON list.
+        language: how a story is told from a single word.
+        columns: what the file calls `story`, `moral`, `id` and `split`, where it calls them otherwise.
+    """
+
+    path: Path
+    language: str = "en"
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def pairs(self) -> Iterator[Pair]:
+        """Yield every pair. Without the field `id`, the id is the number of the row, counted from 1.
+
+        Raises:
+            DataError: the file cannot be read; a row has no story, no moral, a story of one word or an unknown split.
+                The message names file, row and field.
+        """
+        for number, row in enumerate(self._rows(), 1):
+            where = f"{self.path}: row {number}"
+            story, moral = (self._text(row, name, where) for name in ("story", "moral"))
+            if len(story) < SHORTEST and self._is_one_word(story):
+                raise DataError(f"{where}: {self._column('story')!r} is a single word; a story has several")
+            identity, split = (str(row.get(self._column(name)) or "").strip() for name in ("id", "split"))
+            yield Pair(identity or str(number), story, moral, self._split(split, where))
+
+    def _rows(self) -> Iterator[Row]:
+        suffix = self.path.suffix.lower()
+        if not self.path.is_file():
+            raise DataError(f"there is no file {self.path}; --pairs names a JSONL or CSV file of stories and morals")
+        if suffix == ".json":
+            return json_rows(read_json(self.path), self.path)
+        if suffix in (".csv", ".tsv"):
+            return read_table(self.path, "excel" if suffix == ".csv" else "excel-tab")
+        return read_jsonl(self.path)
+
+    def _column(self, name: str) -> str:
+        return self.columns.get(name, name)
+
+    def _text(self, row: Row, name: str, where: str) -> str:
+        column = self._column(name)
+        if column not in row:
+            hint = near(column, row) or f"; --columns {name}=NAME says what it is called"
+            raise DataError(f"{where}: no field {column!r}{hint}")
+        value = "" if row[column] is None else row[column]
+        if not isinstance(value, str):
+            raise DataError(f"{where}: {column!r} is no text but {str(value)[:40]!r}")
+        if not any(character.isalpha() for character in value):
+            raise DataError(f"{where}: {column!r} is empty")
+        return value.strip()
+
+    def _is_one_word(self, story: str) -> bool:
+        if self.language == "zh":
+            return sum(token[0].isalpha() for token in extras.segments(story)) < 2
+        return len(story.split()) < 2
+
+    def _split(self, given: str, where: str) -> str:
+        if not given:
+            return ""
+        if given.lower() not in SPELLINGS:
+            raise DataError(f"{where}: {self._column('split')!r} is {given[:40]!r}; it is one of {', '.join(SPLITS)}")
+        return SPELLINGS[given.lower()]
+
+
+def draw_splits(stories: Sequence[bytes], language: str, seed: int) -> list[str]:
+    """Draw a split for each pair, in the proportions of the paper's data of this language.
+
+    Args:
+        stories: anything by which equal stories are known; their pairs come into the same split.
+        language: `zh` has 80, 10 and 10 per cent, every other one 60, 20 and 20.
+        seed: random seed.
+    """
+    sizes = CHINESE_SIZES if language == "zh" else SIZES
+    groups: dict[bytes, list[int]] = {}
+    for place, story in enumerate(stories):
+        groups.setdefault(story, []).append(place)
+    order = list(groups.values())
+    random.Random(f"{seed} splits").shuffle(order)
+    whole, drawn, split, filled, until = sum(sizes.values()), [""] * len(stories), 0, 0, 0.0
+    for group in order:
+        while filled >= round(until) and split < len(SPLITS):
+            until += sizes[SPLITS[split]] / whole * len(stories)
+            split += 1
+        for place in group:
+            drawn[place] = SPLITS[split - 1]
+        filled += len(group)
+    return drawn

@@ -53,7 +53,7 @@ def learn(
     seed: int,
     *,
     count: int | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Topics:
     """Learn topics from the morals of a training split.
 
@@ -63,7 +63,7 @@ def learn(
         seed: of the sample of morals and of the model.
         count: number of topics. None takes the smallest number up to 60 for which the specificity of every topic
             exceeds 0.5, and the paper's number where there is none.
-        progress: is told what is tried.
+        progress: is told which number is tried.
 
     Raises:
         DataError: there are fewer morals than topics, or they have no words in common.
@@ -81,7 +81,7 @@ def learn(
     tried = [count] if count else [*range(2, min(MOST_TOPICS, len(morals)) + 1)]
     for number in tried:
         _check(number, len(morals))
-        progress(f"{number} topics")
+        progress(number)
         model = _fit(matrix, number, seed)
         specificity = _specificity(model)
         if specificity.min() > THRESHOLD:

@@ -1,0 +1,69 @@
+"""What a report says of built choice tasks: blind rules beside chance, and negatives that may be right, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from figeval.errors import FigevalError
+from figeval.metrics.aggregation import MetricAggregator
+from figeval.metrics.statistic import mean_of
+from figeval.models.capabilities import ask
+from figeval.models.model import Model
+from figeval.spec.blind import LABELS, blind_rules
+from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.routes import cosines
+from figeval.types import JSON, Text, TextPair
+
+MOST_ITEMS = 10_000  # of a split, that blind rules are applied to
+AUDITED = 1000  # items of a split that models score
+
+
+def blind(examples: Sequence[ChoiceExample], seed: int) -> list[JSON]:
+    """Apply every blind rule to the items of a split, and tell which are off: chance is outside of the interval.
+
+    Rules that know the labels of the other half are left out: where every option is right once, they tell for certain
+    that an option seen as the right one is wrong now, whatever the negatives are.
+    """
+    found = []
+    for rule in blind_rules(examples[:MOST_ITEMS], seed):
+        if rule.knows == LABELS:
+            continue
+        aggregator = MetricAggregator(rule.name, mean_of(lambda _example, _prediction: None))
+        for example, hit in zip(examples, rule.hits.tolist(), strict=False):
+            aggregator.add(example.cluster, (hit, 1.0))
+        score = aggregator.score()
+        chance = 1 / len(examples[0].options)
+        known = score.value is not None and score.low is not None and score.high is not None
+        off = known and not (score.low or 0) - 1e-9 <= chance <= (score.high or 0) + 1e-9
+        numbers = {"value": score.value, "low": score.low, "high": score.high}
+        rounded = {name: None if value is None else round(value, 4) for name, value in numbers.items()}
+        found.append({"rule": rule.name, "knows": rule.knows, **rounded, "chance": chance, "off": off})
+    return found
+
+
+def ambiguous(examples: Sequence[ChoiceExample], model: Model) -> JSON:
+    """Return how often a model finds some negative closer to the story than the right moral, and how often it finds
+    the right one closest of all.
+
+    Raises:
+        FigevalError: the model can neither embed nor score pairs.
+    """
+    closer = closest = 0
+    model.fit(examples)
+    for example in examples:
+        scores = _scores(example, model)
+        right = scores[example.gold or 0]
+        best = max(score for place, score in enumerate(scores) if place != example.gold)
+        closer += best > right
+        closest += best < right
+    return {"items": len(examples), "negative_closer": closer, "gold_closest": closest}
+
+
+def _scores(example: ChoiceExample, model: Model) -> list[float]:
+    if "embed" in model.offers:
+        texts = [Text(example.query), *(Text(option) for option in example.options)]
+        story, *options = ask(model.backend, texts).values
+        return [float(score) for score in cosines(story, options)]
+    if "score_pairs" not in model.offers:
+        raise FigevalError(f"{model.name} can neither embed nor score pairs")
+    return [float(score) for score in ask(model.backend, [TextPair(example.query, o) for o in example.options]).values]

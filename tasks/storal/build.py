@@ -1,0 +1,189 @@
+"""`figeval build storal`: the four STORAL tasks from pairs of stories and morals. The rules are in BUILD.md.
+
+`figeval build storal-items` makes the items of the built-in English tasks again (frozen.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from figeval.errors import OptionError, near
+from figeval.types import JSON
+
+from .folder import KINDS
+
+if TYPE_CHECKING:
+    from .builder import Options
+    from .stages import Progress
+
+FILE = click.Path(path_type=Path)
+
+
+@click.command("storal")
+@click.option("--pairs", "path", required=True, type=FILE, help="JSONL, CSV, TSV or JSON file of stories and morals.")
+@click.option("--language", default="en", show_default=True, help="Language of the pairs: en, zh or another code.")
+@click.option("--output", required=True, type=FILE, help="Folder to write to; an interrupted build goes on there.")
+@click.option("--name", default="", help="Prefix of the task names.  [default: the name of the folder]")
+@click.option("--seed", default=0, show_default=True, help="Random seed.")
+@click.option("--tasks", default=",".join(KINDS), show_default=True, help="Tasks to build, separated by commas.")
+@click.option("--topics", type=click.IntRange(2), help="Number of topics, instead of the smallest specific one.")
+@click.option("--antonyms", type=FILE, help="TSV file of words and antonyms, instead of WordNet.")
+@click.option("--stopwords", type=FILE, help="Words that end a phrase of an outline, one per line.")
+@click.option("--columns", default="", help="What the file calls the fields: story=fable,moral=lesson.")
+@click.option("--deduplicate", is_flag=True, help="Keep one of several pairs with equal stories.")
+@click.option("--compare", multiple=True, type=FILE, help="Count pairs that another file has, too. Repeatable.")
+def storal(  # noqa: PLR0913 - one argument per option
+    *,
+    path: Path,
+    language: str,
+    output: Path,
+    name: str,
+    seed: int,
+    tasks: str,
+    topics: int | None,
+    antonyms: Path | None,
+    stopwords: Path | None,
+    columns: str,
+    deduplicate: bool,
+    compare: tuple[Path, ...],
+) -> None:
+    """Build moCpt, moPref, st2mo and mo2st from pairs of stories and morals."""
+    from figeval.report.progress import display_on, stderr
+
+    from .builder import Options
+    from .pairs import PairFile
+
+    named = read_columns(columns)
+    options = Options(
+        file=PairFile(path, language, named),
+        language=language,
+        name=task_prefix(name or output.resolve().name),
+        seed=seed,
+        tasks=read_tasks(tasks),
+        topics=topics,
+        antonyms=antonyms,
+        stop_words=stopwords,
+        deduplicate=deduplicate,
+        compare=tuple(PairFile(other, language, named) for other in compare),
+    )
+    began = time.monotonic()
+    display = display_on(stderr())
+    with display.live():
+        report = build(options, output, display)
+    for kind, sizes in report["sizes"].items():
+        click.echo(f"{kind}: {', '.join(f'{count} {split}' for split, count in sizes.items())}")
+    names = ",".join(f"{options.name}_{kind}" for kind in options.tasks)
+    click.echo(f"built in {time.monotonic() - began:.0f} s; the report is {output / 'README.md'}")
+    click.echo(f"figeval run --include_path {output} --tasks {names} --model minilm")
+
+
+@click.command("storal-items")
+@click.option("--output", default="items", show_default=True, type=FILE, help="Folder to write to.")
+def storal_items(output: Path) -> None:
+    """Make the items of the built-in English STORAL tasks again, as ids and places only."""
+    from figeval.data import DataContext
+    from figeval.data.cache import fetch
+
+    from .frozen import freeze
+    from .pairs import english_pairs
+
+    pairs = list(english_pairs(DataContext(files(__package__), fetch)))
+    for name, written in freeze(pairs, output)["files"].items():
+        click.echo(f"{output / name}  {written['items']} items  {written['sha256']}")
+
+
+def build(options: Options, output: Path, display: Progress) -> JSON:
+    """Build the tasks in a folder and return the report.
+
+    Raises:
+        FigevalError: a row of the file is wrong, something that the language needs is missing, or the folder cannot be
+            written. The message is one line.
+    """
+    from figeval.storage import replace_text
+
+    from .builder import Builder, stage_key
+    from .folder import suite_file, task_file
+    from .index import read_index
+    from .readme import readme
+    from .stages import Stages
+
+    check_resources(options)
+    index = read_index(options.file, options.seed, deduplicate=options.deduplicate)
+    with Stages(output, stage_key(options), display).open() as stages:
+        report = Builder(options, index, stages).report()
+        for kind in options.tasks:
+            text = task_file(options.name, kind, options.language, index.by_split)
+            replace_text(output / f"{kind}.task.yaml", text)
+        replace_text(output / "suite.suite.yaml", suite_file(options.name, options.tasks))
+        replace_text(output / "README.md", readme(options.name, report))
+        record = {**report, "files": dict(sorted(stages.checksums().items()))}
+        replace_text(output / "report.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    return report
+
+
+def check_resources(options: Options) -> None:
+    """Look for all that the build will need, before anything is read.
+
+    Raises:
+        FigevalError: something is missing; the message says how to get it.
+    """
+    from . import extras
+
+    language, tasks = options.language, options.tasks
+    if "mopref" in tasks and language != "en" and options.antonyms is None:
+        raise OptionError(
+            f"there are no antonyms for {language!r}, which mopref needs; give --antonyms FILE (a word, a tab and its "
+            "antonym on each line), or leave mopref out of --tasks"
+        )
+    if "mo2st" in tasks and language not in ("en", "zh") and options.stop_words is None:
+        raise OptionError(
+            f"there is no stop list for {language!r}, which the outlines of mo2st need; give --stopwords FILE (one "
+            "word per line), or leave mo2st out of --tasks"
+        )
+    if "mo2st" in tasks or language == "zh":
+        extras.load("jieba")
+    if "mopref" in tasks or ("mo2st" in tasks and language == "en"):
+        extras.smart_stop_words()
+    if "mopref" in tasks:
+        list(options.antonym_source.replacements("good"))
+    if "mo2st" in tasks and options.stop_list is None and language == "zh":
+        extras.chinese_stop_words()
+
+
+def read_tasks(given: str) -> tuple[str, ...]:
+    """Return the kinds of tasks that `--tasks` names, in their usual order. Raises `OptionError` for unknown ones."""
+    named = {kind.strip() for kind in given.split(",") if kind.strip()}
+    for kind in sorted(named - {*KINDS}):
+        raise OptionError(f"--tasks has no {kind!r}{near(kind, KINDS)}; it has {', '.join(KINDS)}")
+    if not named:
+        raise OptionError(f"--tasks names no task; it has {', '.join(KINDS)}")
+    return tuple(kind for kind in KINDS if kind in named)
+
+
+def read_columns(given: str) -> dict[str, str]:
+    """Return what `--columns` calls each field. Raises `OptionError` for what is no `field=name`."""
+    from .pairs import FIELDS
+
+    columns = {}
+    for part in filter(None, given.split(",")):
+        field, equals, column = (piece.strip() for piece in part.partition("="))
+        if not (equals and column) or field not in FIELDS:
+            known = ", ".join(FIELDS)
+            raise OptionError(f"--columns has {part!r}; write FIELD=NAME, such as story=fable; the fields are {known}")
+        columns[field] = column
+    return columns
+
+
+def task_prefix(name: str) -> str:
+    """Return a name as task names may begin. Raises `OptionError` if nothing is left of it."""
+    prefix = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    if not prefix or not prefix[0].isalpha():
+        raise OptionError(f"{name!r} makes no name of a task; give --name with a letter first")
+    return prefix

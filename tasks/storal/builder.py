@@ -1,0 +1,289 @@
+"""Makes the tasks of a build, stage by stage; stories are read one by one and never all in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from figeval import plugins
+from figeval.data.formats import read_jsonl, text_lines
+from figeval.errors import DataError, FigevalError
+from figeval.models.model import Backends, open_model
+from figeval.task_types.choice import ChoiceExample
+from figeval.types import JSON
+
+from . import extras, items, topics
+from .antonyms import Antonyms, WordNetAntonyms, read_antonyms
+from .audits import AUDITED, MOST_ITEMS, ambiguous, blind
+from .folder import CHOICES, KINDS, data_file
+from .index import Index, digest
+from .pairs import CHINESE_SIZES, SIZES, Pair, PairFile
+from .stages import Stages, Writers
+
+VERSION = 1  # of the rules; stages of an older one are made again
+SCORERS = ("tfidf", "minilm")  # that the negatives of moCpt are audited with
+PAPER = {"en": SIZES, "zh": CHINESE_SIZES}
+PAPER_MOPREF = {  # Guan et al. (2022), Table 5
+    "en": {"train": 988, "valid": 344, "test": 339},
+    "zh": {"train": 3276, "valid": 410, "test": 411},
+}
+PACKAGES = ("jieba", "python-rake", "lemminflect", "nltk", "scikit-learn", "simplemma", "numpy")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a build is asked for; `tasks` in the order of `KINDS`."""
+
+    file: PairFile
+    language: str
+    name: str
+    seed: int = 0
+    tasks: tuple[str, ...] = KINDS
+    topics: int | None = None
+    antonyms: Path | None = None
+    stop_words: Path | None = None
+    deduplicate: bool = False
+    compare: tuple[PairFile, ...] = ()
+
+    @cached_property
+    def antonym_source(self) -> Antonyms:
+        """Where antonyms come from: the list, else WordNet."""
+        return read_antonyms(self.antonyms, self.language) if self.antonyms else WordNetAntonyms()
+
+    @cached_property
+    def stop_list(self) -> tuple[str, ...] | None:
+        """The words of the list, None without one."""
+        if self.stop_words is None:
+            return None
+        return tuple(word for line in text_lines(self.stop_words) if (word := line.strip()))
+
+
+def stage_key(options: Options) -> JSON:
+    """Return what every stage depends on."""
+    return {
+        "version": VERSION,
+        "pairs": _checksum(options.file.path),
+        "columns": dict(options.file.columns),
+        "language": options.language,
+        "seed": options.seed,
+        "deduplicate": options.deduplicate,
+        "packages": {package: _version(package) for package in PACKAGES},
+    }
+
+
+class Builder:
+    """Makes the stages in their order."""
+
+    def __init__(self, options: Options, index: Index, stages: Stages) -> None:
+        self._options, self._index, self._stages = options, index, stages
+        self._splits = tuple(index.by_split)
+
+    def report(self) -> JSON:
+        """Make all tasks and return what there is to say of them.
+
+        Raises:
+            FigevalError: the pairs do not make the tasks; the message is one line.
+        """
+        options, index = self._options, self._index
+        made = {kind: self._stage(kind) for kind in options.tasks}
+        sizes = {"pairs": {split: len(pairs) for split, pairs in index.by_split.items()}}
+        paper = {kind: PAPER.get(options.language, {}) for kind in ("pairs", *KINDS)}
+        report: JSON = {
+            "language": options.language,
+            "seed": options.seed,
+            "tasks": list(options.tasks),
+            "sizes": sizes | {kind: notes["sizes"] for kind, notes in made.items()},
+            "paper_sizes": paper | {"mopref": PAPER_MOPREF.get(options.language, {})},
+            "duplicates": index.duplicates(),
+            "overlap": {other.path.name: index.overlap(other.pairs()) for other in options.compare},
+            **{kind: notes["notes"] for kind, notes in made.items() if notes["notes"]},
+        }
+        return report | self._stages.run("audit", list(made), (), self._audit)
+
+    def _stage(self, kind: str) -> JSON:
+        options = self._options
+        make, depends = {
+            "mocpt": (self._mocpt, [options.topics]),
+            "mopref": (self._mopref, [_checksum(options.antonyms)]),
+            "st2mo": (self._st2mo, []),
+            "mo2st": (self._mo2st, [_checksum(options.stop_words)]),
+        }[kind]
+        names = [data_file(kind, split) for split in self._splits]
+        return self._stages.run(kind, [kind, depends], names, make)
+
+    def _mocpt(self, writers: Writers) -> JSON:
+        options, by_split = self._options, self._index.by_split
+        if "train" not in by_split:
+            raise DataError(f"{options.file.path}: no pair is in the split 'train', whose morals the topics come from")
+        learned = self._topics([pair.moral for pair in by_split["train"]])
+        found: dict[str, JSON] = {}
+        rules, shares = {}, []
+        for split, pairs in by_split.items():
+            of_split = learned.of([pair.moral for pair in pairs])
+            chosen = items.mocpt(pairs, of_split, options.seed)
+            rules[split] = chosen.notes
+            found |= {item["id"]: item for item in chosen.items}
+            if split == "train":
+                shares = (np.bincount(of_split, minlength=learned.count) / len(pairs)).round(6).tolist()
+        morals = {pair.id: pair.moral for pairs in by_split.values() for pair in pairs}
+
+        def row(pair: Pair) -> JSON:
+            item = found[pair.id]
+            return {
+                **_shared(pair),
+                "options": [morals[option] for option in item["options"]],
+                "gold": item["gold"],
+                "option_ids": item["options"],
+                "topics": item["topics"],
+            }
+
+        return {
+            "sizes": self._write("mocpt", writers, row),
+            "notes": {
+                "count": learned.count,
+                "by_rule": learned.by_rule,
+                "given": options.topics is not None,
+                "shares": shares,
+                "specificity": learned.specificity,
+                "words": learned.words,
+                "rules": rules,
+            },
+        }
+
+    def _topics(self, morals: list[str]) -> topics.Topics:
+        options, progress = self._options, self._stages.progress
+        most = options.topics or topics.MOST_TOPICS
+        progress.begin("topics", most, 0, f"topics: of {len(morals)} morals")
+        learned = topics.learn(
+            morals,
+            options.language,
+            options.seed,
+            count=options.topics,
+            progress=lambda number: progress.update(number, "", f"topics: {number} of at most {most} tried"),
+        )
+        progress.end("", f"topics: {learned.count}")
+        return learned
+
+    def _mopref(self, writers: Writers) -> JSON:
+        found: dict[str, JSON] = {}
+        dropped = {}
+        for split, pairs in self._index.by_split.items():
+            chosen = items.mopref(pairs, self._options.antonym_source, self._options.seed)
+            dropped[split] = chosen.notes
+            found |= {item["id"]: item for item in chosen.items}
+        if not found:
+            raise DataError(
+                f"{self._options.file.path}: no word of any moral has an antonym; leave mopref out of --tasks"
+            )
+
+        def row(pair: Pair) -> JSON | None:
+            if (item := found.get(pair.id)) is None:
+                return None
+            start, end = item["place"]
+            options = [f"{pair.moral[:start]}{item['word']}{pair.moral[end:]}"]
+            options.insert(item["gold"], pair.moral)
+            replaced = pair.moral[start:end]
+            return {**_shared(pair), "options": options, "gold": item["gold"], "replaced": replaced, "by": item["word"]}
+
+        return {"sizes": self._write("mopref", writers, row), "notes": dropped}
+
+    def _st2mo(self, writers: Writers) -> JSON:
+        return {
+            "sizes": self._write("st2mo", writers, lambda pair: {**_shared(pair), "moral": pair.moral}),
+            "notes": {},
+        }
+
+    def _mo2st(self, writers: Writers) -> JSON:
+        options = self._options
+        notes: dict[str, Counter[str]] = {split: Counter() for split in self._splits}
+
+        def row(pair: Pair) -> JSON | None:
+            item = items.mo2st(pair, options.language, options.seed, options.stop_list)
+            if item["rest"] == len(pair.story):
+                notes[pair.split]["dropped: the beginning is the whole story"] += 1
+                return None
+            if not item["outline"]:
+                notes[pair.split]["kept: no phrase for an outline"] += 1
+            return {
+                "id": pair.id,
+                "moral_group": digest(pair.moral).hex()[:12],
+                "moral": pair.moral,
+                "beginning": pair.story[: item["beginning"]],
+                "outline": [pair.story[start:end].lower() for start, end in item["outline"]],
+                "story": pair.story[item["rest"] :],
+            }
+
+        return {"sizes": self._write("mo2st", writers, row), "notes": {split: {**n} for split, n in notes.items()}}
+
+    def _write(self, kind: str, writers: Writers, row: Callable[[Pair], JSON | None]) -> dict[str, int]:
+        """Write the rows of a task and return how many there are in each split."""
+        total = sum(map(len, self._index.by_split.values()))
+        progress, sizes = self._stages.progress, dict.fromkeys(self._splits, 0)
+        progress.begin(kind, total, 0, f"{kind}: {total} pairs")
+        for number, pair in enumerate(self._index.with_stories(), 1):
+            if (made := row(pair)) is not None:
+                writers.write(data_file(kind, pair.split), made)
+                sizes[pair.split] += 1
+            progress.update(number, "", f"{kind}: {number} of {total}")
+        progress.end("", f"{kind}: {sum(sizes.values())} items")
+        return sizes
+
+    # ---- audits ------------------------------------------------------------------------------------------------------
+
+    def _audit(self, _: Writers) -> JSON:
+        progress = self._stages.progress
+        rules: JSON = {}
+        for kind in CHOICES:
+            if kind in self._options.tasks:
+                rules[kind] = {}
+                for split in self._splits:
+                    progress.say(f"audit: {kind}, {split}")
+                    examples = list(self._examples(kind, split, MOST_ITEMS, stories=False))
+                    rules[kind][split] = blind(examples, self._options.seed) if len(examples) > 1 else []
+        scored: JSON = {}
+        if "mocpt" in self._options.tasks:
+            examples = list(self._examples("mocpt", self._splits[-1], AUDITED, stories=True))
+            for name in SCORERS:
+                progress.say(f"audit: {name}")
+                try:
+                    scored[name] = ambiguous(examples, open_model(Backends(plugins.plugin_manager()), name, {}))
+                except FigevalError as error:
+                    scored[name] = {"missing": str(error)}
+        return {"rules": rules, "ambiguous": scored}
+
+    def _examples(self, kind: str, split: str, most: int, *, stories: bool) -> Iterator[ChoiceExample]:
+        """Yield the first items of a built task; with `stories` in Chinese as words with blanks between them."""
+        chinese = stories and self._options.language == "zh"
+        for row in islice(read_jsonl(self._stages.folder / data_file(kind, split)), most):
+            texts = [row["story"] if stories else "", *row["options"]]
+            story, *options = [" ".join(extras.segments(text)) for text in texts] if chinese else texts
+            yield ChoiceExample(
+                id=row["id"], query=story, options=tuple(options), gold=row["gold"], cluster=row["moral_group"]
+            )
+
+
+def _shared(pair: Pair) -> JSON:
+    """Return what every row with a story begins with."""
+    return {"id": pair.id, "moral_group": digest(pair.moral).hex()[:12], "story": pair.story}
+
+
+def _checksum(file: Path | None) -> str | None:
+    if file is None or not file.is_file():
+        return None  # a missing file is reported when it is read
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

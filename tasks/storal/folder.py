@@ -1,0 +1,72 @@
+"""The task files and the suite of a built folder, which runs as it is by `--include_path`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.resources import files
+
+CHOICES = ("mocpt", "mopref")
+KINDS = (*CHOICES, "st2mo", "mo2st")
+ALTERNATIVES = {"train": "train", "valid": "dev", "test": "test"}  # our split → its key in a task file
+DESCRIPTIONS = {
+    "mocpt": "the moral of a story among five",
+    "mopref": "the moral of a story, or the same with one word replaced by an antonym",
+    "st2mo": "write the moral of a story",
+    "mo2st": "write the rest of a story from its moral, beginning and outline",
+}
+FIELDS = {
+    "mocpt": "query: row.story\n  options: row.options\n  gold: row.gold",
+    "mopref": "query: row.story\n  options: row.options\n  gold: row.gold",
+    "st2mo": "inputs: {story: row.story}\n  references: [row.moral]",
+    "mo2st": "inputs: {moral: row.moral, beginning: row.beginning, outline: row.outline}\n  references: [row.story]",
+}
+CHOICE = """type: choice
+metrics: [acc, acc_norm, acc_pmi]
+baselines: [chance, overlap]
+floor: no_query  # the same model without the story
+vocabulary: {option: [moral, lesson, message, teaching], answer: [moral, lesson]}
+"""
+GENERATION = "type: generation\nbaselines: [echo, random, overlap]\n"
+TYPES = {
+    "mocpt": CHOICE,
+    "mopref": CHOICE,
+    "st2mo": f"{GENERATION}max_new_tokens: 100\n"
+    "metrics: [bleu_1, bleu_2, repetition_2, distinct_2_published, length_published]\n",
+    "mo2st": f"{GENERATION}max_new_tokens: 512\n"
+    "metrics: [bleu_1, bleu_2, repetition_4_published, distinct_4, coverage, coverage_corrected, order, "
+    "order_corrected, phrases_found, length_published, cut_off]\n",
+}
+TEMPLATES = {"mocpt": "moral", "mopref": "moral", "st2mo": "st2mo", "mo2st": "mo2st"}
+WORDINGS = ("short", "question", "instruction")
+
+
+def data_file(kind: str, split: str) -> str:
+    """Return the name of the file with the rows of a task."""
+    return f"{kind}_{split}.jsonl"
+
+
+def task_file(name: str, kind: str, language: str, splits: Iterable[str]) -> str:
+    """Return the YAML of one task. Without a test split, it is run on the last one that there is."""
+    data = {ALTERNATIVES[split]: f"jsonl:{data_file(kind, split)}" for split in splits}
+    if "test" not in data:
+        data["test"] = data.popitem()[1]
+    listed = ", ".join(f'{key}: "{reference}"' for key, reference in data.items())
+    return (
+        f'name: {name}_{kind}\ndescription: "{name}: {DESCRIPTIONS[kind]}"\nlanguage: {language}\n'
+        f"data: {{{listed}}}\nfields:\n  id: row.id\n  {FIELDS[kind]}\n  meta: {{moral: row.moral_group}}\n"
+        f"cluster: moral\n{TYPES[kind]}{_prompts(TEMPLATES[kind], language)}"
+    )
+
+
+def _prompts(template: str, language: str) -> str:
+    """Return the lines that name the prompts of a language, none where figeval has no wordings in it."""
+    if not (files("figeval.builtin.templates") / "storal" / f"{template}.{language}.jinja").is_file():
+        return ""
+    further = "".join(f"  {wording}: storal/{template}.{wording}.{language}.jinja\n" for wording in WORDINGS)
+    return f"template: storal/{template}.{language}.jinja\nprompts:\n{further}"
+
+
+def suite_file(name: str, kinds: Iterable[str]) -> str:
+    """Return the YAML of the suite of all tasks."""
+    tasks = ", ".join(f"{name}_{kind}" for kind in kinds)
+    return f'name: {name}\ndescription: "Stories and morals, built by `figeval build storal`"\ntasks: [{tasks}]\nmacro_mean: false\n'

@@ -1,0 +1,127 @@
+"""What a build keeps of all pairs in memory: ids, morals, splits, and which stories are equal; the stories are not."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from figeval.errors import DataError
+from figeval.types import JSON
+
+from .negatives import folded
+from .pairs import SPLITS, Pair, PairFile, draw_splits
+
+PREFERRED = ("test", "valid", "train")  # of pairs with equal stories, one of the first of these splits is kept
+
+
+@dataclass(frozen=True)
+class Index:
+    """The pairs of a file.
+
+    Attributes:
+        file: where the stories are.
+        pairs: every pair, with its split and without its story.
+        stories: of each pair a digest of the story, case and punctuation folded.
+        removed: places of the pairs that are no part of the build, because their stories occur elsewhere.
+    """
+
+    file: PairFile
+    pairs: tuple[Pair, ...]
+    stories: tuple[bytes, ...]
+    removed: frozenset[int]
+
+    def with_stories(self) -> Iterator[Pair]:
+        """Yield the pairs of the build with their stories, read one by one."""
+        for place, (pair, told) in enumerate(zip(self.pairs, self.file.pairs(), strict=True)):
+            if place not in self.removed:
+                yield replace(pair, story=told.story)
+
+    @cached_property
+    def by_split(self) -> Mapping[str, tuple[Pair, ...]]:
+        """The pairs of the build by split, without their stories; splits without pairs are left out."""
+        kept = [pair for place, pair in enumerate(self.pairs) if place not in self.removed]
+        splits = {split: tuple(pair for pair in kept if pair.split == split) for split in SPLITS}
+        return {split: pairs for split, pairs in splits.items() if pairs}
+
+    def duplicates(self) -> JSON:
+        """Count the pairs of the file whose story, or whose moral, occurs more than once, and those across splits."""
+        morals = [digest(pair.moral) for pair in self.pairs]
+        splits = [pair.split for pair in self.pairs]
+        return {
+            "stories": _repeated(self.stories, splits),
+            "morals": _repeated(morals, splits),
+            "removed": [self.pairs[place].id for place in sorted(self.removed)],
+        }
+
+    def overlap(self, others: Iterator[Pair]) -> JSON:
+        """Count the pairs whose story, or whose moral, occurs among others."""
+        stories, morals, n = set(), set(), 0
+        for pair in others:
+            n += 1
+            stories.add(digest(pair.story))
+            morals.add(digest(pair.moral))
+        return {
+            "pairs": n,
+            "stories": sum(story in stories for story in self.stories),
+            "morals": sum(digest(pair.moral) in morals for pair in self.pairs),
+        }
+
+
+def read_index(file: PairFile, seed: int, *, deduplicate: bool = False) -> Index:
+    """Read a file of pairs once.
+
+    Args:
+        file: the file. Without splits, these are drawn.
+        seed: of the splits that are drawn.
+        deduplicate: whether only one of several pairs with equal stories is kept.
+
+    Raises:
+        DataError: a row is wrong; two rows have the same id; only some rows have a split; there is no row.
+    """
+    pairs: list[Pair] = []
+    stories: list[bytes] = []
+    rows: dict[str, int] = {}
+    for number, pair in enumerate(file.pairs(), 1):
+        if pair.id in rows:
+            raise DataError(f"{file.path}: row {number}: 'id' {pair.id[:40]!r} is that of row {rows[pair.id]}, too")
+        if pairs and bool(pair.split) != bool(pairs[0].split):
+            raise DataError(f"{file.path}: row {number}: only some rows have a 'split'; give one to all, or to none")
+        rows[pair.id] = number
+        pairs.append(replace(pair, story=""))
+        stories.append(digest(pair.story))
+    if not pairs:
+        raise DataError(f"{file.path}: there is no pair in it")
+    if not pairs[0].split:
+        drawn = draw_splits(stories, file.language, seed)
+        pairs = [replace(pair, split=split) for pair, split in zip(pairs, drawn, strict=True)]
+    removed = _surplus(pairs, stories) if deduplicate else frozenset()
+    return Index(file, tuple(pairs), tuple(stories), removed)
+
+
+def digest(text: str) -> bytes:
+    """Return a digest under which texts are equal that differ in case, punctuation and blanks only."""
+    return hashlib.blake2b(folded(text).encode(), digest_size=16).digest()
+
+
+def _surplus(pairs: Sequence[Pair], stories: Sequence[bytes]) -> frozenset[int]:
+    best: dict[bytes, int] = {}
+    for place, story in enumerate(stories):
+        other = best.setdefault(story, place)
+        if PREFERRED.index(pairs[place].split) < PREFERRED.index(pairs[other].split):
+            best[story] = place
+    return frozenset(range(len(pairs))) - frozenset(best.values())
+
+
+def _repeated(digests: Sequence[bytes], splits: Sequence[str]) -> JSON:
+    counts = Counter(digests)
+    where: dict[bytes, set[str]] = {}
+    for one, split in zip(digests, splits, strict=True):
+        where.setdefault(one, set()).add(split)
+    return {
+        "repeated": sum(count > 1 for count in counts.values()),
+        "pairs": sum(count for count in counts.values() if count > 1),
+        "across_splits": sum(len(found) > 1 for found in where.values()),
+    }

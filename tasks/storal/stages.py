@@ -1,0 +1,123 @@
+"""The stages of a build: each is made once, kept in the folder, and made again when what it depends on has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Protocol
+
+from figeval.errors import DataError, FigevalError
+from figeval.jsonfile import read_json
+from figeval.storage import locked, replace_text, replacing
+from figeval.types import JSON
+
+RECORD = "stages.json"
+
+
+class Progress(Protocol):
+    """Where progress is shown, as in `figeval.report.progress`."""
+
+    def begin(self, name: str, total: int, done: int, line: str) -> None:
+        """Begin a piece of work."""
+
+    def update(self, done: int | None, status: str, line: str = "") -> None:
+        """Show how much is done."""
+
+    def end(self, status: str, line: str) -> None:
+        """End the piece of work."""
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+
+
+@dataclass
+class Stages:
+    """A folder with its finished stages.
+
+    Attributes:
+        folder: where all files are written.
+        key: what every stage depends on: input, language, seed, versions.
+        progress: where it is shown how far a stage is, and which ones are kept of an earlier session.
+    """
+
+    folder: Path
+    key: JSON
+    progress: Progress
+    _done: dict[str, JSON] = field(default_factory=dict)
+
+    @contextmanager
+    def open(self) -> Iterator[Stages]:
+        """Hold the folder for this process and read what is finished.
+
+        Raises:
+            FigevalError: the folder cannot be written, or another process builds in it.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            busy = FigevalError(f"another process builds in {self.folder}; wait for it, or choose another --output")
+            with locked(self.folder / ".lock", busy):
+                if (file := self.folder / RECORD).is_file():
+                    self._done = read_json(file, DataError, cure="delete it")
+                yield self
+        except OSError as error:
+            raise FigevalError(f"cannot write {self.folder} ({error.strerror}); choose another --output") from error
+
+    def run(self, name: str, depends: object, files: Iterable[str], make: Callable[[Writers], JSON]) -> JSON:
+        """Return what a stage notes, and leave its files in the folder.
+
+        Args:
+            name: of the stage.
+            depends: what it depends on beside the key of all stages.
+            files: the names of the files that it writes.
+            make: writes the rows and returns the notes; not called if the stage is finished and its files are
+                as they were written.
+        """
+        key = hashlib.sha256(json.dumps([self.key, depends], sort_keys=True).encode()).hexdigest()
+        stage = self._done.get(name)
+        if stage and stage["key"] == key and all(self._sum(file) == sha for file, sha in stage["files"].items()):
+            self.progress.say(f"{name}: kept from an earlier session")
+            kept: JSON = stage["notes"]
+            return kept
+        with Writers(self.folder, tuple(files)) as writers:
+            notes = make(writers)
+        sums = {file: self._sum(file) for file in writers.names}
+        self._done[name] = {"key": key, "files": sums, "notes": notes}
+        replace_text(self.folder / RECORD, json.dumps(self._done, indent=1, ensure_ascii=False) + "\n")
+        return notes
+
+    def checksums(self) -> Mapping[str, str]:
+        """Return the sha256 of every file that a stage has written."""
+        return {file: sha for stage in self._done.values() for file, sha in stage["files"].items()}
+
+    def _sum(self, name: str) -> str | None:
+        file = self.folder / name
+        if not file.is_file():
+            return None
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+class Writers:
+    """JSON Lines files that replace older ones when all rows are written; nothing changes if a stage fails."""
+
+    def __init__(self, folder: Path, names: tuple[str, ...]) -> None:
+        self.names = names
+        self._folder = folder
+        self._stack = ExitStack()
+        self._streams: dict[str, IO[bytes]] = {}
+
+    def __enter__(self) -> Writers:
+        for name in self.names:
+            self._streams[name] = self._stack.enter_context(replacing(self._folder / name))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.__exit__(*error)  # type: ignore[arg-type]
+
+    def write(self, name: str, row: JSON) -> None:
+        """Append a row to a file."""
+        self._streams[name].write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())

@@ -1,0 +1,494 @@
+"""`figeval build storal`: golden cases, properties of the items, and the frozen items of the built-in English tasks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+import tracemalloc
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval.builtin.tasks.storal import antonyms, extras, frozen, negatives, outlines, topics
+from figeval.builtin.tasks.storal.build import KINDS
+from figeval.builtin.tasks.storal.pairs import PairFile, draw_splits, english_pairs
+from figeval.cli.main import main
+from figeval.data import DataContext
+from figeval.data.cache import fetch
+from figeval.data.formats import read_jsonl
+from figeval.errors import DataError
+
+STORAL = files("figeval.builtin.tasks.storal")
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_build.json").read_text(encoding="utf-8"))
+WRAPPER = re.compile(r"<extra_id_\d+>|</s>")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def packages():
+    """Skip all where the extra is not installed."""
+    try:
+        for module in extras.PACKAGES:
+            extras.load(module)
+    except DataError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def wordnet(real_data, monkeypatch):
+    """NLTK with a WordNet, which lies in a root of its own."""
+    import nltk
+
+    root = f"{real_data}/oewn/nltk_root"
+    monkeypatch.setattr(nltk.data, "path", [*nltk.data.path, root])
+    monkeypatch.setenv("NLTK_DATA", root)
+    try:
+        nltk.data.find("corpora/wordnet.zip")
+    except LookupError:
+        pytest.skip("no WordNet: add oewn/nltk_root to the mirror")
+
+
+@pytest.fixture
+def call(capsys, tmp_path, monkeypatch):
+    """`call("--pairs", …)` → exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def build(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(["build", "storal", *map(str, arguments)])
+        read = capsys.readouterr()
+        return ended.value.code, read.out, read.err
+
+    return build
+
+
+def context():
+    return DataContext(STORAL, fetch)
+
+
+# ---- beginnings and outlines -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", GOLDEN["beginnings"], ids=lambda case: case["why"])
+def test_beginnings(case):
+    end, start = outlines.beginning(case["text"], case["language"])
+    assert (case["text"][:end], case["text"][start:]) == (case["beginning"], case["rest"])
+
+
+@pytest.mark.parametrize("case", GOLDEN["outlines"], ids=lambda case: case["why"])
+def test_outlines(case):
+    found = outlines.outline(case["text"], "en")
+    assert [case["text"][start:end].lower() for start, end in found] == case["phrases"]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_published_rows(real_data, language):
+    """All 30 beginnings, the phrases of all 15 English outlines, and most Chinese phrases are candidates."""
+    rows = list(published(language))
+    assert len(rows) == 15
+    for story, (_, beginning, *phrases), rest in rows:
+        end, start = outlines.beginning(story, language)
+        assert story[:end].strip() == beginning
+        if language == "en":
+            assert story[start:].strip() == rest
+            assert {story[left:right].lower() for left, right in outlines.outline(story, "en")} == set(phrases)
+
+
+def published(language):
+    for split in ("train", "val", "test"):
+        source, target, stories = (
+            fetch("storal", f"examples/generation/t5/{kind}_data_{language}/{split}.{end}").read_text().splitlines()
+            for kind, end in (("mo2st", "source"), ("mo2st", "target"), ("st2mo", "source"))
+        )
+        for line, written, story in zip(source, target, stories, strict=True):
+            yield story.strip(), [part.strip() for part in line.split("#")], WRAPPER.sub("", written).strip()
+
+
+texts = st.text(alphabet="ab *+?[](){}^$\\|.,:!\"' -\n\t\u00a0İß1é", max_size=200)
+
+
+@given(texts)
+def test_any_text_has_a_beginning_and_an_outline_within_its_rest(text):
+    end, start = outlines.beginning(text, "en")
+    assert 0 <= end <= start <= len(text)
+    found = outlines.outline(text, "en", ("a",))
+    assert len(found) <= 8
+    for left, right in found:
+        assert start <= left < right <= len(text)
+        assert text[left:right] == text[left:right].strip() != ""
+
+
+def test_a_phrase_that_takes_exponential_time_as_a_pattern_is_searched_for_as_a_text():
+    quantifiers = "_*" * 30 + "yes"
+    text = f"Once upon a time there was a crow, {quantifiers} here, and {'_' * 120} there. " + "the crow " * 200
+    assert quantifiers in [text[start:end] for start, end in outlines.outline(text, "en")]
+
+
+# ---- antonyms --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", GOLDEN["antonyms"], ids=lambda case: case["why"])
+def test_antonyms(wordnet, case):
+    found = {
+        (case["moral"][one.start : one.end], one.applied(case["moral"]))
+        for word in antonyms.WordNetAntonyms().replacements(case["moral"])
+        for one in word
+    }
+    if case["replaced"] is None:
+        assert not {replaced for word, replaced in found if word == case["word"]}
+    else:
+        assert (case["word"], case["replaced"]) in found
+
+
+def test_stop_words_are_replaced_only_where_no_other_word_has_an_antonym(wordnet):
+    source = antonyms.WordNetAntonyms()
+    drawn = {antonyms.replaced("Go in, wise one.", source, str(seed)).applied("Go in, wise one.") for seed in range(20)}
+    assert drawn == {"Go in, foolish one."}
+    assert not isinstance(antonyms.replaced("Come in.", source, "0"), antonyms.Dropped)
+
+
+def test_morals_without_an_antonym_say_why(wordnet):
+    source = antonyms.WordNetAntonyms()
+    assert antonyms.replaced("42 — 43", source, "0") == antonyms.NO_WORDS
+    assert antonyms.replaced("Zebras eat grass.", source, "0") == antonyms.NO_ANTONYM
+
+
+def test_antonyms_of_a_list(tmp_path):
+    file = tmp_path / "antonyms.tsv"
+    file.write_text("诚实\t虚伪\n\ngut\tschlecht\n", encoding="utf-8")
+    chinese = antonyms.replaced("做人要诚实。", antonyms.read_antonyms(file, "zh"), "0")
+    german = antonyms.replaced("Ende Gut, alles klar", antonyms.read_antonyms(file, "de"), "0")
+    assert (chinese.applied("做人要诚实。"), german.applied("Ende Gut, alles klar")) == (
+        "做人要虚伪。",
+        "Ende Schlecht, alles klar",
+    )
+
+
+# ---- topics and negatives --------------------------------------------------------------------------------------------
+
+
+def test_the_number_of_topics_is_the_smallest_specific_one():
+    words = [[f"{kind}{number}" for number in range(40)] for kind in ("fox", "crow", "lion")]
+    generator = random.Random(0)
+    morals = [" ".join(generator.sample(words[place % 3], 6)).replace("0", "o") for place in range(300)]
+    plain = [re.sub(r"\d", lambda digit: "abcdefghij"[int(digit.group())], moral) for moral in morals]
+    learned = topics.learn(plain, "en", 0)
+    assert learned.by_rule and min(learned.specificity) > 0.5
+    assert (
+        learned.count > 2
+    )  # 20 of the 40 words of each kind are half of its weight at most, and two topics share three
+    again = topics.learn(plain, "en", 0, count=learned.count)
+    assert again.specificity == learned.specificity
+    assert again.of(plain).tolist() == learned.of(plain).tolist()
+
+
+def test_too_few_morals_for_topics_are_refused():
+    with pytest.raises(DataError, match=r"fewer stories \(3\) than topics \(24\)"):
+        topics.learn(["the wise fox", "the wise crow", "a wise lion"], "en", 0, count=24)
+    with pytest.raises(DataError, match="no content words in common"):
+        topics.learn(["fox", "crow", "lion"], "en", 0, count=2)
+
+
+@given(st.integers(30, 60), st.integers(6, 20), st.integers(0, 10**6))
+def test_negatives_are_balanced_and_of_other_topics(n, k, seed):
+    generator = random.Random(seed)
+    morals = ["".join(generator.choices("abcdefghijklmnopqrstuvwxyz ", k=40)) for _ in range(n - 2)]
+    morals += [morals[0], f"{morals[1].upper()}!"]
+    of_topics = np.array([generator.randrange(k) for _ in range(n)])
+    items = negatives.choose(morals, of_topics, str(seed))
+    assert max(Counter(items.gold).values()) - min(Counter(items.gold)[place] for place in range(5)) <= 1
+    for place, (options, gold) in enumerate(zip(items.options, items.gold, strict=True)):
+        assert options[gold] == place
+        assert len({negatives.folded(morals[option]) for option in options}) == 5
+        if items.rules[0] < 2:
+            others = [option for option in options if option != place]
+            assert all(of_topics[other] != of_topics[place] for other in others)
+        if items.rules[0] == 0:
+            assert len({of_topics[option] for option in options}) == 5
+    if items.rules[0] < 3:
+        assert set(Counter(option for options in items.options for option in options).values()) == {5}
+    assert items == negatives.choose(morals, of_topics, str(seed))
+
+
+def test_a_split_with_too_few_different_morals_is_refused():
+    with pytest.raises(DataError, match="has only 2 others in its split"):
+        negatives.choose(["Be wise.", "be WISE", "Trust nobody.", "Slow wins."], np.arange(4), "0")
+
+
+@given(st.lists(st.sampled_from([b"a", b"b", b"c", b"d", b"e", b"f"]), min_size=1, max_size=60), st.integers())
+def test_equal_stories_come_into_one_split(stories, seed):
+    drawn = draw_splits(stories, "en", seed)
+    assert len({*zip(stories, drawn, strict=True)}) == len({*stories})
+
+
+@pytest.mark.parametrize(("language", "sizes"), [("en", [1068, 355, 356]), ("zh", [3368, 420, 421])])
+def test_splits_are_drawn_in_the_papers_proportions(language, sizes):
+    drawn = Counter(draw_splits([str(number).encode() for number in range(sum(sizes))], language, 7))
+    assert [drawn["train"], drawn["valid"], drawn["test"]] == sizes
+
+
+# ---- the frozen items ------------------------------------------------------------------------------------------------
+
+
+def test_frozen_items_hold_no_text():
+    record = json.loads((STORAL / "items" / "items.json").read_text(encoding="utf-8"))
+    for name, written in record["files"].items():
+        text = (STORAL / "items" / name).read_bytes()
+        assert (len(text.splitlines()), hashlib.sha256(text).hexdigest()) == (written["items"], written["sha256"])
+        for item in map(json.loads, text.decode().splitlines()):
+            assert set(item) <= {"id", "options", "gold", "topics", "place", "word", "beginning", "rest", "outline"}
+            assert len(item.get("word", "").split()) <= 2
+
+
+def test_frozen_items_fit_the_pairs(real_data):
+    pairs = {pair.id: pair for pair in english_pairs(context())}
+    for item in read_jsonl(STORAL / "items" / "mocpt_en.jsonl"):
+        assert item["options"][item["gold"]] == item["id"]
+        assert len({negatives.folded(pairs[option].moral) for option in item["options"]}) == 5
+        assert {pairs[option].split for option in item["options"]} == {pairs[item["id"]].split}
+    for item in read_jsonl(STORAL / "items" / "mopref_en.jsonl"):
+        start, end = item["place"]
+        assert pairs[item["id"]].moral[start:end].lower() != item["word"].lower()
+    for item in read_jsonl(STORAL / "items" / "mo2st_en.jsonl"):
+        story = pairs[item["id"]].story
+        assert outlines.beginning(story, "en") == (item["beginning"], item["rest"])
+        assert all(item["rest"] <= start < end <= len(story) for start, end in item["outline"])
+
+
+@pytest.mark.slow
+def test_frozen_items_are_made_again(wordnet, real_data):
+    record = json.loads((STORAL / "items" / "items.json").read_text(encoding="utf-8"))
+    _, again = frozen.frozen_items(list(english_pairs(context())))
+    if again["packages"] != record["packages"]:
+        pytest.skip("other versions of packages may draw other items")
+    assert again == record
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
+
+ANIMALS = ["fox", "crow", "lion", "mouse", "wolf", "goat", "frog", "hare"]
+VIRTUES = ["wise", "honest", "happy", "strong", "good", "rich", "brave", "kind"]
+PLACES = ["river", "forest", "village", "mountain", "meadow", "castle", "garden", "harbour"]
+
+
+def stories(n=60, *, split=None):
+    for number in range(n):
+        animal, virtue, place = ANIMALS[number % 8], VIRTUES[number // 8 % 8], PLACES[number // 3 % 8]
+        story = (
+            f"Once upon a time a {animal} number {number} lived beside a quiet {place}, all alone. "
+            f"A hungry neighbour begged for bread near the {place} bridge. The {animal} shared all and was {virtue}."
+        )
+        row = {"story": story, "moral": f"Every {virtue} {animal} near the {place} finds {number} friends, at last."}
+        yield row if split is None else {**row, "split": split(number)}
+
+
+def written(path, rows):
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_a_build_runs_at_once_and_again_is_the_same(call, wordnet, tmp_path, capsys):
+    source = written(tmp_path / "fables.jsonl", stories())
+    code, out, err = call("--pairs", source, "--output", "one", "--name", "Fables", "--topics", 6)
+    assert code == 0, err
+    assert "mocpt: 36 train, 12 valid, 12 test" in out
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", "--include_path", "one"])
+    assert (ended.value.code, "4 tasks, 0 errors" in capsys.readouterr().out) == (0, True)
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                "run",
+                "--include_path",
+                "one",
+                "--tasks",
+                "fables_st2mo,fables_mo2st",
+                "--model",
+                "echo",
+                "--output_path",
+                "run",
+            ]
+        )
+    assert ended.value.code == 0, capsys.readouterr().err
+    code, _, err = call("--pairs", source, "--output", "one", "--name", "fables", "--topics", 6)
+    assert (code, err.count("kept from an earlier session")) == (0, 5)
+    call("--pairs", source, "--output", "two", "--name", "fables", "--topics", 6)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    call("--pairs", source, "--output", "two", "--name", "fables", "--topics", 6, "--seed", 1)
+    assert contents(tmp_path / "one") != contents(tmp_path / "two")
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_rows_of_a_build(call, wordnet, tmp_path):
+    rows = list(stories(split=lambda number: ("train", "train", "dev", "test")[number % 4]))
+    by_id = {str(number): row for number, row in enumerate(rows, 1)}
+    call("--pairs", written(tmp_path / "in.jsonl", rows), "--output", "out", "--topics", 6)
+    for row in read_jsonl(tmp_path / "out" / "mocpt_test.jsonl"):
+        assert row["options"][row["gold"]] == by_id[row["id"]]["moral"]
+        assert all(by_id[option]["split"] == "test" for option in row["option_ids"])
+    for row in read_jsonl(tmp_path / "out" / "mopref_test.jsonl"):
+        right, wrong = row["options"][row["gold"]], row["options"][1 - row["gold"]]
+        assert right == by_id[row["id"]]["moral"] != wrong
+        assert wrong == right.replace(row["replaced"], row["by"], 1)
+    for row in read_jsonl(tmp_path / "out" / "mo2st_test.jsonl"):
+        story = by_id[row["id"]]["story"]
+        assert story == f"{row['beginning']} {row['story']}"
+        assert row["outline"] and all(phrase in row["story"].lower() for phrase in row["outline"])
+    report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert report["sizes"]["st2mo"] == {"train": 30, "valid": 15, "test": 15}
+    assert report["ambiguous"]["tfidf"]["items"] == 15
+    assert {*report["rules"]} == {"mocpt", "mopref"}
+
+
+def test_stages_of_a_stopped_build_are_kept(call, wordnet, tmp_path):
+    source = written(tmp_path / "in.jsonl", stories())
+    call("--pairs", source, "--output", "out", "--tasks", "st2mo,mopref")
+    _, _, err = call("--pairs", source, "--output", "out", "--topics", 6)
+    assert "st2mo: kept" in err and "mopref: kept" in err and "mo2st: kept" not in err
+    (tmp_path / "out" / "st2mo_test.jsonl").write_text("edited\n")
+    _, _, err = call("--pairs", source, "--output", "out", "--topics", 6)
+    assert "st2mo: kept" not in err and "mo2st: kept" in err
+
+
+def test_duplicates_are_counted_and_removed(call, tmp_path):
+    rows = list(stories(20, split=lambda number: "test" if number % 4 == 3 else "train"))
+    rows.append({**rows[3], "story": rows[3]["story"].upper(), "split": "train", "moral": "Be wise."})
+    source = written(tmp_path / "in.jsonl", rows)
+    other = written(tmp_path / "other.jsonl", list(stories(5)))
+    call("--pairs", source, "--output", "out", "--tasks", "st2mo", "--deduplicate", "--compare", other)
+    report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert report["duplicates"]["stories"] == {"repeated": 1, "pairs": 2, "across_splits": 1}
+    assert report["duplicates"]["removed"] == ["21"]
+    assert report["overlap"] == {"other.jsonl": {"pairs": 5, "stories": 6, "morals": 5}}
+    assert report["sizes"]["st2mo"] == {"train": 15, "test": 5}
+
+
+def test_a_build_in_chinese_and_one_in_german(call, tmp_path, real_data):
+    chinese = [
+        {"story": f"从前有一只{animal}在{place}旁边住着。它每天{act}，后来遇到了一位老人。老人{act}很高兴。",
+         "moral": f"{animal}要诚实{act}。"}
+        for animal in ("狐狸", "乌鸦", "狮子", "老鼠", "山羊")
+        for place in ("河流", "森林")
+        for act in ("努力工作", "帮助朋友", "认真学习")
+    ]  # fmt: skip
+    listed = tmp_path / "antonyms.tsv"
+    listed.write_text("诚实\t虚伪\nehrlich\tverlogen\n", encoding="utf-8")
+    source = written(tmp_path / "zh.jsonl", chinese)
+    tasks = "mopref,st2mo,mo2st"
+    code, out, err = call(
+        "--pairs", source, "--output", "zh", "--language", "zh", "--antonyms", listed, "--tasks", tasks
+    )
+    assert (code, "mopref: 24 train, 3 valid, 3 test" in out) == (0, True), err
+    rows = list(read_jsonl(tmp_path / "zh" / "mo2st_train.jsonl"))
+    assert all(row["outline"] and row["beginning"].endswith("。") for row in rows)
+    stop = tmp_path / "stop.txt"
+    stop.write_text("der\ndie\nein\neine\nund\nwar\n", encoding="utf-8")
+    german = [
+        {"story": f"Es war einmal ein Fuchs Nummer {n}, der alleine lebte. Die alte Krähe und der junge Wolf kamen.",
+         "moral": f"Nur ehrlich währt es {n} Jahre."}
+        for n in range(20)
+    ]  # fmt: skip
+    code, _, err = call(
+        *("--pairs", written(tmp_path / "de.jsonl", german), "--output", "de", "--language", "de"),
+        *("--antonyms", listed, "--stopwords", stop, "--tasks", tasks),
+    )
+    assert code == 0, err
+    assert "alte krähe" in next(iter(read_jsonl(tmp_path / "de" / "mo2st_test.jsonl")))["outline"]
+
+
+def test_memory_does_not_grow_with_the_stories(call, tmp_path):
+    long = "word " * 10_000
+    rows = ({"story": f"{number} {long}", "moral": f"moral {number}"} for number in range(400))
+    source = written(tmp_path / "in.jsonl", rows)
+    call("--pairs", written(tmp_path / "small.jsonl", stories(9)), "--output", "warm", "--tasks", "st2mo")
+    tracemalloc.start()
+    code, _, _ = call("--pairs", source, "--output", "out", "--tasks", "st2mo")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert code == 0
+    assert peak < source.stat().st_size / 2
+
+
+BAD = {
+    "no moral": ([{"story": "Once upon a time."}], (), r"in\.jsonl: row 1: no field 'moral'"),
+    "no story": ([{"moral": "Be wise.", "storry": "Once upon."}], (), "no field 'story'; did you mean 'storry'"),
+    "an empty moral": ([{"story": "Once upon a time.", "moral": " … "}], (), "row 1: 'moral' is empty"),
+    "null": ([{"story": None, "moral": "Be wise."}], (), "row 1: 'story' is empty"),
+    "a number": ([{"story": 7, "moral": "Be wise."}], (), "row 1: 'story' is no text but '7'"),
+    "a story of one word": ([{"story": "Once.", "moral": "Be wise."}], (), "row 1: 'story' is a single word"),
+    "a split of another name": (
+        [{"story": "Once upon.", "moral": "Be wise.", "split": "tset"}], (), "'split' is 'tset'; it is one of train",
+    ),
+    "splits on some rows": (
+        [{"story": "Once upon.", "moral": "Be wise.", "split": "test"}, {"story": "Once upon.", "moral": "Be wise."}],
+        (), "row 2: only some rows have a 'split'",
+    ),
+    "ids that are repeated": (
+        [{"story": "Once upon.", "moral": "Be wise.", "id": "a"}] * 2, (), "row 2: 'id' 'a' is that of row 1, too",
+    ),
+    "no rows": ([], (), "there is no pair in it"),
+    "fewer stories than topics": (list(stories(20)), ("--topics", 30), r"fewer stories \(12\) than topics \(30\)"),
+    "too few morals": (list(stories(6)), ("--topics", 2, "--tasks", "mocpt"), "others in its split"),
+    "no training split": (
+        list(stories(9, split=lambda _: "test")), ("--tasks", "mocpt"), "no pair is in the split 'train'",
+    ),
+    "a language without antonyms": (list(stories(9)), ("--language", "zh"), "no antonyms for 'zh', .*--antonyms FILE"),
+    "a language without stop words": (
+        list(stories(9)), ("--language", "fr", "--tasks", "mo2st"), "no stop list for 'fr', .*--stopwords FILE",
+    ),
+    "a task of another name": (list(stories(9)), ("--tasks", "mocept"), "no 'mocept'; did you mean 'mocpt'"),
+    "columns": (list(stories(9)), ("--columns", "fable"), "write FIELD=NAME, such as story=fable"),
+    "a name without letters": (list(stories(9)), ("--name", "123"), "give --name with a letter first"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line(call, wordnet, tmp_path, case):
+    rows, options, message = BAD[case]
+    code, _, err = call("--pairs", written(tmp_path / "in.jsonl", rows), "--output", "out", *options)
+    last = err.splitlines()[-1]
+    assert (code, sum(line.startswith("figeval: ") for line in err.splitlines())) == (2, 1)
+    assert re.search(message, last)
+
+
+def test_nothing_has_an_antonym(call, tmp_path):
+    listed = tmp_path / "antonyms.tsv"
+    listed.write_text("zebra\tlion\n")
+    source = written(tmp_path / "in.jsonl", [{"story": "Once upon a time.", "moral": "Be wise."}])
+    _, _, err = call("--pairs", source, "--output", "out", "--tasks", "mopref", "--antonyms", listed)
+    assert "no word of any moral has an antonym" in err.splitlines()[-1]
+    listed.write_text("zebra\n")
+    _, _, err = call("--pairs", source, "--output", "out", "--tasks", "mopref", "--antonyms", listed)
+    assert re.search(r"antonyms\.tsv:1: a line is a word, a tab and its antonym", err)
+
+
+def test_a_missing_package_is_one_line(call, tmp_path, monkeypatch):
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(extras, "import_module", missing)
+    extras.load.cache_clear()
+    source = written(tmp_path / "in.jsonl", stories(9))
+    _, _, err = call("--pairs", source, "--output", "out")
+    extras.load.cache_clear()
+    assert "jieba is not installed; run pip install 'figeval[storal]'" in err
+
+
+def test_tables_with_columns_of_other_names(tmp_path):
+    file = tmp_path / "in.csv"
+    file.write_text('lesson,fable\nBe wise.,"Once, upon a time."\n', encoding="utf-8")
+    (pair,) = PairFile(file, "en", {"story": "fable", "moral": "lesson"}).pairs()
+    assert (pair.id, pair.story, pair.moral, pair.split) == ("1", "Once, upon a time.", "Be wise.", "")
+
+
+def test_every_kind_is_built_by_default():
+    assert KINDS == ("mocpt", "mopref", "st2mo", "mo2st")
