@@ -125,8 +125,8 @@ def test_any_text_has_a_beginning_and_an_outline_within_its_rest(text):
 
 
 def test_a_phrase_that_takes_exponential_time_as_a_pattern_is_searched_for_as_a_text():
-    quantifiers = "_*" * 30 + "yes"
-    text = f"Once upon a time there was a crow, {quantifiers} here, and {'_' * 120} there. " + "the crow " * 200
+    quantifiers = "_*" * 30 + "yeti"
+    text = f"Once upon a time there was a crow, a yeti, {quantifiers} here, and {'_' * 120} zebra. " + "the crow " * 200
     assert quantifiers in [text[start:end] for start, end in outlines.outline(text, "en")]
 
 
