@@ -26,16 +26,14 @@ baselines: [chance, overlap]
 floor: no_query  # the same model without the story
 vocabulary: {option: [moral, lesson, message, teaching], answer: [moral, lesson]}
 """
-GENERATION = "type: generation\nbaselines: [echo, random, overlap]\n"
-TYPES = {
-    "mocpt": CHOICE,
-    "mopref": CHOICE,
-    "st2mo": f"{GENERATION}max_new_tokens: 100\n"
-    "metrics: [bleu_1, bleu_2, repetition_2, distinct_2_published, length_published]\n",
-    "mo2st": f"{GENERATION}max_new_tokens: 512\n"
-    "metrics: [bleu_1, bleu_2, repetition_4_published, distinct_4, coverage, coverage_corrected, order, "
-    "order_corrected, phrases_found, length_published, cut_off]\n",
+GENERATION = "type: generation\nbaselines: [echo, random, overlap]\nmax_new_tokens: {tokens}\nmetrics: [{metrics}]\n"
+TOKENS = {"st2mo": 100, "mo2st": 512}  # at most, as in the authors' code
+METRICS = {
+    "st2mo": "bleu_1, bleu_2, repetition_2, distinct_2_published, length_published",
+    "mo2st": "bleu_1, bleu_2, repetition_4_published, distinct_4, coverage, coverage_corrected, order, order_corrected, "
+    "phrases_found, length_published, cut_off",
 }
+METRICS_OF_ANY_LANGUAGE = "rouge_l, corpus_bleu, distinct_1, distinct_2, length"
 TEMPLATES = {"mocpt": "moral", "mopref": "moral", "st2mo": "st2mo", "mo2st": "mo2st"}
 WORDINGS = ("short", "question", "instruction")
 
@@ -54,8 +52,18 @@ def task_file(name: str, kind: str, language: str, splits: Iterable[str]) -> str
     return (
         f'name: {name}_{kind}\ndescription: "{name}: {DESCRIPTIONS[kind]}"\nlanguage: {language}\n'
         f"data: {{{listed}}}\nfields:\n  id: row.id\n  {FIELDS[kind]}\n  meta: {{moral: row.moral_group}}\n"
-        f"cluster: moral\n{TYPES[kind]}{_prompts(TEMPLATES[kind], language)}"
+        f"{_type(kind, language)}cluster: moral\n{_prompts(TEMPLATES[kind], language)}"
     )
+
+
+def _type(kind: str, language: str) -> str:
+    """Return the lines with the type and its metrics, behind those of the fields."""
+    if kind in CHOICES:
+        return CHOICE
+    known = language in ("en", "zh")
+    field = f"  language: \"'{language}'\"\n" if known else ""  # by which the metrics of STORAL split texts into words
+    metrics = METRICS[kind] if known else METRICS_OF_ANY_LANGUAGE
+    return field + GENERATION.format(tokens=TOKENS[kind], metrics=metrics)
 
 
 def _prompts(template: str, language: str) -> str:
@@ -69,4 +77,7 @@ def _prompts(template: str, language: str) -> str:
 def suite_file(name: str, kinds: Iterable[str]) -> str:
     """Return the YAML of the suite of all tasks."""
     tasks = ", ".join(f"{name}_{kind}" for kind in kinds)
-    return f'name: {name}\ndescription: "Stories and morals, built by `figeval build storal`"\ntasks: [{tasks}]\nmacro_mean: false\n'
+    return (
+        f'name: {name}\ndescription: "Stories and morals, built by `figeval build storal`"\ntasks: [{tasks}]\n'
+        "macro_mean: false  # five options, two options and texts have no mean\n"
+    )
