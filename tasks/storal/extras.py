@@ -10,6 +10,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from figeval import nltk_data
 from figeval.errors import DataError
 
 PACKAGES = {"jieba": "jieba", "RAKE": "python-rake", "lemminflect": "lemminflect"}  # module → distribution
@@ -79,12 +80,7 @@ def chinese_stop_words() -> tuple[str, ...]:
     Raises:
         DataError: NLTK does not find it.
     """
+    nltk_data.require(["stopwords"])
     from nltk.corpus import stopwords
 
-    try:
-        return tuple(stopwords.words("chinese"))
-    except (LookupError, OSError) as error:
-        raise DataError(
-            "NLTK finds no Chinese stop words; run `python -m nltk.downloader stopwords`, set NLTK_DATA to a folder "
-            "that holds them, or give --stopwords"
-        ) from error
+    return tuple(stopwords.words("chinese"))

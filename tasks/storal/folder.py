@@ -24,14 +24,17 @@ CHOICE = """type: choice
 metrics: [acc, acc_norm, acc_pmi]
 baselines: [chance, overlap]
 floor: no_query  # the same model without the story
-vocabulary: {option: [moral, lesson, message, teaching], answer: [moral, lesson]}
 """
+VOCABULARY = {
+    "en": "vocabulary: {option: [moral, lesson, message, teaching], answer: [moral, lesson]}\n",
+    "zh": "vocabulary: {option: [寓意, 道理, 启示, 教训], answer: [寓意, 道理]}\n",
+}
 GENERATION = "type: generation\nbaselines: [echo, random, overlap]\nmax_new_tokens: {tokens}\nmetrics: [{metrics}]\n"
 TOKENS = {"st2mo": 100, "mo2st": 512}  # at most, as in the authors' code
 METRICS = {
     "st2mo": "bleu_1, bleu_2, repetition_2, distinct_2_published, length_published",
-    "mo2st": "bleu_1, bleu_2, repetition_4_published, distinct_4, coverage, coverage_corrected, order, order_corrected, "
-    "phrases_found, length_published, cut_off",
+    "mo2st": "bleu_1, bleu_2, repetition_4_published, distinct_4, coverage, coverage_corrected, order, "
+    "order_corrected, phrases_found, length_published, cut_off",
 }
 METRICS_OF_ANY_LANGUAGE = "rouge_l, corpus_bleu, distinct_1, distinct_2, length"
 TEMPLATES = {"mocpt": "moral", "mopref": "moral", "st2mo": "st2mo", "mo2st": "mo2st"}
@@ -59,7 +62,7 @@ def task_file(name: str, kind: str, language: str, splits: Iterable[str]) -> str
 def _type(kind: str, language: str) -> str:
     """Return the lines with the type and its metrics, behind those of the fields."""
     if kind in CHOICES:
-        return CHOICE
+        return CHOICE + VOCABULARY.get(language, "")
     known = language in ("en", "zh")
     field = f"  language: \"'{language}'\"\n" if known else ""  # by which the metrics of STORAL split texts into words
     metrics = METRICS[kind] if known else METRICS_OF_ANY_LANGUAGE

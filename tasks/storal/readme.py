@@ -47,9 +47,9 @@ def _sizes(report: JSON) -> str:
 def _topics(topics: JSON) -> str:
     rule = "as given"
     if not topics["given"]:
-        rule = "the smallest number for which the specificity of every topic exceeds 0.5"
+        rule = "the smallest number from 8 on for which the specificity of every topic exceeds 0.5"
     if not (topics["given"] or topics["by_rule"]):
-        rule = "as in the paper, because no number up to 60 gives every topic a specificity above 0.5"
+        rule = "as in the paper, because no number from 8 to 60 gives every topic a specificity above 0.5"
     rows = [
         [number, f"{share:.1%}", f"{specificity:.2f}", " ".join(words)]
         for number, (share, specificity, words) in enumerate(

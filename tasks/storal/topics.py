@@ -15,7 +15,8 @@ from figeval.errors import DataError
 
 from . import extras
 
-MOST_TOPICS = 60
+FEWEST_TOPICS, MOST_TOPICS = 8, 60  # the five options of an item are of five topics
+LARGEST_SHARE = 1 / 6  # of a split that one topic may have; above 1/5, options of five topics cannot be balanced
 PAPER = {"en": 24, "zh": 40}  # topics in Guan et al. (2022), section 3.3
 TOP_WORDS = 20
 THRESHOLD = 0.5
@@ -42,9 +43,18 @@ class Topics:
     _model: Any
 
     def of(self, morals: Sequence[str]) -> NDArray[np.intp]:
-        """Return each moral's most probable topic, the first of several that are equally probable."""
-        probabilities = self._model.transform(self._counts.transform(morals))
-        return np.asarray(probabilities.round(9).argmax(axis=1))
+        """Return each moral's most probable topic, the first of several that are equally probable.
+
+        Once a topic has a sixth of the morals, the others take their next most probable one; those go first that are
+        surest of their topic.
+        """
+        probabilities = self._model.transform(self._counts.transform(morals)).round(9)
+        left = np.full(self.count, np.ceil(len(morals) * max(LARGEST_SHARE, 1 / self.count)))
+        chosen = np.zeros(len(morals), dtype=np.intp)
+        for moral in np.argsort(-probabilities.max(axis=1), kind="stable"):
+            chosen[moral] = np.where(left > 0, probabilities[moral], -1).argmax()
+            left[chosen[moral]] -= 1
+        return chosen
 
 
 def learn(
@@ -61,7 +71,7 @@ def learn(
         morals: the morals, repeated ones included.
         language: which lemmas and stop words are taken.
         seed: of the sample of morals and of the model.
-        count: number of topics. None takes the smallest number up to 60 for which the specificity of every topic
+        count: number of topics. None takes the smallest number from 8 to 60 for which the specificity of every topic
             exceeds 0.5, and the paper's number where there is none.
         progress: is told which number is tried.
 
@@ -78,7 +88,7 @@ def learn(
         matrix = counts.fit_transform(morals)
     except ValueError as error:
         raise DataError("the morals of the training split have no content words in common, so no topics") from error
-    tried = [count] if count else [*range(2, min(MOST_TOPICS, len(morals)) + 1)]
+    tried = [count] if count else [*range(FEWEST_TOPICS, min(MOST_TOPICS, len(morals)) + 1)]
     for number in tried:
         _check(number, len(morals))
         progress(number)
