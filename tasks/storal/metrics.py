@@ -7,13 +7,12 @@ has every formula, and what the script does otherwise.
 
 from __future__ import annotations
 
-import logging
 import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,6 +20,8 @@ from figeval import Collective, GenerationExample, Prediction, Statistic, answer
 from figeval.errors import DataError
 from figeval.metrics.statistic import Features, collective
 from figeval.metrics.texts import ngrams
+
+from .extras import segments
 
 DEFAULT_LANGUAGE = "en"  # as in task files
 HAN = re.compile("[\u4e00-\u9fff]")
@@ -71,25 +72,7 @@ def _english(text: str) -> list[str]:
     return words
 
 
-def _chinese(text: str) -> list[str]:
-    words: list[str] = segmenter().lcut(text)
-    return words
-
-
-@cache
-def segmenter() -> Any:
-    """Return a jieba tokenizer of its own, which no user dictionary changes."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its escapes and imports are deprecated in newer versions of Python
-            import jieba
-    except ImportError as error:
-        raise DataError("metrics of Chinese texts need jieba; pip install 'figeval[zh]'") from error
-    jieba.setLogLevel(logging.WARNING)
-    return jieba.Tokenizer()
-
-
-TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"en": _english, "zh": _chinese}
+TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"en": _english, "zh": segments}
 
 
 def _signature() -> str:

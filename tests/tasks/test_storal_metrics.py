@@ -17,7 +17,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from figeval import nltk_data
-from figeval.builtin.tasks.storal import metrics, outline_metrics
+from figeval.builtin.tasks.storal import extras, metrics, outline_metrics
 from figeval.cli.main import main
 from figeval.data import DataContext
 from figeval.data.cache import fetch
@@ -335,10 +335,10 @@ def test_chinese_is_not_taken_for_english(name: str) -> None:
 
 
 def test_jieba_is_asked_for_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    metrics.segmenter.cache_clear()
-    metrics.tokens.cache_clear()
+    for cached in (extras.load, extras.segmenter, metrics.tokens):
+        cached.cache_clear()
     monkeypatch.setitem(sys.modules, "jieba", None)
-    with pytest.raises(DataError, match=r"^metrics of Chinese texts need jieba; pip install 'figeval\[zh\]'$"):
+    with pytest.raises(DataError, match=r"^jieba is not installed; run pip install 'figeval\[storal\]'$"):
         value("bleu_1", example("狐狸", language="zh"), answer("狐狸"))
 
 
