@@ -34,6 +34,9 @@ class TrainConfig(BaseModel):
     seed: int = Field(0, ge=0, description="Random seed.")
     include_path: tuple[Path, ...] = Field((), description="Folders with further task files.")
 
+    probe: str | None = Field(
+        None, description="Train and select on a probe of the task, e.g. no_query: a model that never reads the query."
+    )
     holdout: Share = Field(0.1, description="Share of train that is held out as dev, where the task has no such split.")
     holdout_by: Literal["auto", "cluster", "within", "row"] = Field(
         "auto", description="Held out are whole clusters, some rows of each, or rows; auto: as test differs from train."
@@ -102,5 +105,6 @@ class TrainConfig(BaseModel):
 
     def identity(self) -> str:
         """Eight hex digits over all that can change the weights, and nothing that cannot."""
-        values = self.model_dump(mode="json", exclude=set(ELSEWHERE))
+        late = {"probe"} if self.probe is None else set()  # so that trainings of an earlier figeval go on
+        values = self.model_dump(mode="json", exclude={*ELSEWHERE, *late})
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]

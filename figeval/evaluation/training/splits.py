@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from figeval.errors import TrainError
+from figeval.errors import TrainError, near
 from figeval.evaluation.harness import Harness
 from figeval.spec import TaskSpec
 from figeval.spec.survey import first, survey
@@ -42,7 +42,7 @@ def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
     if "train" not in task.data:
         raise TrainError(f"{task.name} has no train split; train on a task that has one, and run {task.name} then")
     train = list(first(harness.examples(task, "train"), config.limit))
-    found = _with_dev(task, train, config, harness)
+    found = _probed(_with_dev(task, train, config, harness), task, config)
     if config.batch_size > len(found.train):
         raise TrainError(
             f"--batch_size {config.batch_size} is more than the {len(found.train)} examples to train on; "
@@ -70,6 +70,28 @@ def _with_dev(task: TaskSpec, train: list[Example], config: TrainConfig, harness
     if by == "cluster":
         kept, dev = (list(task.task_type.held_apart(part)) for part in (kept, dev))
     return Splits(kept, dev, f"{len(dev)} of {len(train)} examples of train, held out by {by}")
+
+
+def _probed(splits: Splits, task: TaskSpec, config: TrainConfig) -> Splits:
+    """Return the same examples as the probe of the training shows them.
+
+    Raises:
+        TrainError: Such tasks have no such probe.
+    """
+    if config.probe is None:
+        return splits
+    probes = task.task_type.probes
+    if config.probe not in probes:
+        has = f"they have {', '.join(probes)}" if probes else "they have none"
+        raise TrainError(
+            f"--probe {config.probe}: {task.type} tasks have no such probe{near(config.probe, probes)}; {has}"
+        )
+    probe = probes[config.probe]
+
+    def probed(examples: list[Example]) -> list[Example]:
+        return list(probe(lambda: iter(examples), config.seed, task.name)())
+
+    return Splits(probed(splits.train), probed(splits.dev), splits.source)
 
 
 def how(train: Sequence[Example], test: Iterable[Example]) -> str:

@@ -164,3 +164,24 @@ def test_what_cannot_be_trained_is_one_line() -> None:
     _, harness = task(list(pairs), [pairs[0]])
     with pytest.raises(TrainError, match="no example of train has the label 'no'"):
         splits_of(labelled, config(select_on="none"), harness)
+
+
+def test_a_probe_shows_the_same_examples_without_their_query() -> None:
+    """Dev is held out as without it, so that a model with and one without the query are chosen on the same examples."""
+    spec, harness = task(proverbs(6, 5), [ranked("new", "Q1")])
+    plain, blind = (splits_of(spec, config(probe=probe), harness) for probe in (None, "no_query"))
+    assert [one.id for one in blind.train] == [one.id for one in plain.train]
+    assert [one.id for one in blind.dev] == [one.id for one in plain.dev]
+    assert {one.query for one in (*blind.train, *blind.dev)} == {""}
+    assert [one.relevant for one in blind.dev] == [one.relevant for one in plain.dev]
+    assert blind.source == plain.source
+
+
+def test_a_probe_that_the_task_type_does_not_have_is_refused() -> None:
+    spec, harness = task(proverbs(6, 5), [ranked("new", "Q1")])
+    with pytest.raises(TrainError, match=r"--probe no_story: ranking tasks have no such probe.*; they have no_query"):
+        splits_of(spec, config(probe="no_story"), harness)
+
+
+def test_trainings_of_an_earlier_figeval_keep_their_identity() -> None:
+    assert config().identity() == config(probe=None).identity() != config(probe="no_query").identity()
