@@ -79,7 +79,7 @@ def test_solved_examples_stand_before_the_question(cli: Cli, tmp_path: Path) -> 
     assert len(questions) == 3
     assert questions[-1] == ("word0", "")
     assert all(answer.strip() for _, answer in questions[:-1])
-    assert done.out.count("which shows no examples; leave out --num_fewshot") == 3
+    assert done.out.count("which shows no examples; leave out --num_fewshot") == 4
     turns = [text for name, text in shown["by_letter"] if name[0].isdigit()]
     assert len(turns) == 5
     assert all(text in {"·A", "·B", "·C"} for text in turns[1::2])
