@@ -44,6 +44,7 @@ class TrainOptions(TypedDict, total=False):
     preset: str | None
     seed: int
     include_path: Folders
+    probe: str | None
     holdout: float
     holdout_by: Literal["auto", "cluster", "within", "row"]
     limit: int | None

@@ -74,7 +74,8 @@ def test_no_task_puts_texts_into_rows(real_data: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(narratives, "keywords_of", first_words)
     harness = Harness(plugins.plugin_manager())
     checked = set()
-    for task in [harness.catalogue.tasks.get(entry.name) for entry in harness.catalogue.tasks]:
+    tasks = [harness.catalogue.tasks.get(entry.name) for entry in harness.catalogue.tasks]
+    for task in (task for task in tasks if ":published_" not in task.data["test"]):  # which are a user's own copy
         for example in islice(harness.examples(task), ROWS):
             scores = (0.0,) * 300  # as many as the longest list of candidates has, and more
             prediction = Prediction(example_id=example.id, value=None, scores=scores)

@@ -1,0 +1,89 @@
+"""STORAL's templates: four wordings in two languages of which moral, what moral, and what story."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from figeval.errors import TaskError
+from figeval.prompts import load_template
+
+ROOM = files("figeval.builtin.templates") / "storal"
+NAMES = sorted(f"storal/{file.name}" for file in ROOM.iterdir() if file.name.endswith(".jinja"))
+CHOICES, TEXTS = ([name for name in NAMES if ("moral." in name) is choice] for choice in (True, False))
+LETTERS = "ABCDE"
+STORY = "A crow sang.\nIts cheese fell."
+CHOICE = {"query": STORY, "option": "Be kind.", "options": ("Be kind.", "Run."), "letters": LETTERS}
+OUTLINE = ("cheese fell", "crow sang")
+
+
+def inputs(name: str, outline: tuple[str, ...] = OUTLINE) -> dict[str, Any]:
+    given = (
+        {"story": STORY} if "st2mo" in name else {"moral": "Pride falls.", "beginning": "A crow", "outline": outline}
+    )
+    return {"inputs": given}
+
+
+def render(name: str, block: str, variables: dict[str, Any]) -> str:
+    return load_template(name).render(block, variables)
+
+
+def test_four_wordings_of_three_questions_in_two_languages() -> None:
+    wordings = ("", "short.", "question.", "instruction.")
+    stems, languages = ("moral", "st2mo", "mo2st"), ("en", "zh")
+    made = [f"storal/{s}.{w}{language}.jinja" for s in stems for w in wordings for language in languages]
+    assert sorted(made) == NAMES
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_blocks_of_a_choice(name: str) -> None:
+    blocks = {"context", "continuation", "unconditional", "letter"}
+    assert load_template(name).blocks == blocks
+    texts = {block: render(name, block, CHOICE) for block in blocks}
+    assert texts["continuation"] == ("Be kind." if ".zh." in name else " Be kind.")
+    assert texts["context"].endswith("\n" + texts["unconditional"])
+    assert STORY in texts["context"]
+    assert f"{STORY}\n" in texts["letter"]
+    assert "\nA. Be kind.\nB. Run.\n" in texts["letter"]
+    for block in blocks - {"continuation"}:
+        ends(texts[block])
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_is_given_is_shown(name: str) -> None:
+    text = render(name, "write", inputs(name))
+    ends(text)
+    for part in (STORY,) if "st2mo" in name else ("Pride falls.", "A crow", *OUTLINE):
+        assert part in text
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if "mo2st" in name])
+def test_without_an_outline_it_reads_well(name: str) -> None:
+    text = render(name, "write", inputs(name, ()))
+    ends(text)
+    assert not any(odd in text for odd in ("hrase", "短语", "  ", "：。", ": ."))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_markup_in_a_story_is_not_run_and_what_is_missing_is_an_error(name: str) -> None:
+    hostile = "{{ 7 * 7 }} {% raw %} <b>&"
+    block, given = ("context", CHOICE | {"query": hostile}) if name in CHOICES else ("write", inputs(name))
+    if block == "write":
+        given["inputs"]["story" if "st2mo" in name else "beginning"] = hostile
+    assert hostile in render(name, block, given)
+    with pytest.raises(Exception, match="undefined"):
+        render(name, block, {})
+
+
+def test_a_block_that_is_not_there_is_named() -> None:
+    with pytest.raises(TaskError, match="has no block 'cloze'"):
+        render("storal/moral.en.jinja", "cloze", CHOICE)
+
+
+def ends(text: str) -> None:
+    """An answer may follow at once, and nothing parts solved examples within one."""
+    assert text == text.strip()
+    assert "\n\n" not in text
+    assert text.endswith((":", "："))
