@@ -23,17 +23,8 @@ from figeval.data import Row
 from figeval.data.formats import read_json
 from figeval.errors import DataError
 
-SIZES = {  # Guan et al. (2022), Table 5: train, valid, test
-    ("mocpt", "en"): (1068, 355, 356),
-    ("mopref", "en"): (988, 344, 339),
-    ("st2mo", "en"): (1068, 355, 356),
-    ("mo2st", "en"): (1068, 355, 356),
-    ("mocpt", "zh"): (3368, 420, 421),
-    ("mopref", "zh"): (3276, 410, 411),
-    ("st2mo", "zh"): (3368, 420, 421),
-    ("mo2st", "zh"): (3368, 420, 421),
-}
-SPLITS = ("train", "valid", "test")
+from .pairs import PAPER_MOPREF, PAPER_SIZES
+
 WRITTEN = ("st2mo", "mo2st")  # tasks with folders of their own
 CANDIDATES = {5: "mocpt", 2: "mopref"}
 MARKER = re.compile(r"<extra_id_\d+>")
@@ -58,7 +49,7 @@ def published(task: str, language: str, split: str, folders: Sequence[Path], *, 
         where = ", ".join(map(str, folders)) or "no folder was given"
         raise DataError(f"storal: the published {task} rows in {language!r} are not here ({where}); {CURE}")
     file, rows = max(found, key=lambda one: len(one[1]))
-    size = SIZES[task, language][SPLITS.index(split)]
+    size = (PAPER_MOPREF if task == "mopref" else PAPER_SIZES)[language][split]
     if whole and len(rows) != size:
         raise DataError(
             f"storal: {file} has {len(rows)} of the {size} published rows, as the examples in the authors' repository "

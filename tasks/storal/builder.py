@@ -25,16 +25,11 @@ from .antonyms import Antonyms, WordNetAntonyms, read_antonyms
 from .audits import AUDITED, MOST_ITEMS, ambiguous, blind
 from .folder import CHOICES, KINDS, data_file
 from .index import Index, digest
-from .pairs import CHINESE_SIZES, SIZES, Pair, PairFile
+from .pairs import PAPER_MOPREF, PAPER_SIZES, Pair, PairFile
 from .stages import Stages, Writers
 
 VERSION = 1  # of the rules; stages of an older one are made again
 SCORERS = ("tfidf", "minilm")  # that the negatives of moCpt are audited with
-PAPER = {"en": SIZES, "zh": CHINESE_SIZES}
-PAPER_MOPREF = {  # Guan et al. (2022), Table 5
-    "en": {"train": 988, "valid": 344, "test": 339},
-    "zh": {"train": 3276, "valid": 410, "test": 411},
-}
 PACKAGES = ("jieba", "python-rake", "lemminflect", "nltk", "scikit-learn", "simplemma", "numpy")
 
 
@@ -95,7 +90,7 @@ class Builder:
         options, index = self._options, self._index
         made = {kind: self._stage(kind) for kind in options.tasks}
         sizes = {"pairs": {split: len(pairs) for split, pairs in index.by_split.items()}}
-        paper = {kind: PAPER.get(options.language, {}) for kind in ("pairs", *KINDS)}
+        paper = {kind: PAPER_SIZES.get(options.language, {}) for kind in ("pairs", *KINDS)}
         report: JSON = {
             "language": options.language,
             "seed": options.seed,

@@ -16,6 +16,11 @@ from . import extras
 ENGLISH = "english_pairs/storal_pairs.json"
 SIZES = {"train": 1068, "valid": 355, "test": 356}  # Guan et al. (2022), Table 5; the file has the splits in this order
 CHINESE_SIZES = {"train": 3368, "valid": 420, "test": 421}
+PAPER_SIZES = {"en": SIZES, "zh": CHINESE_SIZES}  # of moCpt, st2mo and mo2st
+PAPER_MOPREF = {
+    "en": {"train": 988, "valid": 344, "test": 339},
+    "zh": {"train": 3276, "valid": 410, "test": 411},
+}
 SPLITS = tuple(SIZES)
 SPELLINGS = {"train": "train", "valid": "valid", "test": "test", "val": "valid", "validation": "valid", "dev": "valid"}
 FIELDS = ("story", "moral", "id", "split")

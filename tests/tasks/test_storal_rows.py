@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from figeval.builtin.tasks.storal import rows
-from figeval.builtin.tasks.storal.archive import SIZES, published, unwrapped
+from figeval.builtin.tasks.storal.archive import published, unwrapped
+from figeval.builtin.tasks.storal.pairs import PAPER_MOPREF, PAPER_SIZES
 from figeval.data import DataContext
 from figeval.data.cache import copies, fetch
 from figeval.errors import DataError
@@ -138,7 +139,7 @@ def test_the_examples_do_not_pass_for_the_archive(examples: list[Path]) -> None:
 def archive(folder: Path, language: str = "zh", split: str = "test", n: int | None = None) -> Path:
     """A copy of the archive with stories of ours: one split of each task, as many rows as the paper has."""
     for task, count in {"mocpt": 5, "mopref": 2}.items():
-        size = n or SIZES[task, language][SPLITS.index(split)]
+        size = n or (PAPER_MOPREF if task == "mopref" else PAPER_SIZES)[language][split]
         data = [{"text": masked(MORALS[:count], f"Story {row}."), "label": row % count + 1} for row in range(size)]
         place = folder / task / f"data_{language}"
         place.mkdir(parents=True)
@@ -154,7 +155,7 @@ def test_a_copy_is_found_by_the_number_of_candidates(tmp_path: Path) -> None:
     folder = archive(tmp_path)
     for task, count in {"mocpt": 5, "mopref": 2}.items():
         found = list(published(task, "zh", "test", [folder]))
-        assert len(found) == SIZES[task, "zh"][2]
+        assert len(found) == {"mocpt": 421, "mopref": 411}[task]
         assert found[3]["gold"] == 3 % count
         assert found[3]["options"] == tuple(MORALS[:count])
 
