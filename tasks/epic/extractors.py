@@ -7,9 +7,7 @@ in text order, each once whatever its case. The case of the text is needed: it i
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,13 +17,13 @@ from typing import Any, Protocol, TypeAlias
 from figeval import nltk_data
 from figeval.data.cache import digest
 from figeval.errors import DataError
+from figeval.spacy_pipeline import VARIABLE, installed_pipeline, pipeline_folder
+from figeval.tagging import PACKAGES, Reader, Token, main_verbs, reader
 from figeval.types import JSON
-
-from .tagging import PACKAGES, Reader, main_verbs, names, reader
 
 Found: TypeAlias = Iterable[tuple[int, str]]  # (place in the text, keyword)
 RULES = 1  # raised when the rules, here or in tagging.py, find other keywords
-PIPELINE, VARIABLE = "en_core_web_sm", "FIGEVAL_SPACY_MODEL"
+BEHIND_NO_NAME = frozenset({"PRP", "PRP$", "DT", "TO", "IN"})
 
 
 class Extractor(Protocol):
@@ -43,12 +41,8 @@ def chosen() -> Extractor:
     Raises:
         DataError: what was named is not there.
     """
-    named = os.environ.get(VARIABLE)
-    if named:
-        return SpacyExtractor(pipeline_folder(named), named)
-    if named is None and has_module("spacy") and has_module(PIPELINE):
-        return SpacyExtractor(pipeline_folder(PIPELINE), PIPELINE)
-    return NltkExtractor()
+    name = installed_pipeline()
+    return NltkExtractor() if name is None else SpacyExtractor(pipeline_folder(name), name)
 
 
 def in_order(found: Found) -> tuple[str, ...]:
@@ -59,11 +53,6 @@ def in_order(found: Found) -> tuple[str, ...]:
     return tuple(first.values())
 
 
-def has_module(name: str) -> bool:
-    """Whether a package is installed; nothing is imported."""
-    return importlib.util.find_spec(name) is not None
-
-
 def folder_digest(folder: Path) -> str:
     """Twelve hex digits over names and contents of the files of a folder."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc")
@@ -72,21 +61,6 @@ def folder_digest(folder: Path) -> str:
 
 
 # ---- spaCy -----------------------------------------------------------------------------------------------------------
-
-
-def pipeline_folder(name: str) -> Path:
-    """The folder of an installed pipeline, or the folder named. Raises `DataError` if there is none, or no spaCy."""
-    if not has_module("spacy"):
-        raise DataError(f"{VARIABLE} is {name!r}, but spaCy is missing; pip install 'figeval[spacy]', or unset it")
-    if (Path(name) / "meta.json").is_file():
-        return Path(name)
-    spec = importlib.util.find_spec(name) if name.isidentifier() else None
-    if spec is None or spec.origin is None:
-        raise DataError(
-            f"spaCy has no pipeline {name!r}; run `python -m spacy download {PIPELINE}`, set {VARIABLE} to the folder "
-            "of one, or unset it to use NLTK"
-        )
-    return Path(spec.origin).parent
 
 
 @dataclass(frozen=True)
@@ -162,3 +136,28 @@ class NltkExtractor:
         for sentence in read.sentences(text):
             yield from ((verb.start, text[verb.start : verb.end]) for verb in main_verbs(sentence))
             yield from ((start, text[start:end]) for start, end in names(text, sentence))
+
+
+def names(text: str, sentence: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """Runs of proper nouns, as places in the text; one blank at most may part their words."""
+    run: list[Token] = []
+    for token in proper_nouns(sentence):
+        if run and text[run[-1].end : token.start] not in {"", " "}:
+            yield run[0].start, run[-1].end
+            run = []
+        run.append(token)
+    if run:
+        yield run[0].start, run[-1].end
+
+
+def proper_nouns(sentence: Sequence[Token]) -> Iterator[Token]:
+    """Tokens tagged as such, but for "I" and for what is merely capitalised because a sentence begins with it.
+
+    That a first word is no name is told from what follows: a subject has no pronoun, article or preposition behind it.
+    """
+    first = next((token for token in sentence if token.lower[0].isalnum()), None)
+    for place, token in enumerate(sentence):
+        behind = sentence[place + 1].tag if token is first and place + 1 < len(sentence) else ""
+        is_name = token.tag in {"NNP", "NNPS"} and token.lower[0].isalnum() and token.lower != "i"
+        if is_name and behind not in BEHIND_NO_NAME:
+            yield token

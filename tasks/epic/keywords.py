@@ -16,10 +16,10 @@ from figeval import nltk_data
 from figeval.errors import DataError
 from figeval.files import home
 from figeval.jsonfile import read_json
+from figeval.tagging import PACKAGES
 from figeval.types import JSON
 
 from .extractors import Extractor, NltkExtractor, chosen
-from .tagging import PACKAGES
 
 COMPARED = 100  # narratives on which two extractors are compared
 

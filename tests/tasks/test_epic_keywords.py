@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from figeval import nltk_data as packages
-from figeval.builtin.tasks.epic import extractors, keywords, tagging
+from figeval import spacy_pipeline, tagging
+from figeval.builtin.tasks.epic import extractors, keywords
 from figeval.builtin.tasks.epic.extractors import NltkExtractor, SpacyExtractor, chosen, in_order
-from figeval.builtin.tasks.epic.tagging import Token
 from figeval.errors import DataError
+from figeval.tagging import Token
 from tests.conftest import MIRROR
 
 TEXTS = [
@@ -78,13 +79,13 @@ def test_verbs_that_are_no_auxiliaries(tagged: str, verbs: list[str]) -> None:
 )
 def test_names_are_runs_of_proper_nouns(tagged: str, names: list[str]) -> None:
     text = plain(tagged)
-    assert [text[start:end] for start, end in tagging.names(text, sentence(tagged))] == names
+    assert [text[start:end] for start, end in extractors.names(text, sentence(tagged))] == names
 
 
 def test_a_line_break_parts_two_names() -> None:
     tokens = [Token(0, 4, "Mary", "NNP"), Token(5, 9, "John", "NNP")]
-    assert list(tagging.names("Mary\nJohn", tokens)) == [(0, 4), (5, 9)]
-    assert list(tagging.names("Mary John", tokens)) == [(0, 9)]
+    assert list(extractors.names("Mary\nJohn", tokens)) == [(0, 4), (5, 9)]
+    assert list(extractors.names("Mary John", tokens)) == [(0, 9)]
 
 
 def test_each_once_in_the_order_of_the_text() -> None:
@@ -100,7 +101,7 @@ def nltk_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """NLTK's data where there are any; the variable of spaCy unset."""
     import nltk
 
-    monkeypatch.delenv(extractors.VARIABLE, raising=False)
+    monkeypatch.delenv(spacy_pipeline.VARIABLE, raising=False)
     if MIRROR is not None:
         monkeypatch.setattr(nltk.data, "path", [*nltk.data.path, str(Path(MIRROR) / "nltk" / "packages")])
     if not packages.has(tagging.PACKAGES):
@@ -162,7 +163,7 @@ def test_spacy_takes_verbs_and_entities_of_any_type(pipeline: Path) -> None:
 
 
 def test_the_variable_names_a_pipeline(pipeline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(extractors.VARIABLE, str(pipeline))
+    monkeypatch.setenv(spacy_pipeline.VARIABLE, str(pipeline))
     identity = chosen().identity
     assert identity["extractor"] == "spacy"
     ((name, digest),) = identity["data"].items()
@@ -176,13 +177,13 @@ def test_the_variable_names_a_pipeline(pipeline: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("name", ["en_core_web_nowhere", "/no/such/folder"])
 def test_a_pipeline_that_is_not_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("spacy")
-    monkeypatch.setenv(extractors.VARIABLE, name)
+    monkeypatch.setenv(spacy_pipeline.VARIABLE, name)
     with pytest.raises(DataError, match=r"python -m spacy download en_core_web_sm.*or unset it to use NLTK"):
         chosen()
 
 
 def test_spacy_itself_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(extractors.VARIABLE, "en_core_web_sm")
+    monkeypatch.setenv(spacy_pipeline.VARIABLE, "en_core_web_sm")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(DataError, match=r"pip install 'figeval\[spacy\]'"):
         chosen()
@@ -204,7 +205,7 @@ def test_a_folder_that_is_no_pipeline(tmp_path: Path) -> None:
 
 
 def test_an_empty_variable_means_nltk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(extractors.VARIABLE, "")
+    monkeypatch.setenv(spacy_pipeline.VARIABLE, "")
     assert isinstance(chosen(), NltkExtractor)
 
 
@@ -272,7 +273,7 @@ def test_agreement() -> None:
 def test_where_both_are_there_their_agreement_is_recorded(
     nltk_data: None, pipeline: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(extractors.VARIABLE, str(pipeline))
+    monkeypatch.setenv(spacy_pipeline.VARIABLE, str(pipeline))
     notes: dict[str, Any] = {}
     keywords.keywords_of(dict(zip("ab", TEXTS, strict=True)), notes)
     agreed = notes["keywords"]["agreement_with_nltk"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from figeval import nltk_data
-from figeval.builtin.tasks.epic import extractors, rows, tagging
+from figeval import nltk_data, spacy_pipeline, tagging
+from figeval.builtin.tasks.epic import rows
 from figeval.builtin.tasks.epic.metrics import keyword_recall, keyword_recall_lemma
 from figeval.builtin.tasks.epic.narratives import authors_split
 from figeval.data import DataContext
@@ -23,7 +23,7 @@ from figeval.types import Prediction
 def context(real_data: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> DataContext:
     import nltk
 
-    monkeypatch.setenv(extractors.VARIABLE, "")
+    monkeypatch.setenv(spacy_pipeline.VARIABLE, "")
     monkeypatch.setattr(nltk.data, "path", [*nltk.data.path, str(Path(real_data) / "nltk" / "packages")])
     if not nltk_data.has(tagging.PACKAGES):
         pytest.skip("no NLTK data")

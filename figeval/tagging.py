@@ -1,4 +1,4 @@
-"""NLTK's sentences and Penn tags, and what they make of verbs and names."""
+"""English sentences with Penn tags, as NLTK finds them, and the verbs among them that are no auxiliaries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ PARTICIPLES, BASES = frozenset({"VBN", "VBD"}), frozenset({"VB", "VBP"})
 BETWEEN = frozenset({"RB", "RBR", "RBS"})  # adverbs and "not" within a verb group
 SUBJECTS = frozenset({"PRP", "NNP", "EX"})  # stand within it in a question
 CLAUSE = frozenset({",", ".", ":", "''", "CC", "WRB", "WP", "WDT"})  # behind these a question may begin
-BEHIND_NO_NAME = frozenset({"PRP", "PRP$", "DT", "TO", "IN"})
 QUOTES = str.maketrans("’‘“”", "''\"\"")
 
 
@@ -84,28 +83,3 @@ def is_auxiliary(sentence: Sequence[Token], place: int) -> bool:
     passed = BETWEEN | SUBJECTS if asks else BETWEEN
     helped = next((token for token in sentence[place + 1 :] if token.tag not in passed), None)
     return helped is not None and helped.tag in wanted
-
-
-def names(text: str, sentence: Sequence[Token]) -> Iterator[tuple[int, int]]:
-    """Runs of proper nouns, as places in the text; one blank at most may part their words."""
-    run: list[Token] = []
-    for token in proper_nouns(sentence):
-        if run and text[run[-1].end : token.start] not in {"", " "}:
-            yield run[0].start, run[-1].end
-            run = []
-        run.append(token)
-    if run:
-        yield run[0].start, run[-1].end
-
-
-def proper_nouns(sentence: Sequence[Token]) -> Iterator[Token]:
-    """Tokens tagged as such, but for "I" and for what is merely capitalised because a sentence begins with it.
-
-    That a first word is no name is told from what follows: a subject has no pronoun, article or preposition behind it.
-    """
-    first = next((token for token in sentence if token.lower[0].isalnum()), None)
-    for place, token in enumerate(sentence):
-        behind = sentence[place + 1].tag if token is first and place + 1 < len(sentence) else ""
-        is_name = token.tag in {"NNP", "NNPS"} and token.lower[0].isalnum() and token.lower != "i"
-        if is_name and behind not in BEHIND_NO_NAME:
-            yield token
