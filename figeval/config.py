@@ -5,19 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+)
 
 from figeval.text import whole_number
+from figeval.validation import first_problem
 
 ANSWERED = ("tasks", "model", "model_args", "limit", "num_fewshot", "seed", "routes", "threshold")
 # Flags that came later count only where they are given, so that earlier runs are still found by the same command.
 SINCE = (
     *("system_instruction", "apply_chat_template", "max_new_tokens", "shots", "orders", "prompts", "probes"),
-    *("protocol", "split", "metrics", "temperature"),
+    *("protocol", "split", "metrics", "temperature", "augment", "fewshot_sampler"),
 )
 # Options of models behind an API that change how an answer is got, not which.
 UNSEEN = ("max_concurrent", "timeout", "max_retries", "input_price", "output_price", "memo", "api_key_env")
@@ -29,6 +39,41 @@ def _in_orders(value: str) -> str:
     raise ValueError("cyclic, all, or a number from 2 as a text")
 
 
+def _named_none(value: Any) -> Any:
+    return "none" if value is None else value  # flags and YAML read the word as no value
+
+
+class Augmentation(BaseModel):
+    """What is added to every example (`augment` of a task file, `--augment`), and where it is retrieved from.
+
+    Attributes:
+        add: `concepts`, the content words of the nearest answers; `neighbours`, the answers themselves; `outline`, the
+            outlines of the nearest examples; or `none`, which leaves out the augmentation of a task file.
+        retriever: a model that embeds texts.
+        split: where the nearest examples are sought; `from` in files and flags.
+        k: how many are taken.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    add: Annotated[Literal["concepts", "neighbours", "outline", "none"], BeforeValidator(_named_none)]
+    retriever: str = Field("minilm", min_length=1)
+    split: str = Field("train", alias="from", min_length=1)
+    k: PositiveInt = 10
+
+
+def _augmented(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not value:
+        return {}
+    try:
+        return Augmentation.model_validate(dict(value)).model_dump(by_alias=True)
+    except ValidationError as error:
+        if "add" not in value:
+            raise ValueError("it does not say what to add; write add=concepts, neighbours or outline") from error
+        raise ValueError(first_problem(error, Augmentation)) from error
+
+
+Augment = Annotated[Mapping[str, Any], AfterValidator(_augmented)]  # empty, or with all keys of `Augmentation`
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Orders = Annotated[str, AfterValidator(_in_orders)]
@@ -65,6 +110,8 @@ class RunConfig:
     split: str = ""  # of the tasks that have one of this name
     metrics: tuple[str, ...] = ()  # beside those of the tasks
     temperature: Positive = 1.0  # of the distributions that are compared (similarity)
+    augment: Augment = field(default_factory=dict)  # replaces that of the tasks
+    fewshot_sampler: Literal["random", "nearest"] = "random"  # which solved examples a question gets
     by: tuple[str, ...] = ()
     baselines: bool = True
     log_samples: bool = False
@@ -111,4 +158,6 @@ class RunConfig:
         return {key: value for key, value in asdict(self).items() if key not in hidden}
 
 
-DEFAULTS = {flag.name: flag.default for flag in fields(RunConfig)}
+DEFAULTS = {
+    flag.name: flag.default if flag.default_factory is MISSING else flag.default_factory() for flag in fields(RunConfig)
+}

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from jinja2 import Environment, FunctionLoader, Template
 from jinja2.exceptions import TemplateNotFound
@@ -89,6 +89,13 @@ def _sources(name: str, jinja: Environment, found: dict[str, str]) -> Iterable[s
 
 
 # ---- solved examples -------------------------------------------------------------------------------------------------
+
+
+class SolvedExamples(Protocol):
+    """Chooses the solved examples of each question."""
+
+    def before(self, question: Any) -> Sequence[Any]:
+        """Return the examples to show before a question."""
 
 
 @dataclass(frozen=True, slots=True)

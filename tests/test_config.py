@@ -21,6 +21,8 @@ GIVEN = {
     "split": "authors",
     "metrics": ("mrr",),
     "temperature": 0.5,
+    "augment": {"add": "concepts"},
+    "fewshot_sampler": "nearest",
 }
 
 

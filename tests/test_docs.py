@@ -31,6 +31,7 @@ PAGES = (
         f"docs/{name}.md"
         for name in (
             "architecture",
+            "augmentation",
             "epic",
             "finetuned",
             "life_of_an_example",

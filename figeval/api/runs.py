@@ -58,6 +58,8 @@ class RunOptions(TypedDict, total=False):
     apply_chat_template: bool | None
     max_new_tokens: int | None
     shots: Literal["per_example", "shared"]
+    fewshot_sampler: Literal["random", "nearest"]
+    augment: Mapping[str, Any]
     orders: str
     prompts: Names
     probes: bool

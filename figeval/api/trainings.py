@@ -42,6 +42,7 @@ class TrainOptions(TypedDict, total=False):
     head: str | None
     head_args: Mapping[str, Any]
     preset: str | None
+    augment: Mapping[str, Any]
     seed: int
     include_path: Folders
     probe: str | None

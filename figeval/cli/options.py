@@ -78,6 +78,19 @@ def scalar(text: str) -> str | int | float | bool | None:
     return text
 
 
+def augmented(context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any]:
+    """`add=concepts,k=5` → all keys of an augmentation, with the defaults of those that are not given."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from figeval.config import Augment
+    from figeval.validation import first_problem
+
+    try:
+        return dict(TypeAdapter(Augment).validate_python(settings(context, parameter, value)))
+    except ValidationError as error:
+        raise click.BadParameter(first_problem(error), param=parameter) from error
+
+
 def several(_context: click.Context, parameter: click.Parameter, value: str | None) -> str:
     """`cyclic`, `all`, or a number from 2."""
     if not value or value in {"cyclic", "all"} or (whole_number(value) or 0) > 1:
@@ -105,6 +118,18 @@ PROMPTING = (  # in the order of --help; the names are lm-eval's where it has th
         type=click.Choice(["per_example", "shared"]),
         default="per_example",
         help="Different solved examples for each question, or the same for all (faster).",
+    ),
+    click.option(
+        "--fewshot_sampler",
+        type=click.Choice(["random", "nearest"]),
+        default="random",
+        help="Choose solved examples at random, or those nearest to the question.",
+    ),
+    click.option(
+        "--augment",
+        callback=augmented,
+        metavar="add=concepts|neighbours|outline|none,…",
+        help="Add to every example what the nearest training examples hold; also retriever=, from= and k=.",
     ),
     click.option("--system_instruction", metavar="TEXT", default="", help="System message."),
     click.option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -38,7 +38,7 @@ def kind(annotation: Any) -> dict[str, Any]:
     """How click reads a field: a switch, words, settings, or a text that the config checks."""
     if annotation is bool:
         return {"default": None}
-    if get_origin(annotation) is dict:
+    if get_origin(annotation) in (dict, Mapping):
         return {"callback": optional(settings), "metavar": "KEY=VALUE,…"}
     if any(get_origin(one) is tuple for one in (annotation, *get_args(annotation))):
         return {"callback": optional(listed), "metavar": "A,B"}

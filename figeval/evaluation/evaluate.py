@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Protocol
 
 from figeval.errors import FigevalError, ModelError, PluginError, RecordError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import Plan, metrics_of, settings_of
+from figeval.evaluation.retrieval.augmentation import Augmenter
 from figeval.evaluation.score import Aggregator, MetricSet, Scored, TaskScorer
 from figeval.evaluation.selection_bias import UnseenExamples
 from figeval.models.batching import Answered, BatchScheduler, Memo
@@ -24,7 +24,7 @@ from figeval.records.folder import RunFolder
 from figeval.records.predictions import PredictionRow, prediction_row
 from figeval.records.schema import BaselineRecord, TaskRecord
 from figeval.spec import TaskSpec
-from figeval.task_types.routes import Route, choose
+from figeval.task_types.routes import Dialogue, Route, choose
 from figeval.types import Example, KeptReply, Prediction
 
 # ---- one model, one task ---------------------------------------------------------------------------------------------
@@ -62,6 +62,7 @@ class TaskEvaluator:
         metrics: computed for each prediction.
         samples: keep texts and all scores in the rows.
         replies: what the model wrote in an earlier session (`RunFolder.replies`).
+        augment: what is added to the examples that the route sees; rows and metrics are of the examples as they are.
     """
 
     plan: Plan
@@ -71,10 +72,14 @@ class TaskEvaluator:
     metrics: MetricSet
     samples: bool = False
     replies: Mapping[str, KeptReply] = field(default_factory=dict)
+    augment: Augmenter | None = None
 
     def windows(self, examples: Iterable[Example]) -> Iterator[list[Answered]]:
         """Yield what the route makes of the examples, those that were put to the model together at a time."""
-        start = partial(self.route.begin, context=self.context)
+
+        def start(example: Example) -> Dialogue:
+            return self.route.begin(example if self.augment is None else self.augment(example), self.context)
+
         scheduler = BatchScheduler(self.model.model.backend, start, self.model.memo, replies=self.replies)
         return scheduler.windows(examples)
 
@@ -88,7 +93,8 @@ class TaskEvaluator:
         example, prediction, task = answered.example, answered.prediction, self.plan.task
         check_value(task, self.route, example, prediction)
         features = self.metrics.features(example, prediction)
-        return prediction_row(task.task_type, example, prediction, features, samples=self.samples)
+        retrieved = () if self.augment is None else self.augment.retrieved(example)
+        return prediction_row(task.task_type, example, prediction, features, samples=self.samples, retrieved=retrieved)
 
     def rows(self, examples: Iterable[Example]) -> Iterator[PredictionRow]:
         """Yield a row for each example, in order."""
@@ -152,7 +158,7 @@ class InProcess:
         kept = {
             k: v for one in (self.earlier, self.folder) if one is not None for k, v in one.replies(plan.name).items()
         }
-        evaluator = TaskEvaluator(plan, self.model, plan.route, plan.context, metrics, self.samples, kept)
+        evaluator = TaskEvaluator(plan, self.model, plan.route, plan.context, metrics, self.samples, kept, plan.augment)
         with self.folder.appending(plan.name) as writer:
             for window in evaluator.windows(examples):
                 failures: list[BaseException] = []

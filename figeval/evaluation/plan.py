@@ -15,10 +15,12 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, ModelError, TaskError, near
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
+from figeval.evaluation.retrieval.shots import shots_of, shots_record
 from figeval.evaluation.variants import Variant, check_prompts, chosen, variants
 from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.models.model import Model, open_model
-from figeval.prompts import LETTERS, PromptContext, PromptTemplate, Shots, load_template
+from figeval.prompts import LETTERS, PromptContext, PromptTemplate, SolvedExamples, load_template
 from figeval.spec import TaskSpec
 from figeval.spec.examples import check_languages
 from figeval.spec.survey import Survey, first, survey
@@ -48,6 +50,8 @@ class Plan:
     available: Survey  # of all examples, before --limit
     notes: Mapping[str, Any]  # remarks of the function that reads the data
     signatures: Mapping[str, str]  # metric → how its library computed it, e.g. sacrebleu's signature
+    augment: Augmenter | None  # what is retrieved for the model, and never for the baselines
+    retrieval: Mapping[str, Any]  # settings that tell of it, and of solved examples that were retrieved
     config: RunConfig
 
     @property
@@ -78,6 +82,10 @@ class Plan:
         cut = self.available.cut_groups
         for example in first(self.variant.examples(), self.config.limit):
             yield replace(example, group=None) if example.group in cut else example
+
+    def asked(self, example: Example) -> Example:
+        """Return an example as the model is asked it: with what was retrieved for it."""
+        return example if self.augment is None else self.augment(example)
 
     def originals(self) -> Iterator[Example]:
         """The unchanged examples behind a probe, with the same ids; none for other variants."""
@@ -114,6 +122,7 @@ class Plan:
             found["signatures"] = dict(self.signatures)
         if config.num_fewshot and config.shots != "per_example":
             found["shots"] = config.shots
+        found |= self.retrieval
         scored = bool(context.labels) and bool(self.route.needs & {"fill", "loglikelihood"})
         given = {
             "decision": scored and "argmax",  # over the labels' words; earlier, a label's words were added up
@@ -160,14 +169,22 @@ class Planner:
     def plans(self, task: TaskSpec, route: Route) -> Iterator[Plan]:
         """Yield a plan for each variant of the task, the task itself first."""
         available: Survey | None = None
+        augment = augmenter(task, self.config.augment, self.harness, self.config.device)
         for variant in variants(task, self.config, self.harness):
             if available is None or variant.kind == "probe":  # prompts share the examples of the task
                 available = survey(variant.full_name, variant.examples, self.config.limit)
                 check_languages(task, available.languages)
-            yield self._plan(variant, route, shots_of(variant.task, self.harness, self.config), available)
+            yield self._plan(variant, route, available, augment)
 
-    def _plan(self, variant: Variant, route: Route, shots: Shots, available: Survey) -> Plan:
+    def _plan(self, variant: Variant, route: Route, available: Survey, augment: Augmenter | None) -> Plan:
         task = variant.task
+        shots = shots_of(task, self.harness, self.config, augment)
+
+        def scored() -> Iterator[Example]:
+            return first(variant.examples(), self.config.limit)
+
+        retrieval = {} if augment is None else {"augment": augment.record(scored())}
+        retrieval |= shots_record(shots, scored)
         metrics = metrics_of(task, route, self.config, self.harness.metrics)
         template = template_of(task, route)
         context = replace(
@@ -178,7 +195,7 @@ class Planner:
         if route.reader is not None:
             route.reader.check()  # before a model has answered
         # A broken template fails here, before weights are loaded.
-        route.first_requests(next(variant.examples()), context)
+        check_shown(task, route, next(variant.examples()), context, augment)
         probed = ("overlap",) if self.config.probes else ()
         return Plan(
             variant=variant,
@@ -192,6 +209,8 @@ class Planner:
             notes=self.harness.notes(task),
             signatures=signatures(metrics, task),
             config=self.config,
+            augment=augment,
+            retrieval=retrieval,
         )
 
 
@@ -353,20 +372,17 @@ def template_of(task: TaskSpec, route: Route) -> PromptTemplate | None:
     return general
 
 
-def shots_of(task: TaskSpec, harness: Harness, config: RunConfig) -> Shots:
-    """Return the few-shot examples of a task, drawn from those of its training split whose answers are not hidden.
-
-    Raises:
-        TaskError: --num_fewshot is given and the task has no training split, or only hidden answers in it.
-    """
-    if not config.num_fewshot:
-        return Shots((), 0, config.seed)
-    if "train" not in task.data:
-        raise TaskError(f"{task.name} has no train split to take examples from; leave out --num_fewshot")
-    pool = [example.for_prompt() for example in harness.examples(task, "train") if not example.hidden]
-    if not pool:
-        raise TaskError(f"all gold answers in the train split of {task.name} are hidden; leave out --num_fewshot")
-    return Shots(pool, config.num_fewshot, config.seed, shared=config.shots == "shared")
+def check_shown(
+    task: TaskSpec, route: Route, example: Example, context: PromptContext, augment: Augmenter | None
+) -> None:
+    """Raise `TaskError` for an example that cannot be asked, or a prompt that leaves out what was retrieved for it."""
+    requests = route.first_requests(example, context)
+    asked = example if augment is None else augment(example)
+    if asked is not example and requests and list(route.first_requests(asked, context)) == list(requests):
+        raise TaskError(
+            f"{task.name} goes {route.name}, which does not show what --augment adds; show `inputs.retrieved` in its "
+            "template, or leave out --augment"
+        )
 
 
 def pool_of(task: TaskSpec, harness: Harness) -> Callable[[], Sequence[Example]]:
@@ -384,7 +400,7 @@ def context_of(
     task: TaskSpec,
     route: Route | None,
     template: PromptTemplate | None,
-    shots: Shots,
+    shots: SolvedExamples,
     config: RunConfig,
     model: Model | None = None,
 ) -> PromptContext:

@@ -9,7 +9,9 @@ from itertools import islice
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, TaskError
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.plan import context_of, flagged, opened, pool_of, route_of, shots_of, template_of
+from figeval.evaluation.plan import context_of, flagged, opened, pool_of, route_of, template_of
+from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
+from figeval.evaluation.retrieval.shots import shots_of
 from figeval.evaluation.variants import Variant, check_prompts, variants
 from figeval.models.model import Model
 from figeval.prompts import PromptContext
@@ -57,27 +59,31 @@ def preview(config: RunConfig, harness: Harness, n: int) -> Iterator[tuple[Varia
     check_prompts(tasks, config.prompts)
     model = opened(config, harness) if config.model else None
     for task in tasks:
+        augment = augmenter(task, config.augment, harness, config.device)
         for variant in variants(task, config, harness):
             if model is not None:
                 chosen = route_of(variant.task, model, harness, config)
-                routes = [_previewed(variant.task, chosen, model, config, harness)]
+                routes = [_previewed(variant.task, chosen, model, config, harness, augment)]
             else:
                 known = harness.routes.of(task.type)
-                routes = [_previewed_or_refused(variant.task, route, config, harness) for route in known]
+                routes = [_previewed_or_refused(variant.task, route, config, harness, augment) for route in known]
             for example in islice(variant.examples(), n):
-                yield variant, example, [route.ask(example) for route in routes]
+                asked = example if augment is None else augment(example)
+                yield variant, example, [route.ask(asked) for route in routes]
 
 
 def _previewed(
-    task: TaskSpec, route: Route, model: Model | None, config: RunConfig, harness: Harness
+    task: TaskSpec, route: Route, model: Model | None, config: RunConfig, harness: Harness, augment: Augmenter | None
 ) -> PreviewedRoute:
-    template, shots = template_of(task, route), shots_of(task, harness, config)
+    template, shots = template_of(task, route), shots_of(task, harness, config, augment)
     context = context_of(task, route, template, shots, config, model)
     return PreviewedRoute(route, replace(context, metrics=frozenset(task.metrics), pool=pool_of(task, harness)))
 
 
-def _previewed_or_refused(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> PreviewedRoute:
+def _previewed_or_refused(
+    task: TaskSpec, route: Route, config: RunConfig, harness: Harness, augment: Augmenter | None
+) -> PreviewedRoute:
     try:  # one route without a template block must not hide the others
-        return _previewed(task, flagged(task, route, config), None, config, harness)
+        return _previewed(task, flagged(task, route, config), None, config, harness, augment)
     except (TaskError, CapabilityError) as error:
         return PreviewedRoute(route, refusal=str(error))

@@ -171,7 +171,14 @@ class _Reader:
             prediction = replace(self._prediction(row, example.for_prompt()), truncated=row["truncated"])
             check_value(self.task, self.route, example, prediction)
             features = self.metrics.features(example, prediction)
-            made = prediction_row(self.task.task_type, example, prediction, features, samples="texts" in row)
+            made = prediction_row(
+                self.task.task_type,
+                example,
+                prediction,
+                features,
+                samples="texts" in row,
+                retrieved=row.get("retrieved", ()),
+            )
             yield marked(made, row.get("seen"))
 
     def _prediction(self, row: PredictionRow, example: Example) -> Prediction:

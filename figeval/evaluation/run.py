@@ -36,6 +36,7 @@ from figeval.evaluation.selection_bias import (
     marked,
     roles_of,
     unseen_examples,
+    warn_of_augmentation,
     warn_of_helpers,
     withhold_intervals,
 )
@@ -74,6 +75,7 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
         line = line_of(model)
         record = begin(folder, config, model, plans, lineage_record(line))
         warn_of_helpers(record, plans, line, harness)
+        warn_of_augmentation(record, plans, line)
         record.warnings = list(warnings_of_run(plans, left_out, config))
         harness.manager.each("run_started", lambda _: {"run": record.model_copy(deep=True)})
         kept = resume(folder, record, plans)
@@ -125,7 +127,7 @@ def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
         request
         for plan in plans
         for example in missing_examples(plan, folder)
-        for request in plan.route.first_requests(example, plan.context)
+        for request in plan.route.first_requests(plan.asked(example), plan.context)
     )
     prompts = (request for request in requests if isinstance(request, Prompt))
     first = next(prompts, None)

@@ -79,6 +79,26 @@ def warn_of_helpers(record: RunRecord, plans: Iterable[Plan], line: Lineage, har
             tasks[plan.name].warnings.insert(0, text)
 
 
+def warn_of_augmentation(record: RunRecord, plans: Iterable[Plan], line: Lineage) -> None:
+    """Warn on every task whose examples are augmented in another way than those that the model was trained on.
+
+    Only what the model itself says of its training counts, not what its ancestors learned from.
+    """
+    trained: Mapping[str, Any] = line.ancestors[0].about.get("augment") or {}
+    if not trained:
+        return
+    tasks = {task.task: task for task in record.tasks}
+    given = ",".join(f"{key}={trained[key]}" for key in sorted(trained))
+    for plan in plans:
+        shown = {key: plan.settings.get("augment", {}).get(key) for key in trained}
+        if shown != trained and not plan.variant.is_floor:
+            how = "without augmentation" if plan.augment is None else "with another augmentation"
+            text = (
+                f"the model was trained on augmented examples and is asked {how}; --augment {given} is as in training"
+            )
+            tasks[plan.name].warnings.insert(0, text)
+
+
 def helper_of(built_with: Iterable[str], line: Lineage, harness: Harness) -> str | None:
     """Return the model among those that a task was built with that this one is, or descends from; None without one."""
     origins = [one for one in line.ancestors if not one.about]

@@ -49,7 +49,7 @@ HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half a surrogate pair
 COMMON = frozenset(  # fields that `prediction_row` fills, whatever the task type
     (
         *("id", "status", "pred", "tied", "truncated", "metrics", "seen", "cluster", "group", "meta", "language"),
-        *("priors", "raw", "finish", "error", "answers", "texts", "all_scores"),
+        *("priors", "retrieved", "raw", "finish", "error", "answers", "texts", "all_scores"),
     )
 )
 
@@ -159,6 +159,11 @@ class PredictionRow(TypedDict):
         Annotated[ChoiceRow | None, Field(description="of a task that says of what kind its options are")]
     ]
     priors: NotRequired[Annotated[list[JSONScore], Field(description="scores of the options without the query")]]
+    retrieved: NotRequired[
+        Annotated[
+            list[str], Field(description="ids of the training examples that were added to the input, nearest first")
+        ]
+    ]
     raw: NotRequired[Annotated[str | None, Field(description="the text that a model wrote")]]
     finish: NotRequired[Annotated[Finish | None, Field(description="how that text ended")]]
     error: NotRequired[Annotated[str, Field(description="why there is no answer")]]
@@ -195,10 +200,12 @@ def prediction_row(
     metrics: Mapping[str, float | list[float]],
     *,
     samples: bool,
+    retrieved: Sequence[str] = (),
 ) -> PredictionRow:
     """Return the row of one example, in the form of its task type.
 
-    `metrics` holds per metric what scores are summed up from later; `samples` adds texts and all scores.
+    `metrics` holds per metric what scores are summed up from later; `samples` adds texts and all scores; `retrieved`
+    are the ids of the examples that were added to the input.
     """
     own = form.row(example, prediction)
     if shared := COMMON & own.keys():
@@ -222,6 +229,8 @@ def prediction_row(
     row |= written(prediction)
     if prediction.priors:
         row["priors"] = json_scores(prediction.priors)
+    if retrieved:
+        row["retrieved"] = list(retrieved)
     if prediction.answers:
         row["answers"] = [_answer(form, answer) for answer in prediction.answers]
     if samples:

@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from figeval.config import Augment
 from figeval.errors import TaskError, UnknownName
 from figeval.task_types.base import TaskType, TaskTypes
 from figeval.types import Example
@@ -133,6 +134,7 @@ class TaskSpec(Named):
     group: str | None = None  # Jinja expression: minimal pairs
     baselines: tuple[str, ...] = ()  # those of the task type unless given
     floor: str | None = None  # the probe that every run asks, too: its scores stand beside those of the task
+    augment: Augment = Field(default_factory=dict)  # what is added to every example: add, retriever, from, k
     built_with: tuple[str, ...] = ()  # models that picked the wrong options: they are punished, and warned about
     citation: str = ""
 

@@ -14,7 +14,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from figeval.errors import PluginError
+from figeval.errors import PluginError, TaskError
 from figeval.jsonfile import json_scores
 from figeval.plugins import PluginManager, describe
 from figeval.prompts import PromptContext
@@ -138,6 +138,32 @@ class TaskType(Generic[E]):
 
         return probes.of_query(self.query) if self.query else {}
 
+    # ---- what is retrieved for it ------------------------------------------------------------------------------------
+
+    def query_text(self, example: E) -> str:
+        """Return the text by which similar examples are sought; empty where there is nothing to seek by."""
+        return str(getattr(example, self.query)) if self.query else ""
+
+    def answer_text(self, example: E) -> str:
+        """Return the right answer as a text; where it is none (a label, a span), the text that is asked about."""
+        return self.query_text(example)
+
+    def outline(self, example: E) -> Sequence[str]:
+        """Return the phrases that the answer is to be written from; empty where there are none."""
+        return ()
+
+    def augmented(self, example: E, added: Sequence[str]) -> E:
+        """Return the example with retrieved words or texts in front of its query.
+
+        They stand in front, because models cut what is too long at its end.
+
+        Raises:
+            TaskError: the type has no field that could take them.
+        """
+        if not self.query:
+            raise TaskError(f"{self.name} tasks have no query to add texts to; leave out --augment")
+        return in_front(example, self.query, added)
+
     # ---- what is stored ----------------------------------------------------------------------------------------------
 
     def row(self, example: E, prediction: Prediction) -> JSON:
@@ -236,6 +262,16 @@ class TaskType(Generic[E]):
 
 
 # ---- helpers that several types use ----------------------------------------------------------------------------------
+
+
+def in_front(example: E, field: str, added: Sequence[str]) -> E:
+    """Return the example with words or texts, on a line of their own, in front of a field's text."""
+    before = " ".join(added)
+    changes: dict[str, Any] = {field: f"{before}\n{getattr(example, field)}"}
+    if example.prompted is not None:
+        shown: dict[str, Any] = {field: f"{before}\n{getattr(example.prompted, field)}"}
+        changes["prompted"] = replace(example.prompted, **shown)
+    return replace(example, **changes)
 
 
 def blank_texts(example: Example, *names: str) -> Iterator[tuple[str, str]]:

@@ -192,6 +192,10 @@ class Choice(TaskType[ChoiceExample]):
             context.block("continuation", example, option=example.options[example.gold]) if block == "context" else None
         )
 
+    def answer_text(self, example: ChoiceExample) -> str:
+        """The right option."""
+        return self.query_text(example) if example.gold is None else example.options[example.gold]
+
     def row(self, example: ChoiceExample, prediction: Prediction) -> JSON:
         """Beside gold and scores which kind of option was chosen, where the task has `option_meta`."""
         row = super().row(example, prediction)

@@ -21,6 +21,7 @@ from figeval.types import Example, Input, Inputs, Prediction, Reply, Status, Val
 
 BEGINNING = 80  # characters of a written text; further on it is somebody in the story who declines
 TEXTS = "figeval.metrics.texts"
+RETRIEVED = "retrieved"  # the name of the input that holds what `augment` adds
 WRITTEN = ("by_writing", "by_decoding")  # routes on which the model itself writes
 
 
@@ -132,6 +133,30 @@ class Generation(TaskType[GenerationExample]):
         metric("length", f"{TEXTS}:length"),
         metric("cut_off", f"{TEXTS}:cut_off", lower_is_better=True, routes=["by_decoding"]),
     )
+
+    def query_text(self, example: GenerationExample) -> str:
+        """The first of the inputs."""
+        given = next(iter(example.inputs.values()), "")
+        return given if isinstance(given, str) else " ".join(given)
+
+    def answer_text(self, example: GenerationExample) -> str:
+        """The first reference."""
+        return example.references[0]
+
+    def outline(self, example: GenerationExample) -> Sequence[str]:
+        """The phrases of the input `outline`."""
+        given = example.inputs.get("outline", ())
+        return (given,) if isinstance(given, str) else given
+
+    def augmented(self, example: GenerationExample, added: Sequence[str]) -> GenerationExample:
+        """With a further input `retrieved`, the first one."""
+
+        def with_input(one: GenerationExample) -> GenerationExample:
+            return replace(one, inputs={RETRIEVED: tuple(added), **one.inputs})
+
+        shown = example.prompted
+        made = with_input(example)
+        return replace(made, prompted=with_input(shown)) if isinstance(shown, GenerationExample) else made
 
     def gold(self, example: GenerationExample) -> None:
         """Nothing: the references are not ours to pass on."""

@@ -128,6 +128,10 @@ class Joint(Ranking):
         metric("span_f1_ungated", f"{FOUND}:joint_f1_ungated", routes=["at_once"]),
     )
 
+    def query_text(self, example: RankingExample) -> str:
+        """The text that is asked about, although no probe exchanges it."""
+        return example.query
+
     def prompted(self, example: JointExample, values: Mapping[str, Any], where: str) -> JointExample:  # type: ignore[override]
         """The parts have a second face, too: their text is the query as prompts show it."""
         own = {name: value for name, value in values.items() if name != "parts"}

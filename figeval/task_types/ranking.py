@@ -207,6 +207,10 @@ class Ranking(TaskType[RankingExample]):
     def value_problem(self, value: Value, example: RankingExample, _labels: Sequence[str]) -> str:  # noqa: D102
         return index_problem(value, len(example.candidates), "candidates")
 
+    def answer_text(self, example: RankingExample) -> str:
+        """The first of the right candidates."""
+        return example.candidates[min(example.relevant)] if example.relevant else self.query_text(example)
+
     def gold(self, example: RankingExample) -> list[int]:  # noqa: D102
         return sorted(example.relevant)
 

@@ -8,13 +8,14 @@ model.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from figeval.errors import TaskError
 from figeval.prompts import PromptContext
 from figeval.task_types import ranking
-from figeval.task_types.base import TaskType, metric
+from figeval.task_types.base import TaskType, in_front, metric
 from figeval.task_types.fields import Definition, TextField, TextsField
 from figeval.task_types.ranking import RankingExample
 from figeval.task_types.routes import Dialogue, Route
@@ -149,6 +150,14 @@ class Similarity(TaskType[SimilarityExample]):
             for one, lower in NEAREST.items()
         ),
     )
+
+    def query_text(self, example: SimilarityExample) -> str:
+        """The text itself."""
+        return example.text
+
+    def augmented(self, example: SimilarityExample, added: Sequence[str]) -> SimilarityExample:
+        """With what was retrieved in front of the text."""
+        return in_front(example, "text", added)
 
     def check(self, task: Definition) -> None:
         """Raise `ValueError` for a temperature by which scores cannot be divided."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from figeval.answers import VERSION
+from figeval.errors import TaskError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
 from figeval.task_types.fields import PositiveField, SpanField, TextField
@@ -170,6 +171,14 @@ class Spans(TaskType[SpanExample]):
         metric("exact_match", f"{SPANS}:exact_match"),
         metric("verbatim", f"{SPANS}:verbatim", routes=["by_json"]),
     )
+
+    def query_text(self, example: SpanExample) -> str:
+        """The text in which the stretch is sought."""
+        return example.text
+
+    def augmented(self, _example: SpanExample, _added: Sequence[str]) -> SpanExample:
+        """Refused: answers are places in the text, and what is given is a part of another text."""
+        raise TaskError("spans tasks point into their texts, so nothing can be added to them; leave out --augment")
 
     def few_shot_answer(self, block: str, example: SpanExample, _context: PromptContext) -> str | None:
         """A JSON object with the stretch as its quotation."""

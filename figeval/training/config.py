@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
 
+from figeval.config import Augment
+
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 # What changes how fast or where a model is trained, not which one comes out.
@@ -31,6 +33,7 @@ class TrainConfig(BaseModel):
     head: str | None = Field(None, description="What is trained on it, where a task type has several: see `ls heads`.")
     head_args: dict[str, Any] = Field({}, description="Options of the head: pooling=mean,similarity=cosine …")
     preset: str | None = Field(None, description="Hyper-parameters by name: paper, or paper:ROW.")
+    augment: Augment = Field({}, description="Added to every example: add=concepts|neighbours|outline,k=N …")
     seed: int = Field(0, ge=0, description="Random seed.")
     include_path: tuple[Path, ...] = Field((), description="Folders with further task files.")
 
@@ -105,6 +108,7 @@ class TrainConfig(BaseModel):
 
     def identity(self) -> str:
         """Eight hex digits over all that can change the weights, and nothing that cannot."""
-        late = {"probe"} if self.probe is None else set()  # so that trainings of an earlier figeval go on
+        # Keys that came later do not count without a value, so that trainings of an earlier figeval go on.
+        late = {name for name in ("probe", "augment") if not getattr(self, name)}
         values = self.model_dump(mode="json", exclude={*ELSEWHERE, *late})
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]

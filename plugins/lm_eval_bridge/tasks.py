@@ -23,7 +23,8 @@ from lm_eval.api.task import Task, TaskConfig
 from figeval.config import RunConfig
 from figeval.errors import TaskError, UnknownName
 from figeval.evaluation import Harness
-from figeval.evaluation.plan import context_of, metrics_of, shots_of, template_of, variables
+from figeval.evaluation.plan import context_of, metrics_of, template_of, variables
+from figeval.evaluation.retrieval.shots import shots_of
 from figeval.evaluation.score import MetricSet
 from figeval.metrics import Statistic
 from figeval.metrics.aggregation import GroupAggregator

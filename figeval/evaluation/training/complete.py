@@ -35,13 +35,14 @@ def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | Non
 
 
 def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:
-    """Run the tasks of `evaluate`, by default the task that the model was trained on."""
+    """Run the tasks of `evaluate`, by default the task that the model was trained on, augmented as in training."""
     tasks = (config.task,) if config.evaluate is None else config.evaluate
     if not tasks:
         return None
     asked = RunConfig(
         tasks=tasks,
         model=str(config.output),
+        augment=config.augment,
         device=config.device,
         include_path=config.include_path,
         output_path=evaluation_folder(config.output, tasks),

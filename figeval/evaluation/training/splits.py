@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
 from figeval.errors import TrainError, near
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.retrieval.augmentation import augmentation_of, augmenter
 from figeval.spec import TaskSpec
 from figeval.spec.survey import first, survey
 from figeval.training.config import TrainConfig
@@ -53,6 +54,24 @@ def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
     except ValueError as error:
         raise TrainError(f"{task.name}: {error}") from error
     return found
+
+
+def shown_splits(splits: Splits, task: TaskSpec, config: TrainConfig, harness: Harness, device: str) -> Splits:
+    """Return the splits as the model sees them: with what was retrieved for each example, if `--augment` asks for it.
+
+    The examples that are retrieved are those to train on, so that nothing held out is seen in training.
+
+    Raises:
+        TaskError: The task cannot be augmented, or too few examples are left to retrieve.
+    """
+    wanted = augmentation_of(task, config.augment)
+    pool = splits.train if wanted is not None and wanted.split == "train" else None
+    augment = augmenter(task, config.augment, harness, device, pool)
+    if augment is None:
+        return splits
+    for examples in (splits.train, splits.dev):
+        augment.neighbours.prepare(examples)
+    return replace(splits, train=list(map(augment, splits.train)), dev=list(map(augment, splits.dev)))
 
 
 def _with_dev(task: TaskSpec, train: list[Example], config: TrainConfig, harness: Harness) -> Splits:

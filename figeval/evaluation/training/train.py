@@ -12,9 +12,10 @@ from figeval.errors import FigevalError, TrainError
 from figeval.evaluation.evaluate import CachedModel, TaskEvaluator
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import Planner, route_of
+from figeval.evaluation.retrieval.augmentation import augmentation_of
 from figeval.evaluation.score import Aggregator, MetricSet
 from figeval.evaluation.training.published import recorded
-from figeval.evaluation.training.splits import Splits, splits_of
+from figeval.evaluation.training.splits import Splits, shown_splits, splits_of
 from figeval.files import expand_user, is_folder
 from figeval.jsonfile import read_json
 from figeval.models.model import Model
@@ -42,6 +43,7 @@ class TrainingPlan:
     head: str
     learner: Learner
     splits: Splits
+    shown: Splits  # the same as the model sees them
 
 
 def settle(config: TrainConfig, harness: Harness, device: str) -> TrainingPlan:
@@ -66,7 +68,8 @@ def settle(config: TrainConfig, harness: Harness, device: str) -> TrainingPlan:
             device=device,
         )
     )
-    return TrainingPlan(config, task, head, learner, splits_of(task, config, harness))
+    splits = splits_of(task, config, harness)
+    return TrainingPlan(config, task, head, learner, splits, shown_splits(splits, task, config, harness, device))
 
 
 def train_here(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> Progress:
@@ -113,7 +116,8 @@ def job_of(training: TrainingPlan, harness: Harness, folder: TrainFolder, observ
     by = criterion(training, harness)
     lossy = any(name == LOSS for name, _ in by.metrics)
     scored = bool(splits.dev) and any(name != LOSS for name, _ in by.metrics)
-    features, held_out = learner.features(splits.train), getattr(learner, "held_out", learner.features)
+    shown = training.shown
+    features, held_out = learner.features(shown.train), getattr(learner, "held_out", learner.features)
     lineage = cache(lambda: seen_by(training, harness))  # digests are computed once for all checkpoints
     return Job(
         config=config,
@@ -126,8 +130,8 @@ def job_of(training: TrainingPlan, harness: Harness, folder: TrainFolder, observ
         about=partial(about, training),
         remember=lambda place: write(place, lineage()),
         data=" ".join(splits.digests),
-        dev=held_out(splits.dev) if splits.dev and lossy else None,
-        score=partial(dev_scores, training.task, splits.dev, harness) if scored else None,
+        dev=held_out(shown.dev) if shown.dev and lossy else None,
+        score=partial(dev_scores, training.task, shown.dev, harness) if scored else None,
     )
 
 
@@ -138,7 +142,8 @@ def dev_scores(
 
     The processes share the examples, and each of them computes the scores from all rows.
     """
-    task = task.model_copy(update={"examples": lambda: iter(examples), "baselines": ()})
+    changes = {"examples": lambda: iter(examples), "baselines": (), "augment": {}}  # they are augmented already
+    task = task.model_copy(update=changes)
     config = RunConfig(tasks=(task.name,), model=IN_TRAINING, baselines=False)
     model = Model(IN_TRAINING, IN_TRAINING, backend)
     route = route_of(task, model, harness, config)
@@ -224,7 +229,14 @@ def about(training: TrainingPlan, progress: Progress) -> JSON:
         "step": progress.step,
         "selected_on": config.select_on,
         "evaluations": len(progress.evaluations),
+        **augmentation_record(training),
     }
+
+
+def augmentation_record(training: TrainingPlan) -> JSON:
+    """Return what was added to the examples of a training; nothing where nothing was."""
+    wanted = augmentation_of(training.task, training.config.augment)
+    return {} if wanted is None else {"augment": wanted.model_dump(by_alias=True)}
 
 
 def record_of(training: TrainingPlan, job: Job, progress: Progress) -> JSON:
@@ -235,6 +247,7 @@ def record_of(training: TrainingPlan, job: Job, progress: Progress) -> JSON:
         "config": training.config.model_dump(mode="json", exclude={"output", "include_path"}),
         "head": {"name": training.head, **training.learner.describe()},
         "task": training.task.name,
+        **augmentation_record(training),
         "train": {"n": len(splits.train), "sha256": splits.digests[0]},
         "dev": {"n": len(splits.dev), "sha256": splits.digests[1], "source": splits.source},
         "truncated": job.train.truncated,

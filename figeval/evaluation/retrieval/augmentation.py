@@ -1,0 +1,151 @@
+"""Retrieval augmentation: what the nearest training examples hold is added to the input (Guan, Liu and Huang 2022).
+
+An augmented example is what the model is asked; scores, rows and fingerprints are those of the example as it is, so a
+run with augmentation and one without can be compared as paired.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from figeval.config import Augmentation
+from figeval.errors import TaskError
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.retrieval.content_words import ContentWords, content_words
+from figeval.evaluation.retrieval.neighbours import Neighbours
+from figeval.evaluation.retrieval.vectors import Retriever
+from figeval.spec import TaskSpec
+from figeval.types import JSON, Example
+
+E = TypeVar("E", bound=Example)
+FLAG = "--augment"
+RETRIEVER = "minilm"  # of nearest solved examples, where `augment` names none
+
+
+def augmentation_of(task: TaskSpec, flag: Mapping[str, Any]) -> Augmentation | None:
+    """Return the augmentation that the flag asks for, else that of the task file; None without one."""
+    wanted = _given(task, flag)
+    return None if wanted is None or wanted.add == "none" else wanted
+
+
+def _given(task: TaskSpec, flag: Mapping[str, Any]) -> Augmentation | None:
+    given = flag or task.augment
+    return Augmentation.model_validate(dict(given)) if given else None
+
+
+def retriever_of(task: TaskSpec, flag: Mapping[str, Any], harness: Harness, device: str | None = None) -> Retriever:
+    """Return the retriever that `augment` names, also where it adds nothing; else the default one."""
+    wanted = _given(task, flag)
+    return Retriever(RETRIEVER if wanted is None else wanted.retriever, harness, device)
+
+
+@dataclass
+class Augmenter:
+    """Adds to the examples of one task what their neighbours hold.
+
+    Attributes:
+        task: of the examples.
+        wanted: what is added.
+        neighbours: where it comes from.
+    """
+
+    task: TaskSpec
+    wanted: Augmentation
+    neighbours: Neighbours
+    _words: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict, repr=False)
+    _finders: dict[str, ContentWords] = field(default_factory=dict, repr=False)
+
+    def __call__(self, example: E) -> E:
+        """Return the example with what its neighbours hold; itself where they hold nothing, or nothing is asked.
+
+        Raises:
+            TaskError: the type of the task cannot take it, there are too few neighbours, or they have no outline.
+        """
+        added = self.added(example)
+        return self.task.task_type.augmented(example, added) if added else example
+
+    def retrieved(self, example: Example) -> list[str]:
+        """Return the ids of the neighbours, the nearest first."""
+        return [one.id for one in self.neighbours.of(example)]
+
+    def added(self, example: Example) -> tuple[str, ...]:
+        """Return the words or texts that are added to an example."""
+        return tuple(text for one in self.neighbours.of(example) for text in self._held(one))
+
+    def record(self, examples: Iterable[Example]) -> JSON:
+        """Return what the record says of it, with a digest of all that is added to these examples."""
+        found = list(examples)
+        self.neighbours.prepare(found)
+        digest = hashlib.sha256()
+        for example in found:
+            digest.update(json.dumps([example.id, self.added(example)]).encode() + b"\n")
+        told: JSON = self.wanted.model_dump(by_alias=True)
+        told |= {"model": self.neighbours.retriever.fingerprint, "index": self.neighbours.digest}
+        if self._finders:
+            told["words"] = {language: finder.identity for language, finder in sorted(self._finders.items())}
+        return {**told, "sha256": digest.hexdigest()}
+
+    def _held(self, neighbour: Example) -> Sequence[str]:
+        kind = self.task.task_type
+        if self.wanted.add == "outline":
+            return kind.outline(neighbour)
+        text = kind.answer_text(neighbour)
+        if self.wanted.add == "neighbours":
+            return (text,) if text.strip() else ()
+        return self._content_words(text, neighbour.language or self.task.languages[0])
+
+    def _content_words(self, text: str, language: str) -> tuple[str, ...]:
+        """Those of all answers are found at once, as taggers are slow to load."""
+        if language not in self._words:
+            kind, finder = self.task.task_type, content_words(language)
+            mine = [one for one in self.neighbours.pool if (one.language or self.task.languages[0]) == language]
+            texts = list(dict.fromkeys(kind.answer_text(one) for one in mine))
+            self._words[language] = dict(zip(texts, finder.of(texts), strict=True))
+            self._finders[language] = finder
+        return self._words[language][text]
+
+
+def augmenter(
+    task: TaskSpec,
+    flag: Mapping[str, Any],
+    harness: Harness,
+    device: str | None = None,
+    pool: Sequence[Example] | None = None,
+) -> Augmenter | None:
+    """Return what augments the examples of a task, None where nothing does.
+
+    Args:
+        task: the task.
+        flag: the value of `--augment`, which replaces that of the task.
+        harness: reads the data, and knows the models.
+        device: of the retriever.
+        pool: the examples to retrieve, where they are not the whole split.
+
+    Raises:
+        TaskError: the task has not the split, its type cannot be augmented, or no example has an outline.
+    """
+    wanted = augmentation_of(task, flag)
+    if wanted is None:
+        return None
+    if wanted.split == "test":
+        raise TaskError(f"{FLAG} from=test would show answers that are asked for; retrieve from the train split")
+    if pool is None and wanted.split not in task.data:
+        raise TaskError(f"{task.name} has no {wanted.split} split to retrieve from; leave out {FLAG}, or name another")
+    if wanted.add == "concepts":
+        for language in task.languages:
+            content_words(language)  # raises where they cannot be found, before anything is embedded
+    source: Callable[[], Iterable[Example]] = partial(harness.examples, task, wanted.split)
+    retriever = Retriever(wanted.retriever, harness, device)
+    neighbours = Neighbours(
+        task.task_type, source if pool is None else lambda: pool, retriever, wanted.k, f"{FLAG} k={wanted.k}"
+    )
+    first = neighbours.pool[0]
+    task.task_type.augmented(first, ("",))  # raises for a type that cannot
+    if wanted.add == "outline" and not any(task.task_type.outline(one) for one in neighbours.pool):
+        raise TaskError(f"{task.name} has no outlines to add; write add=concepts or add=neighbours")
+    return Augmenter(task, wanted, neighbours)

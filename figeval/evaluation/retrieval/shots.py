@@ -1,0 +1,88 @@
+"""The solved examples before a question: drawn at random, or those that are nearest to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from figeval.config import RunConfig
+from figeval.errors import TaskError
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.retrieval.augmentation import Augmenter, retriever_of
+from figeval.evaluation.retrieval.neighbours import Neighbours
+from figeval.prompts import Shots, SolvedExamples
+from figeval.spec import TaskSpec
+from figeval.types import JSON, Example
+
+
+@dataclass(frozen=True, slots=True)
+class NearestShots:
+    """The k nearest examples, the nearest one last, as recent ones weigh most (Liu et al. 2022).
+
+    A question without a text (the probe `no_query`) gets random ones.
+    """
+
+    neighbours: Neighbours
+    otherwise: Shots
+
+    def before(self, question: Example) -> Sequence[Example]:
+        """Return the examples to show before a question. Raises `TaskError` if there are too few."""
+        return self.neighbours.of(question)[::-1] or self.otherwise.before(question)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownShots:
+    """Solved examples as prompts show them, augmented as the question is."""
+
+    chosen: Shots | NearestShots
+    augment: Augmenter | None
+
+    def before(self, question: Example) -> Sequence[Example]:
+        """Return the examples to show before a question. Raises `TaskError` if there are too few."""
+        found = self.chosen.before(question)
+        return [(one if self.augment is None else self.augment(one)).for_prompt() for one in found]
+
+
+def shots_of(task: TaskSpec, harness: Harness, config: RunConfig, augment: Augmenter | None = None) -> SolvedExamples:
+    """Return the few-shot examples of a task, taken from those of its training split whose answers are not hidden.
+
+    Raises:
+        TaskError: --num_fewshot is given and the task has no training split, or only hidden answers in it; or
+            --fewshot_sampler has no effect.
+    """
+    nearest = config.fewshot_sampler == "nearest"
+    if nearest and (not config.num_fewshot or config.shots == "shared"):
+        cure = "leave out --shots shared" if config.num_fewshot else "give --num_fewshot, or leave it out"
+        raise TaskError(f"--fewshot_sampler nearest chooses examples for each question; {cure}")
+    if not config.num_fewshot:
+        return Shots((), 0, config.seed)
+    if "train" not in task.data:
+        raise TaskError(f"{task.name} has no train split to take examples from; leave out --num_fewshot")
+    pool = [example for example in harness.examples(task, "train") if not example.hidden]
+    if not pool:
+        raise TaskError(f"all gold answers in the train split of {task.name} are hidden; leave out --num_fewshot")
+    if augment is not None:
+        augment.neighbours.prepare(pool)
+    drawn = Shots(pool, config.num_fewshot, config.seed, shared=config.shots == "shared")
+    if not nearest:
+        return ShownShots(drawn, augment)
+    neighbours = Neighbours(
+        task.task_type,
+        partial(iter, pool),
+        retriever_of(task, config.augment, harness, config.device),
+        config.num_fewshot,
+        f"--num_fewshot {config.num_fewshot}",
+    )
+    return ShownShots(NearestShots(neighbours, drawn), augment)
+
+
+def shots_record(shots: SolvedExamples, questions: Callable[[], Iterable[Example]]) -> JSON:
+    """Return what the record says of retrieved solved examples; those of all questions are found on the way."""
+    if not isinstance(shots, ShownShots) or not isinstance(shots.chosen, NearestShots):
+        return {}
+    neighbours = shots.chosen.neighbours
+    neighbours.prepare(questions())
+    retriever = neighbours.retriever
+    told = {"retriever": retriever.name, "model": retriever.fingerprint, "index": neighbours.digest}
+    return {"fewshot_sampler": {"sampler": "nearest", **told}}

@@ -1,0 +1,143 @@
+"""Unit vectors of texts by a frozen embedding model, kept in `FIGEVAL_HOME/indexes` under a digest of their content.
+
+A file there is named by the fingerprint of the model and the texts, so it never becomes stale. Several processes may
+write the same one. The folder may have been filled by somebody else: files are read as plain numbers, checked, and
+computed again where they are not what the texts need.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from figeval.errors import CapabilityError, DataError
+from figeval.evaluation.harness import Harness
+from figeval.files import home, read_bytes
+from figeval.models.capabilities import ask
+from figeval.models.model import Model, open_model
+from figeval.types import Text
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Vectors: TypeAlias = npt.NDArray[np.float32]
+
+FORMAT = 1  # of the files; raised when what is computed changes
+DIMENSIONS = 1 << 14  # of a vector, at most
+BATCH = 1024  # texts that are handed to the model together
+TOLERANCE = 1e-3  # of the length of a unit vector
+
+
+@dataclass(frozen=True)
+class Retriever:
+    """An embedding model of the registry, opened when its vectors are first asked for.
+
+    Attributes:
+        name: as in `--model`.
+        harness: knows the models.
+        device: where it runs; the fastest device by default.
+    """
+
+    name: str
+    harness: Harness
+    device: str | None = None
+
+    @cached_property
+    def model(self) -> Model:
+        """The model. Raises `CapabilityError` for one that cannot embed texts, or learns from the texts of a task."""
+        opened = open_model(self.harness.backends, self.name, {}, {"device": self.device})
+        if "embed" not in opened.offers:
+            raise CapabilityError(f"the retriever {self.name} cannot embed texts; take an encoder such as minilm")
+        if hasattr(opened.backend, "fit"):
+            raise CapabilityError(f"the retriever {self.name} learns from each task; take an encoder such as minilm")
+        return opened
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What changes whenever a vector could."""
+        return self.model.fingerprint()
+
+    def digest(self, texts: Sequence[str]) -> str:
+        """Return 32 hex digits over the model and the texts in order."""
+        told = hashlib.sha256(json.dumps([FORMAT, self.fingerprint]).encode())
+        for text in texts:
+            told.update(json.dumps(text).encode() + b"\n")
+        return told.hexdigest()[:32]
+
+    def vectors(self, texts: Sequence[str]) -> Vectors:
+        """Return a unit vector for each text, from the disk if they were computed before.
+
+        Raises:
+            CapabilityError: the model cannot embed texts.
+            DataError: the vectors cannot be kept, or one of them is not a number or zero.
+        """
+        file = home() / "indexes" / f"{self.digest(texts)}.npy"
+        stored = _read(file, len(texts))
+        if stored is None:
+            stored = self._computed(texts)
+            _write(file, stored)
+        return stored
+
+    def _computed(self, texts: Sequence[str]) -> Vectors:
+        """Embed each different text once."""
+        import numpy as np
+
+        different = list(dict.fromkeys(texts))
+        found: list[Any] = []
+        for begin in range(0, len(different), BATCH):
+            found += list(ask(self.model.backend, [Text(text) for text in different[begin : begin + BATCH]]).values)
+        rows = np.asarray(found, dtype=np.float32)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        if not (np.isfinite(rows).all() and (lengths > 0).all()):
+            raise DataError(f"the retriever {self.name} gives a text no vector; take another one")
+        place = {text: number for number, text in enumerate(different)}
+        return np.asarray((rows / lengths)[[place[text] for text in texts]], dtype=np.float32)
+
+
+def _read(file: Path, n: int) -> Vectors | None:
+    """Return the vectors of n texts; None where the file is not there, or holds something else."""
+    import numpy as np
+
+    if file.is_symlink() or not file.is_file():
+        return None
+    try:
+        data = read_bytes(file, DataError, max_bytes=1024 + 4 * n * DIMENSIONS)
+        found: Any = np.load(BytesIO(data), allow_pickle=False)
+    except (DataError, ValueError, EOFError, OSError):
+        return None
+    if not isinstance(found, np.ndarray) or found.dtype != np.float32 or found.ndim != 2 or len(found) != n:
+        return None
+    with np.errstate(all="ignore"):
+        is_unit = np.abs(np.linalg.norm(found, axis=1) - 1) < TOLERANCE  # false where one is not a number
+    return found if is_unit.all() else None
+
+
+def _write(file: Path, vectors: Vectors) -> None:
+    """Write all or nothing; another process may be writing the same."""
+    import numpy as np
+
+    made: str | None = None
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, made = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
+        with os.fdopen(handle, "wb") as stream:
+            np.save(stream, vectors, allow_pickle=False)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(made).replace(file)
+    except OSError as error:
+        if made is not None:
+            with suppress(OSError):
+                Path(made).unlink()
+        reason = error.strerror or str(error)
+        raise DataError(f"cannot write {file} ({reason}); set FIGEVAL_HOME to a folder of yours") from error

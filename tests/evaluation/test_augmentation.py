@@ -1,0 +1,307 @@
+"""Retrieval: what the nearest training examples hold is added to the input, or shown as solved examples."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval import plugins
+from figeval.config import RunConfig
+from figeval.errors import CapabilityError, DataError, TaskError
+from figeval.evaluation import Harness
+from figeval.evaluation.compare import compare_runs
+from figeval.evaluation.preview import preview
+from figeval.evaluation.retrieval.content_words import content_words
+from figeval.evaluation.retrieval.neighbours import Neighbours
+from figeval.evaluation.retrieval.vectors import Retriever
+from figeval.evaluation.run import run
+from figeval.task_types.choice import Choice, ChoiceExample
+from figeval.types import letters
+from tests.fakes import Closeness, Vectors, Writer
+from tests.runs import Deaf
+
+COLOURS = ("red", "green", "blue")
+FIELDS = {"id": "row.id", "query": "row.q", "options": "row.o", "gold": "row.g", "meta": {"kind": "row.k"}}
+NEIGHBOURS = {"add": "neighbours", "retriever": "colours", "k": 2}
+
+
+def colour_vector(text):
+    """A direction for each colour, so that texts are near whose colours are the same."""
+    return [1.0 + 5 * text.split().count(colour) for colour in COLOURS]
+
+
+def row(name, query, answer, kind):
+    return {"id": name, "q": query, "o": [answer, "nothing"], "g": 0, "k": kind}
+
+
+TRAIN = [
+    row("t1", "red red", "an apple", "a"),
+    row("t2", "red green", "a rose", "b"),
+    row("t3", "green green", "a leaf", "c"),
+    row("t4", "blue blue", "the sky", "d"),
+    row("t5", "Red, red red", "a fire", "e"),
+]
+TEST = [row("q1", "red red red", "a brick", "a"), row("q2", "blue", "the sea", "f")]
+
+
+@pytest.fixture
+def colours(workshop):
+    """A choice task of colours, and a retriever that knows them."""
+    return Colours(workshop)
+
+
+class Colours:
+    def __init__(self, workshop):
+        self.workshop = workshop
+        self.retriever = Vectors(function=colour_vector)
+        workshop.backend = Closeness()
+        self.write()
+
+    def write(self, name="t", train=TRAIN, test=TEST, **keys):
+        folder = self.workshop.folder
+        data = {"test": f"jsonl:{name}.test.jsonl", "train": f"jsonl:{name}.train.jsonl"}
+        task = {"name": name, "type": "choice", "data": data, "fields": FIELDS, "cluster": "kind"}
+        (folder / f"{name}.task.yaml").write_text(yaml.safe_dump(task | keys), encoding="utf-8")
+        for split, rows in (("test", test), ("train", train)):
+            lines = "".join(json.dumps(one) + "\n" for one in rows)
+            (folder / f"{name}.{split}.jsonl").write_text(lines, encoding="utf-8")
+
+    def harness(self):
+        return self.workshop.harness(colours=self.retriever, words=Closeness())
+
+    def run(self, **settings):
+        return self.workshop.run(harness=self.harness(), **settings).tasks[0]
+
+
+# ---- what the model is asked -----------------------------------------------------------------------------------------
+
+
+def test_the_model_sees_the_answers_of_the_nearest_others(colours):
+    task = colours.run(augment=NEIGHBOURS)
+    lefts = {request.left for request in colours.workshop.backend.asked}
+    # t1 has the cluster of q1, t5 asks the same up to punctuation.
+    assert lefts == {"a rose a leaf\nred red red", "the sky a rose\nblue"}
+    assert [one["retrieved"] for one in colours.workshop.rows()] == [["t2", "t3"], ["t4", "t2"]]
+    assert task.settings["augment"]["add"] == "neighbours" and task.settings["augment"]["from"] == "train"
+
+
+def test_scores_rows_and_fingerprint_are_of_the_examples_as_they_are(colours):
+    plain = colours.run()
+    stored = colours.workshop.rows()
+    augmented = colours.run(augment=NEIGHBOURS, fresh=True, log_samples=True)
+    assert augmented.examples_sha256 == plain.examples_sha256
+    assert [one.scores for one in augmented.baselines] == [one.scores for one in plain.baselines]
+    assert [one["texts"][0] for one in colours.workshop.rows()] == ["red red red", "blue"]
+    assert all("retrieved" not in one for one in stored)
+
+
+def test_a_run_with_and_one_without_are_compared_as_paired(colours, tmp_path):
+    paths = []
+    for name, augment in (("plain", {}), ("augmented", NEIGHBOURS)):
+        paths.append(tmp_path / name)
+        config = RunConfig(tasks=("t",), model="model", output_path=paths[-1], augment=augment)
+        run(config, colours.harness(), Deaf())
+    (compared,) = compare_runs(*paths).tasks
+    assert (compared.task, compared.unmatched_a, compared.unmatched_b) == ("t", 0, 0)
+
+
+def test_a_task_file_says_so_and_a_flag_replaces_it(colours):
+    colours.write(augment=NEIGHBOURS)
+    assert colours.run().settings["augment"]["k"] == 2
+    assert colours.run(augment={**NEIGHBOURS, "k": 1}, fresh=True).settings["augment"]["k"] == 1
+    assert "augment" not in colours.run(augment={"add": "none"}, fresh=True).settings
+
+
+def test_a_probe_without_a_query_gets_nothing(colours):
+    colours.write(floor="no_query")
+    colours.run(augment=NEIGHBOURS)
+    assert "" in {request.left for request in colours.workshop.backend.asked}
+
+
+def test_preview_shows_it(colours):
+    config = RunConfig(tasks=("t",), model="model", augment=NEIGHBOURS)
+    ((_, example, (asked,)), *_) = preview(config, colours.harness(), 1)
+    assert example.query == "red red red" and asked.requests[0].left == "a rose a leaf\nred red red"
+
+
+def test_a_written_text_gets_a_further_input(colours):
+    fields = {"id": "row.id", "inputs": {"colour": "row.q", "outline": "row.o"}, "references": "[row.o[0]]"}
+    colours.write("g", type="generation", fields=fields | {"meta": {"kind": "row.k"}}, baselines=[], metrics=["length"])
+    colours.workshop.backend = Writer()
+    colours.workshop.run("g", harness=colours.harness(), augment={**NEIGHBOURS, "add": "outline", "k": 1})
+    prompts = [prompt.messages[-1].content for prompt in colours.workshop.backend.asked]
+    assert prompts[0].startswith("Retrieved: a rose, nothing\nColour: red red red\n")
+
+
+# ---- solved examples -------------------------------------------------------------------------------------------------
+
+
+def test_solved_examples_may_be_the_nearest_the_most_similar_last(colours):
+    colours.write(augment={"retriever": "colours", "add": "none"})
+    colours.workshop.backend = Writer()
+    task = colours.run(num_fewshot=2, fewshot_sampler="nearest")
+    asked = colours.workshop.backend.asked[0].messages
+    assert [turn.content for turn in asked if turn.role == "assistant"] == [" A", " A"]
+    assert "green green" in asked[0].content and "red green" in asked[2].content
+    assert task.settings["fewshot_sampler"]["sampler"] == "nearest"
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_fewshot": 1, "shots": "shared"}])
+def test_the_nearest_ones_are_each_questions_own(colours, settings):
+    colours.workshop.backend = Writer()
+    with pytest.raises(TaskError, match="--fewshot_sampler nearest chooses examples for each question"):
+        colours.run(fewshot_sampler="nearest", **settings)
+
+
+# ---- who is near -----------------------------------------------------------------------------------------------------
+
+queries = st.lists(st.sampled_from(COLOURS), min_size=1, max_size=3).map(" ".join)
+examples = st.lists(st.tuples(queries, st.sampled_from([None, "a", "b"])), min_size=1, max_size=8)
+
+
+def as_examples(drawn, prefix):
+    return [
+        ChoiceExample(id=f"{prefix}{n}", query=query, options=("x", "y"), gold=0, cluster=cluster)
+        for n, (query, cluster) in enumerate(drawn)
+    ]
+
+
+@given(drawn=examples, asked=examples)
+def test_no_neighbour_gives_the_answer_away(tmp_path_factory, drawn, asked):
+    manager = plugins.load(modules=[])
+    retriever = Retriever("colours", Harness(manager))
+    retriever.__dict__["vectors"] = lambda texts: np.array([colour_vector(text) for text in texts])
+    pool = as_examples(drawn, "t")
+    neighbours = Neighbours(Choice(), partial(iter, pool), retriever, 1, "--augment k=1")
+    for question in (*as_examples(asked, "q"), *pool):
+        try:
+            (found,) = neighbours.of(question)
+        except TaskError:
+            found = None
+        apart = [
+            one
+            for one in pool
+            if one.id != question.id
+            and letters(one.query) != letters(question.query)
+            and (one.cluster is None or one.cluster != question.cluster)
+        ]
+        assert (found in apart) if apart else found is None
+
+
+# ---- the index on disk -----------------------------------------------------------------------------------------------
+
+
+def test_the_index_is_computed_once(colours, own_home):
+    colours.run(augment=NEIGHBOURS)
+    assert len(colours.retriever.asked) == len(TRAIN) + len(TEST)
+    colours.run(augment=NEIGHBOURS, fresh=True)
+    assert len(colours.retriever.asked) == len(TRAIN) + len(TEST)
+    assert sorted(file.suffix for file in (own_home / "indexes").iterdir()) == [".npy", ".npy"]
+
+
+def hostile_files():
+    nan = np.full((2, 3), np.nan, dtype=np.float32)
+    return {
+        "no array": b"text",
+        "empty": b"",
+        "pickled": np.array([object(), object()]),
+        "another length": np.ones((5, 3), dtype=np.float32),
+        "not of length one": np.ones((2, 3), dtype=np.float32),
+        "no numbers": nan,
+        "another type": np.eye(2, 3),
+    }
+
+
+@pytest.mark.parametrize("what", sorted(hostile_files()))
+def test_a_file_that_is_no_index_is_computed_again(colours, own_home, what):
+    retriever = Retriever("colours", colours.harness())
+    right = retriever.vectors(["red", "blue"])
+    (file,) = (own_home / "indexes").iterdir()
+    content = hostile_files()[what]
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        np.save(file, content, allow_pickle=True)
+    assert (retriever.vectors(["red", "blue"]) == right).all()
+    assert len(colours.retriever.asked) == 4
+    assert np.load(file).dtype == np.float32
+
+
+def test_a_link_in_the_place_of_an_index_is_replaced(colours, own_home, tmp_path):
+    retriever = Retriever("colours", colours.harness())
+    retriever.vectors(["red", "blue"])
+    (file,) = (own_home / "indexes").iterdir()
+    elsewhere = tmp_path / "elsewhere.npy"
+    file.rename(elsewhere)
+    file.symlink_to(elsewhere)
+    retriever.vectors(["red", "blue"])
+    assert not file.is_symlink()
+
+
+def test_where_nothing_can_be_written(colours, own_home):
+    own_home.write_text("a file")
+    with pytest.raises(DataError, match="set FIGEVAL_HOME to a folder of yours"):
+        Retriever("colours", colours.harness()).vectors(["red"])
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"k": 9}, TaskError, "--augment k=9 is more than the 3 training examples that are left for 'q1'"),
+        ({"from": "dev"}, TaskError, "t has no dev split to retrieve from"),
+        ({"from": "test"}, TaskError, "would show answers that are asked for"),
+        ({"retriever": "words"}, CapabilityError, "the retriever words cannot embed texts"),
+        ({"add": "outline"}, TaskError, "t has no outlines to add"),
+    ],
+)
+def test_errors_name_what_to_change(colours, changes, error, message):
+    with pytest.raises(error, match=message):
+        colours.run(augment={**NEIGHBOURS, **changes})
+
+
+def test_a_task_type_that_cannot_take_it(colours):
+    fields = {"id": "row.id", "text": "row.q", "given": "row.q", "known": "row.q", "gold": "row.q"}
+    colours.write("s", type="spans", fields=fields, cluster=None, baselines=[], metrics=["exact_match"])
+    colours.workshop.backend = Writer()
+    with pytest.raises(TaskError, match="spans tasks point into their texts"):
+        colours.workshop.run("s", harness=colours.harness(), augment=NEIGHBOURS)
+
+
+def test_a_template_that_does_not_show_it(colours):
+    (colours.workshop.folder / "w.jinja").write_text("{% block write %}{{ inputs.colour }}{% endblock %}")
+    fields = {"id": "row.id", "inputs": {"colour": "row.q"}, "references": "[row.o[0]]", "meta": {"kind": "row.k"}}
+    keys = {"type": "generation", "fields": fields, "baselines": [], "metrics": ["length"], "template": "w.jinja"}
+    colours.write("g", **keys)
+    colours.workshop.backend = Writer()
+    with pytest.raises(TaskError, match="does not show what --augment adds"):
+        colours.workshop.run("g", harness=colours.harness(), augment=NEIGHBOURS)
+
+
+# ---- content words ---------------------------------------------------------------------------------------------------
+
+
+def test_content_words_of_english(monkeypatch):
+    from figeval import nltk_data, spacy_pipeline
+    from figeval.tagging import PACKAGES
+
+    monkeypatch.setenv(spacy_pipeline.VARIABLE, "")
+    if not nltk_data.has(PACKAGES):
+        pytest.skip("no NLTK data")
+    (found,) = content_words("en").of(
+        ["The greedy dogs were slowly losing all the bones that Mary had given to the dogs."]
+    )
+    assert found == ("greedy", "dog", "slowly", "lose", "bone", "give", "dog")
+
+
+def test_a_language_without_content_words():
+    with pytest.raises(TaskError, match="known in en and zh, not in 'de'"):
+        content_words("de")
