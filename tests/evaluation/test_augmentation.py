@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 
+import click
 import numpy as np
 import pytest
 import yaml
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import plugins
+from figeval.cli.options import augmented
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, TaskError
 from figeval.evaluation import Harness
@@ -305,3 +307,37 @@ def test_content_words_of_english(monkeypatch):
 def test_a_language_without_content_words():
     with pytest.raises(TaskError, match="known in en and zh, not in 'de'"):
         content_words("de")
+
+
+@pytest.mark.slow
+def test_a_real_encoder_finds_what_means_the_same(own_home):
+    pool = as_examples([("The hungry cat chased a mouse.", None), ("Shares fell on Monday.", None)], "t")
+    neighbours = Neighbours(
+        Choice(), partial(iter, pool), Retriever("minilm", Harness(plugins.plugin_manager())), 1, "--augment k=1"
+    )
+    (question,) = as_examples([("A kitten ran after the rat.", None)], "q")
+    assert [one.id for one in neighbours.of(question)] == ["t0"]
+
+
+# ---- flags -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("k=5", "it does not say what to add; write add=concepts, neighbours or outline"),
+        ("add=words", "Input should be 'concepts', 'neighbours', 'outline' or 'none'"),
+        ("add=concepts,k=0", "k: Input should be greater than"),
+        ("add=concepts,retreiver=x", "unknown key 'retreiver'"),
+        ("concepts", "'concepts' is not key=value"),
+    ],
+)
+def test_a_wrong_flag_is_refused_in_one_line(given, message):
+    with pytest.raises(click.BadParameter) as refused:
+        augmented(click.Context(click.Command("run")), click.Option(["--augment"]), given)
+    assert message in refused.value.message and "\n" not in refused.value.message
+
+
+def test_a_flag_has_all_keys():
+    read = augmented(click.Context(click.Command("run")), click.Option(["--augment"]), "add=none")
+    assert read == {"add": "none", "retriever": "minilm", "from": "train", "k": 10}
