@@ -109,6 +109,7 @@ def check_task_type(
     checked.fields()
     checked.about_examples()
     checked.probes()
+    checked.retrieval()
     names = [route.name for route in kind.routes]
     assert names, f"{checked.name} has no routes; no model could answer such a task"
     for name in names:
@@ -262,6 +263,18 @@ class _CheckedType:
                 continue
             ids = [one.id for one in examples]
             assert [one.id for one in found] == ids, f"the probe {name!r} changes the ids: {[one.id for one in found]}"
+
+    def retrieval(self) -> None:
+        """What examples are found by, and what is added to others from them, are texts; the id stays."""
+        for example in self.examples:
+            for name in ("query_text", "answer_text"):
+                text = asserting(partial(getattr(self.kind, name), example), f"{self.name}.{name}()")
+                assert isinstance(text, str), f"{self.name}.{name}() returned {text!r:.80}, which is no text"
+            try:
+                changed = self.kind.augmented(example, ("added",))
+            except TaskError:  # the type cannot be augmented
+                continue
+            assert changed.id == example.id, f"{self.name}.augmented() changes the id of {example.id!r:.80}"
 
     # ---- routes ------------------------------------------------------------------------------------------------------
 
