@@ -200,7 +200,7 @@ def build() -> None:
 
 @cli.group()
 def analyze() -> None:
-    """Analyse the data of a benchmark."""
+    """Analyse the data of a benchmark, or runs on it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -26,8 +26,10 @@ WRITTEN = ("by_writing", "by_decoding")  # routes whose rows hold the text itsel
 
 @hookimpl
 def register_metrics(register: MetricRegistrar) -> None:
-    """The paper's metrics of written texts, and corrected ones beside them; METRICS.md has the formulas."""
-    texts, outlines = f"{__name__}.metrics", f"{__name__}.outline_metrics"
+    """The paper's metrics of written texts, corrected ones beside them, and win rates; METRICS.md has the formulas."""
+    texts, outlines, preference = (
+        f"{__name__}.{module}" for module in ("metrics", "outline_metrics", "preference.metrics")
+    )
     for name in ("bleu_1", "bleu_2", "bleu_1_full_width", "bleu_2_full_width", "length_published"):
         register(name, f"{texts}:{name}", task_types=["generation"])
     for name in ("repetition_2", "repetition_4_published"):
@@ -36,6 +38,8 @@ def register_metrics(register: MetricRegistrar) -> None:
         register(name, f"{texts}:{name}", task_types=["generation"], routes=WRITTEN)
     for name in ("coverage", "coverage_corrected", "order", "order_corrected", "phrases_found"):
         register(name, f"{outlines}:{name}", task_types=["generation"])
+    for name in ("win_antonym", "win_synonym", "win_difference"):
+        register(name, f"{preference}:{name}", task_types=["choice"])
 
 
 @hookimpl
@@ -46,10 +50,11 @@ def register_presets(register: PresetRegistrar) -> None:
 
 @hookimpl
 def register_commands(cli: click.Group) -> None:
-    """`figeval build storal`, `figeval build storal-items`."""
+    """`figeval build storal`, `figeval build storal-items`, `figeval analyze preference`."""
     from .build import storal, storal_items
+    from .preference.command import preference
 
-    group = cli.commands["build"]
-    assert isinstance(group, click.Group)
-    group.add_command(storal)
-    group.add_command(storal_items)
+    for name, command in (("build", storal), ("build", storal_items), ("analyze", preference)):
+        group = cli.commands[name]
+        assert isinstance(group, click.Group)
+        group.add_command(command)

@@ -87,10 +87,10 @@ class WordNetAntonyms:
         for match in WORD.finditer(moral):
             found = sorted(_inflected_antonyms(match.group().lower().replace("\u2019", "'")))
             if found:
-                yield [_replacement(moral, match, word) for word in found]
+                yield [replacement(moral, match, word) for word in found]
 
 
-def _replacement(moral: str, match: re.Match[str], word: str) -> Replacement:
+def replacement(moral: str, match: re.Match[str], word: str) -> Replacement:
     """Return the replacement with the capitals of the word; it takes in an article that has to change ("a", "an")."""
     word = _with_capitals(word, match.group())
     article = ARTICLE.search(moral, 0, match.start())
@@ -110,27 +110,32 @@ def _with_capitals(word: str, model: str) -> str:
 @cache
 def _inflected_antonyms(word: str) -> frozenset[str]:
     """Return the antonyms of a lower-case word, as words of the same form."""
-    wordnet = _wordnet()
+    wordnet = open_wordnet()
     found: set[str] = set()
     for pos in UNIVERSAL:
         if lemma := wordnet.morphy(word, pos):
             antonyms = {antonym.name() for entry in wordnet.lemmas(lemma, pos) for antonym in entry.antonyms()}
-            found |= {_inflected(antonym, word, lemma, pos) for antonym in antonyms if WORD.fullmatch(antonym)}
+            found |= {inflected(antonym, word, lemma, pos) for antonym in antonyms if WORD.fullmatch(antonym)}
     return frozenset(found - {word})
 
 
-def _inflected(antonym: str, word: str, lemma: str, pos: str) -> str:
-    """Return the antonym in the form in which `word` is of `lemma`; lemminflect knows the forms of both."""
+def inflected(other: str, word: str, lemma: str, pos: str) -> str:
+    """Return another lemma in the form in which `word` is of `lemma`; lemminflect knows the forms of both."""
     if word == lemma:
-        return antonym
+        return other
     forms, inflect = extras.inflections()
     tags = [tag for tag, spellings in forms(lemma, upos=UNIVERSAL[pos]).items() if word in spellings]
-    inflected = inflect(antonym, tags[0]) if tags else ()
-    return inflected[0] if inflected else antonym
+    found = inflect(other, tags[0]) if tags else ()
+    return found[0] if found else other
 
 
 @cache
-def _wordnet() -> Any:
+def open_wordnet() -> Any:
+    """Return the WordNet that NLTK finds.
+
+    Raises:
+        DataError: NLTK finds none.
+    """
     from nltk.corpus import wordnet
 
     try:

@@ -32,15 +32,17 @@ def frozen_items(pairs: Sequence[Pair]) -> tuple[dict[str, str], JSON]:
     """
     by_split = {split: [pair for pair in pairs if pair.split == split] for split in SPLITS}
     learned = topics.learn([pair.moral for pair in by_split["train"]], "en", SEED, count=TOPICS)
-    lines: dict[str, list[JSON]] = {"mocpt_en.jsonl": [], "mopref_en.jsonl": [], "mo2st_en.jsonl": []}
-    dropped, rules = {}, {}
+    lines: dict[str, list[JSON]] = {f"{kind}_en.jsonl": [] for kind in ("mocpt", "mopref", "mo2st", "preference")}
+    rules, dropped, without_versions = {}, {}, {}
     for split, of_split in by_split.items():
         mocpt = items.mocpt(of_split, learned.of([pair.moral for pair in of_split]), SEED)
         mopref = items.mopref(of_split, WordNetAntonyms(), SEED)
         lines["mocpt_en.jsonl"] += mocpt.items
         lines["mopref_en.jsonl"] += mopref.items
         lines["mo2st_en.jsonl"] += [items.mo2st(pair, "en", SEED) for pair in of_split]
-        rules[split], dropped[split] = mocpt.notes, mopref.notes
+        preference = items.preference(of_split, SEED)
+        lines["preference_en.jsonl"] += preference.items
+        rules[split], dropped[split], without_versions[split] = mocpt.notes, mopref.notes, preference.notes
     written = {name: "".join(json.dumps(item) + "\n" for item in of_file) for name, of_file in lines.items()}
     record = {
         "files": {
@@ -51,6 +53,7 @@ def frozen_items(pairs: Sequence[Pair]) -> tuple[dict[str, str], JSON]:
         "topics": TOPICS,
         "mocpt": rules,
         "mopref_dropped": dropped,
+        "preference_dropped": without_versions,
         "packages": {package: version(package) for package in PACKAGES},
     }
     return written, record

@@ -1,10 +1,13 @@
-"""Items of moCpt, moPref and mo2st as ids and places, without text: those of a build and the frozen ones are alike."""
+"""Items of moCpt, moPref, mo2st and of the versions of a moral as ids and places, without text: those of a build and
+the frozen ones are alike.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +16,7 @@ from figeval.types import JSON
 
 from . import antonyms, negatives, outlines
 from .pairs import Pair
+from .preference import versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,31 @@ def mopref(pairs: Sequence[Pair], source: antonyms.Antonyms, seed: int) -> Choic
     gold = [place % 2 for place in range(len(kept))]
     random.Random(f"{seed} mopref {pairs[0].split}").shuffle(gold)
     return Choices(tuple({**item, "gold": right} for item, right in zip(kept, gold, strict=True)), dropped)
+
+
+def preference(pairs: Sequence[Pair], seed: int) -> Choices:
+    """Return `{"id", "synonym", "antonym", "order"}` for each pair of a split whose moral has both versions.
+
+    `synonym` and `antonym` are `{"place", "word"}`, `order` the kinds of the options; all orders are equally frequent.
+    The notes count the dropped pairs by reason.
+
+    Raises:
+        DataError: a package or WordNet is missing.
+    """
+    kept: list[JSON] = []
+    dropped: dict[str, int] = {}
+    for pair in pairs:
+        found = versions.versions(pair.moral, f"{seed} preference {pair.id}")
+        if isinstance(found, antonyms.Dropped):
+            dropped[found.reason] = dropped.get(found.reason, 0) + 1
+            continue
+        replaced = {versions.SYNONYM: found.synonym, versions.ANTONYM: found.antonym}
+        item = {kind: {"place": [one.start, one.end], "word": one.word} for kind, one in replaced.items()}
+        kept.append({"id": pair.id, **item})
+    listed = list(permutations(versions.KINDS))
+    orders = [listed[place % len(listed)] for place in range(len(kept))]
+    random.Random(f"{seed} preference {pairs[0].split}").shuffle(orders)
+    return Choices(tuple({**item, "order": list(order)} for item, order in zip(kept, orders, strict=True)), dropped)
 
 
 def mo2st(pair: Pair, language: str, seed: int, stop_words: Collection[str] | None = None) -> JSON:

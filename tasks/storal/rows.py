@@ -1,8 +1,8 @@
-"""STORAL's files → rows: `storal:{mocpt,mopref,st2mo,mo2st}_en_{train,valid,test}`.
+"""STORAL's files → rows: `storal:{mocpt,mopref,st2mo,mo2st,preference}_en_{train,valid,test}`.
 
 English rows are the pairs with the frozen items of `items/`, which hold ids and places only. With `published_` before
-them, and `en` or `zh`, the rows are those of a user's copy of the authors' archive (`archive.py`); with `examples_`
-those of their repository, five of each split.
+them, and `en` or `zh`, the rows are those of a user's copy of the authors' archive (`archive.py`), which has no
+`preference`; with `examples_` those of their repository, five of each split.
 """
 
 from __future__ import annotations
@@ -20,13 +20,18 @@ from figeval.types import letters
 
 from .archive import published
 from .pairs import SPLITS, Pair, english_pairs
+from .preference.versions import ANTONYM, MORAL, SYNONYM
 
 Pairs = Mapping[str, Pair]  # by id
-TASKS = ("mocpt", "mopref", "st2mo", "mo2st")
+PUBLISHED = ("mocpt", "mopref", "st2mo", "mo2st")
 KNOWN = {  # name → whose rows, task, language, split
     f"{source}{source and '_'}{task}_{language}_{split}": (source, task, language, split)
-    for source, languages in {"": ("en",), "published": ("en", "zh"), "examples": ("en", "zh")}.items()
-    for task in TASKS
+    for source, tasks, languages in (
+        ("", (*PUBLISHED, "preference"), ("en",)),
+        ("published", PUBLISHED, ("en", "zh")),
+        ("examples", PUBLISHED, ("en", "zh")),
+    )
+    for task in tasks
     for language in languages
     for split in SPLITS
 }
@@ -84,6 +89,23 @@ def preference_rows(pairs: Pairs, split: str) -> Iterator[Row]:
         yield {"id": pair.id, "story": pair.story, "options": tuple(options), "gold": item["gold"]}
 
 
+def version_rows(pairs: Pairs, split: str) -> Iterator[Row]:
+    """Yield a story with its moral and two copies of it, in which a synonym and an antonym replace the same word."""
+    for item in frozen("preference_en.jsonl", split):
+        pair = look_up(pairs, item["id"])
+        texts = {MORAL: pair.moral}
+        for kind in (SYNONYM, ANTONYM):
+            start, end = item[kind]["place"]
+            texts[kind] = f"{pair.moral[:start]}{item[kind]['word']}{pair.moral[end:]}"
+        yield {
+            "id": pair.id,
+            "story": pair.story,
+            "options": tuple(texts[kind] for kind in item["order"]),
+            "versions": tuple({"version": kind} for kind in item["order"]),
+            "gold": item["order"].index(MORAL),
+        }
+
+
 def outline_rows(pairs: Pairs, split: str) -> Iterator[Row]:
     """Yield moral, beginning, outline and the rest of the story (mo2st); not those whose beginning is all of it."""
     for item in frozen("mo2st_en.jsonl", split):
@@ -104,6 +126,7 @@ MADE: dict[str, Callable[[Pairs, str], Iterator[Row]]] = {
     "mopref": preference_rows,
     "st2mo": story_rows,
     "mo2st": outline_rows,
+    "preference": version_rows,
 }
 
 

@@ -245,8 +245,12 @@ def test_frozen_items_hold_no_text():
         text = (STORAL / "items" / name).read_bytes()
         assert (len(text.splitlines()), hashlib.sha256(text).hexdigest()) == (written["items"], written["sha256"])
         for item in map(json.loads, text.decode().splitlines()):
-            assert set(item) <= {"id", "options", "gold", "topics", "place", "word", "beginning", "rest", "outline"}
-            assert len(item.get("word", "").split()) <= 2
+            versions = [item.pop(kind) for kind in ("synonym", "antonym") if kind in item]
+            assert set(item) <= {
+                *("id", "options", "gold", "topics", "place", "word", "beginning", "rest", "outline", "order")
+            }
+            assert all(set(version) == {"place", "word"} for version in versions)
+            assert all(len(one.get("word", "").split()) <= 2 for one in (item, *versions))
 
 
 def test_frozen_items_fit_the_pairs(real_data):

@@ -1,0 +1,41 @@
+"""Whether a model prefers a moral to its version with an antonym, and to the one with a synonym: win rates.
+
+Options are compared in pairs: 1 where the moral has the better score, 1/2 where both have the same, 0 otherwise. An
+answer without a score for every option, such as a letter, has no such value, since it only names the best of all. Of
+options shown in several orders it is the mean over the orders that have scores.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from statistics import fmean
+
+from figeval import ChoiceExample, Prediction, answered, mean_of
+from figeval.metrics.ties import answers
+
+from .versions import ANTONYM, MORAL, SYNONYM
+
+KEY = "version"  # of option_meta
+NO_SCORES = "no answer with scores of the moral and of its versions"
+
+
+def _win(version: str, example: ChoiceExample, prediction: Prediction) -> float | None:
+    """Return how often the moral beats one of its versions; None where the scores of both are not known."""
+    kinds = [columns.get(KEY) for columns in example.option_meta]
+    if kinds.count(MORAL) != 1 or kinds.count(version) != 1:
+        return None
+    moral, other = kinds.index(MORAL), kinds.index(version)
+    scored = [one.scores for one in answers(prediction) if answered(one) and len(one.scores) == len(kinds)]
+    wins = [(scores[moral] > scores[other]) + (scores[moral] == scores[other]) / 2 for scores in scored]
+    return fmean(wins) if wins else None
+
+
+def _difference(example: ChoiceExample, prediction: Prediction) -> float | None:
+    """Return the win over the antonym minus the win over the synonym, both of the same question."""
+    over_antonym, over_synonym = (_win(version, example, prediction) for version in (ANTONYM, SYNONYM))
+    return None if over_antonym is None or over_synonym is None else over_antonym - over_synonym
+
+
+win_antonym = mean_of(partial(_win, ANTONYM), absent=NO_SCORES)
+win_synonym = mean_of(partial(_win, SYNONYM), absent=NO_SCORES)
+win_difference = mean_of(_difference, absent=NO_SCORES)

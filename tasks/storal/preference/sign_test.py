@@ -1,0 +1,105 @@
+"""The sign test of win rates, over morals instead of questions: questions with one moral are not independent.
+
+Of each cluster the sign of the mean of (win − 1/2) counts, of the difference that of its mean; clusters without a sign
+are left out and counted. Of the others as many would be positive as negative if there were no preference (an exact
+two-sided binomial test; Dixon and Mood 1946).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+
+from figeval.errors import RecordError
+from figeval.records.folder import read_run
+from figeval.records.predictions import PredictionRow
+from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord, TaskRecord
+
+NO_PREFERENCE = {"win_antonym": 0.5, "win_synonym": 0.5, "win_difference": 0.0}  # metric → its value without one
+EXACT = 1e-9  # a mean so near to it has no sign: shares of several orders are rounded
+
+
+@dataclass(frozen=True, slots=True)
+class SignTest:
+    """In how many clusters the moral wins, ties and loses, and the two-sided p; None where no cluster has a sign."""
+
+    wins: int
+    ties: int
+    losses: int
+    p: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """One metric of one task of a run.
+
+    The score is that of the record, on the examples that the model has not seen. `unknown` of them have no value, and
+    `seen` others are left out. Without a test, `why` says why.
+    """
+
+    model: str
+    task: str
+    metric: str
+    score: ScoreRecord
+    test: SignTest | None
+    unknown: int
+    seen: int
+    why: str = ""
+
+
+def sign_test(values: Iterable[tuple[float, str | None]], no_preference: float) -> SignTest:
+    """Test values with their clusters against the value without a preference; None is a cluster of its own."""
+    clusters: dict[str | int, list[float]] = {}
+    for place, (value, cluster) in enumerate(values):
+        clusters.setdefault(place if cluster is None else cluster, []).append(value - no_preference)
+    means = [fsum(own) / len(own) for own in clusters.values()]
+    wins, losses = sum(mean > EXACT for mean in means), sum(mean < -EXACT for mean in means)
+    p = None
+    if wins or losses:
+        from scipy.stats import binomtest
+
+        p = float(binomtest(wins, wins + losses, 0.5).pvalue)
+    return SignTest(wins, len(means) - wins - losses, losses, p)
+
+
+def preferences(path: Path) -> list[Preference]:
+    """Return the win rates of all tasks of a run that have them, with their tests.
+
+    Raises:
+        RecordError: there is no run, none of its tasks has win rates, or a task that has them is not finished.
+    """
+    record, folder = read_run(path)
+    found: list[Preference] = []
+    for task in record.tasks:
+        if any(score.metric in NO_PREFERENCE for score in task.scores):
+            found += _of_task(record, task, list(folder.rows(task.task)))
+    if not found:
+        has = ", ".join(task.task for task in record.tasks) or "no task"
+        raise RecordError(
+            f"{path} has no win rates: it has {has}; run storal_preference_en, or a choice task whose option_meta says "
+            "which version of a moral an option is"
+        )
+    return found
+
+
+def _of_task(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]) -> Iterator[Preference]:
+    unseen = [row for row in rows if not row.get("seen")]
+    part = bool(task.overlap and task.overlap.scores)
+    for score in task.overlap.scores if part and task.overlap else task.scores:
+        if score.metric not in NO_PREFERENCE:
+            continue
+        values = [
+            (float(value), row["cluster"])
+            for row in unseen
+            if isinstance(value := row["metrics"].get(score.metric), float | int)
+        ]
+        why = ""
+        if not unseen or score.interval == CHOSEN_ON_TEST:
+            why = "the model was trained or chosen on these examples, so no valid test exists"
+        elif not values:
+            why = score.interval.removeprefix("none: ")
+        test = None if why else sign_test(values, NO_PREFERENCE[score.metric])
+        unknown, seen = len(unseen) - len(values), len(rows) - len(unseen)
+        yield Preference(record.model.name, task.task, score.metric, score, test, unknown, seen, why)

@@ -1,0 +1,285 @@
+"""Value preference: versions of a moral, win rates and their sign test, and the command on real runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval import ChoiceExample, Prediction
+from figeval.builtin.tasks.storal import rows
+from figeval.builtin.tasks.storal.antonyms import Dropped
+from figeval.builtin.tasks.storal.items import preference
+from figeval.builtin.tasks.storal.pairs import Pair
+from figeval.builtin.tasks.storal.preference import metrics
+from figeval.builtin.tasks.storal.preference.sign_test import preferences, sign_test
+from figeval.builtin.tasks.storal.preference.versions import KINDS, versions
+from figeval.cli.main import main
+from figeval.data import DataContext
+from figeval.data.cache import fetch
+from figeval.errors import RecordError
+from figeval.testing import check_metric
+from tests.runs import finished
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_preference.json").read_text("utf-8"))
+NAMES = ("win_antonym", "win_synonym", "win_difference")
+SIZES = {"train": 831, "valid": 293, "test": 290}
+SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=3, max_size=3)
+VALUES = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.none() | st.sampled_from(["a", "b", "c", "d", "e"])), max_size=40
+)
+
+
+@pytest.fixture
+def wordnet(real_data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NLTK with a WordNet, which lies in a root of its own."""
+    import nltk
+
+    pytest.importorskip("lemminflect")
+    pytest.importorskip("RAKE")
+    monkeypatch.setattr(nltk.data, "path", [*nltk.data.path, f"{real_data}/oewn/nltk_root"])
+
+
+def example(kinds: Sequence[str | None]) -> ChoiceExample:
+    """A question whose options are of these kinds."""
+    columns = tuple({} if kind is None else {"version": kind} for kind in kinds)
+    options = tuple(f"option {place}" for place in range(len(kinds)))
+    return ChoiceExample(id="1", query="a story", options=options, gold=0, option_meta=columns)
+
+
+def answer(scores: Sequence[float], **fields: Any) -> Prediction:
+    """The answer that these scores amount to."""
+    value = max(range(len(scores)), key=scores.__getitem__, default=0) if scores else 0
+    return Prediction(**{"example_id": "1", "value": value, "scores": tuple(scores), **fields})
+
+
+def value(name: str, one: ChoiceExample, prediction: Prediction) -> float | None:
+    features = getattr(metrics, name).features(one, prediction)
+    return None if features is None else features[0]
+
+
+# ---- versions of a moral ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", GOLDEN["versions"], ids=lambda case: case["why"])
+def test_versions(wordnet: None, case: dict[str, str]) -> None:
+    found = versions(case["moral"], "0")
+    if "dropped" in case:
+        assert found == Dropped(case["dropped"])
+        return
+    assert not isinstance(found, Dropped)
+    made = found.synonym.applied(case["moral"]), found.antonym.applied(case["moral"])
+    assert made == (case["synonym"], case["antonym"])
+
+
+def test_all_orders_are_equally_frequent_and_morals_without_versions_are_counted(wordnet: None) -> None:
+    pairs = [Pair(f"test-{n}", "A story.", "Friends help." if n % 3 else "The crow.", "test") for n in range(37)]
+    made = preference(pairs, 0)
+    assert len(made.items) == 24
+    assert sorted(Counter(tuple(item["order"]) for item in made.items).values()) == [4] * 6
+    assert made.notes == {"no word with a synonym and an antonym of one sense": 13}
+    assert preference(pairs, 0) == made != preference(pairs, 1)
+
+
+@pytest.mark.parametrize("split", SIZES)
+def test_the_frozen_versions_replace_the_same_word(split: str, real_data: str) -> None:
+    made = list(rows.open(f"preference_en_{split}", DataContext(Path(), fetch)))
+    assert len(made) == SIZES[split]
+    for row in made:
+        kinds = [columns["version"] for columns in row["versions"]]
+        assert sorted(kinds) == sorted(KINDS)
+        texts = dict(zip(kinds, row["options"], strict=True))
+        assert row["options"][row["gold"]] == texts["moral"]
+        assert len({text.lower() for text in texts.values()}) == 3
+        assert len({len(text.split()) for text in texts.values()}) == 1
+        words = [text.split() for text in (texts["moral"], texts["synonym"], texts["antonym"])]
+        places = [
+            {place for place, pair in enumerate(zip(words[0], other, strict=True)) if pair[0] != pair[1]}
+            for other in words[1:]
+        ]
+        assert places[0] & places[1]  # beside the word, an article may differ
+        assert all(max(found) - min(found) <= 1 for found in places)
+    places = Counter(row["gold"] for row in made)
+    assert max(places.values()) - min(places.values()) <= 2
+
+
+# ---- win rates -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", GOLDEN["metrics"], ids=lambda case: case["why"])
+def test_win_rates(case: dict[str, Any]) -> None:
+    fields = {"status": case["status"], "value": None} if "status" in case else {}
+    prediction = answer([float(score) for score in case["scores"]], **fields)
+    for name, expected in case["expected"].items():
+        assert value(name, example(case["kinds"]), prediction) == expected, name
+
+
+@given(SCORES, st.permutations(KINDS))
+def test_win_rates_are_what_they_are_in_any_order(scores: list[float], order: list[str]) -> None:
+    one, of = example(order), dict(zip(order, scores, strict=True))
+    wins = {
+        kind: 1.0 if of["moral"] > of[kind] else 0.5 if of["moral"] == of[kind] else 0.0
+        for kind in ("antonym", "synonym")
+    }
+    found = [value(name, one, answer(scores)) for name in NAMES]
+    assert found == [wins["antonym"], wins["synonym"], wins["antonym"] - wins["synonym"]]
+
+
+def test_of_several_orders_those_with_scores_count() -> None:
+    answers = (
+        answer([0.9, 0.1, 0.2], order=(0, 1, 2)),
+        answer([0.1, 0.5, 0.2], order=(1, 0, 2)),
+        answer([], value=None, status="refusal", order=(2, 1, 0)),
+    )
+    folded = Prediction(example_id="1", value=0, scores=(0.5, 0.5, 0.0), answers=answers)
+    assert value("win_synonym", example(KINDS), folded) == 0.5
+    letters = Prediction(example_id="1", value=0, scores=(1.0, 0.0, 0.0), answers=(answer([]), answer([])))
+    assert value("win_synonym", example(KINDS), letters) is None  # the scores are shares of letters
+
+
+def test_metrics_keep_to_the_contract() -> None:
+    cases = [(example(KINDS), answer(scores)) for scores in ([0.9, 0.1, 0.2], [0.2, 0.2, 0.2], [])]
+    for name in NAMES:
+        check_metric(getattr(metrics, name), cases)
+
+
+# ---- the sign test ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", GOLDEN["sign_tests"], ids=lambda case: case["why"])
+def test_sign_tests(case: dict[str, Any]) -> None:
+    wins, ties, losses, p = case["expected"]
+    found = sign_test([(value, cluster) for value, cluster in case["values"]], case.get("no_preference", 0.5))
+    assert (found.wins, found.ties, found.losses) == (wins, ties, losses)
+    assert found.p == (None if p is None else pytest.approx(p))
+
+
+def counted(values: Sequence[tuple[float, str | None]]) -> tuple[int, int, float | None]:
+    """Wins, losses and p by another way: whole halves, and the sum over the tails of the binomial distribution."""
+    signs = []
+    named = {cluster for _, cluster in values if cluster is not None}
+    groups = [[value for value, own in values if own == cluster] for cluster in named]
+    for group in groups + [[value] for value, cluster in values if cluster is None]:
+        signs.append(sum(round(2 * value) - 1 for value in group))
+    wins, losses = sum(sign > 0 for sign in signs), sum(sign < 0 for sign in signs)
+    n = wins + losses
+    far = sum(math.comb(n, k) for k in range(n + 1) if abs(2 * k - n) >= abs(wins - losses))
+    return wins, losses, far / 2**n if n else None
+
+
+@given(VALUES)
+def test_the_sign_test_agrees_with_an_independent_computation(values: list[tuple[float, str | None]]) -> None:
+    found = sign_test(values, 0.5)
+    wins, losses, p = counted(values)
+    assert (found.wins, found.losses) == (wins, losses)
+    assert found.p == (None if p is None else pytest.approx(p))
+    mirrored = sign_test([(1 - value, cluster) for value, cluster in values], 0.5)
+    assert (mirrored.wins, mirrored.ties, mirrored.losses) == (found.losses, found.ties, found.wins)
+    assert mirrored.p == (None if p is None else pytest.approx(p))
+
+
+def test_p_is_not_too_small_when_morals_repeat() -> None:
+    """Forty morals with five stories each, and no preference overall: a moral's stories mostly agree."""
+    generator = np.random.default_rng(0)
+    runs, below = 1000, Counter[str]()
+    for _ in range(runs):
+        inclined = generator.choice([0.1, 0.9], size=40)
+        wins = generator.random((40, 5)) < inclined[:, None]
+        values = [(float(win), f"moral {place}") for place, own in enumerate(wins) for win in own]
+        for name, rows_ in (("clusters", values), ("questions", [(value, None) for value, _ in values])):
+            p = sign_test(rows_, 0.5).p
+            below[name] += p is not None and p <= 0.05
+    assert below["clusters"] / runs <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
+    assert below["questions"] / runs > 0.2  # what the clusters are for
+
+
+# ---- stored runs -----------------------------------------------------------------------------------------------------
+
+TASK = """
+name: {name}
+type: choice
+data: {{test: "jsonl:rows.jsonl"}}
+fields:
+  id: row.id
+  query: row.story
+  options: row.options
+  gold: row.gold
+  option_meta: "[{{'version': 'moral'}}, {{'version': 'synonym'}}, {{'version': 'antonym'}}]"
+  meta: {{moral: row.moral}}
+cluster: moral
+metrics: [win_antonym, win_synonym, win_difference, acc]
+baselines: []
+floor: no_query
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A task of eight questions, of which word overlap finds the moral closer than the antonym in six."""
+    monkeypatch.chdir(tmp_path)
+    made = [
+        {
+            "id": str(place),
+            "story": "An amber fox." if place < 6 else "A brown goat.",
+            "options": ["amber fox", "amber vixen", "brown goat"],
+            "gold": 0,
+            "moral": f"moral {place // 2}",
+        }
+        for place in range(8)
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made), "utf-8")
+    (tmp_path / "own.task.yaml").write_text(TASK.format(name="own_versions"), "utf-8")
+    return tmp_path
+
+
+def run_of(folder: Path, *tasks: str, model: str = "overlap") -> Path:
+    arguments = ["run", "--tasks", ",".join(tasks), "--model", model, "--output_path", str(folder / "run")]
+    with pytest.raises(SystemExit, match="0"):
+        main([*arguments, "--include_path", str(folder)])
+    return folder / "run"
+
+
+def test_a_run_of_any_task_with_versions_is_tested(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_of(folder, "own_versions")
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="0"):
+        main(["analyze", "preference", str(run), "--format", "json"])
+    found = {(one["task"], one["metric"]): one for one in json.loads(capsys.readouterr().out)}
+    assert found["own_versions", "win_antonym"]["test"] == {"wins": 3, "ties": 0, "losses": 1, "p": 0.625}
+    assert found["own_versions", "win_antonym"]["score"]["value"] == 0.75
+    assert found["own_versions", "win_synonym"]["test"] == {"wins": 3, "ties": 1, "losses": 0, "p": 0.25}
+    assert found["own_versions@no_query", "win_antonym"]["test"]["p"] is None
+    with pytest.raises(SystemExit, match="0"):
+        main(["analyze", "preference", str(run)])
+    shown = capsys.readouterr().out
+    assert "no p where every cluster ties" in shown
+    line = next(line for line in shown.splitlines() if "own_versions " in line and "win_antonym" in line)
+    assert line.split()[-4:] == ["3", "0", "1", "0.625"]
+
+
+def test_questions_that_a_model_has_seen_are_left_out(folder: Path) -> None:
+    run = run_of(folder, "own_versions")
+    file = run / "predictions" / "own_versions.jsonl"
+    rows_ = [json.loads(line) | {"seen": "trained"} for line in file.read_text("utf-8").splitlines()]
+    record = json.loads((run / "run.json").read_text("utf-8"))
+    del record["tasks"][0]["predictions_sha256"]
+    (run / "run.json").write_text(json.dumps(record), "utf-8")
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows_), "utf-8")
+    (antonym, *_) = preferences(run)
+    assert (antonym.test, antonym.seen, antonym.unknown) == (None, 8, 0)
+    assert "no valid test exists" in antonym.why
+
+
+def test_a_run_without_win_rates_is_refused_in_one_line(tmp_path: Path) -> None:
+    run = finished(tmp_path / "run", "mini_fables")
+    with pytest.raises(RecordError, match="has no win rates: it has mini_fables; run storal_preference_en") as raised:
+        preferences(run)
+    assert "\n" not in str(raised.value)
