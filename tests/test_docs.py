@@ -30,6 +30,7 @@ PAGES = (
     *(
         f"docs/{name}.md"
         for name in (
+            "annotation",
             "architecture",
             "augmentation",
             "epic",

@@ -47,6 +47,7 @@ COMMANDS = {
     "new": ("figeval.cli.new:new", "Begin a task or a plugin."),
     "doctor": ("figeval.cli.doctor:doctor", "Report versions, devices, caches and plugins."),
     "export": ("figeval.cli.export:export", "Turn runs into CSV, LaTeX, Markdown or JSON."),
+    "annotate": ("figeval.cli.annotate:annotate", "Let people judge written texts: make sheets, score them."),
     "compare": ("figeval.cli.compare:compare", "Compare two runs example by example."),
 }
 

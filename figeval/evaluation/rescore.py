@@ -16,13 +16,12 @@ from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import context_of, metrics_of
 from figeval.evaluation.score import MetricSet, TaskScorer, summarize
 from figeval.evaluation.selection_bias import marked, withhold_intervals
-from figeval.evaluation.variants import ALL, Variant, variants
+from figeval.evaluation.variants import Variant, recorded_variant
 from figeval.prompts import PromptContext, Shots
 from figeval.records.folder import RunFolder, read_run
 from figeval.records.predictions import AnswerRow, PredictionRow, answers_of, check_row, prediction_row
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.spec import TaskSpec
-from figeval.spec.survey import survey
 from figeval.task_types.orders import from_orders, in_orders
 from figeval.task_types.routes import ReplyReader, Route
 from figeval.text import one_line
@@ -75,7 +74,7 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
 
 def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Harness) -> Reread:
     seed = int(record.config.get("seed", 0))
-    variant = _variant(task, seed, harness)
+    variant = recorded_variant(task, seed, harness)
     orders = str(task.settings.get("orders", ""))
     asked_for = tuple(record.config.get("metrics", ()))  # beside those of the task
     config = RunConfig(tasks=(task.task,), model="", seed=seed, orders=orders, metrics=asked_for)
@@ -127,19 +126,6 @@ def reader_of(task: TaskRecord, harness: Harness) -> ReplyReader | None:
     """What reads the answers of a task, None where there are none in words."""
     route = recorded_route(task, harness)
     return route.reader if route is not None else None
-
-
-def _variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
-    """What was asked, as it is today; it must be what it was."""
-    name = task.of or task.task
-    (spec,) = harness.catalogue.expand([name])
-    config = RunConfig(tasks=(name,), model="", seed=seed, prompts=(ALL,), probes=task.kind == "probe")
-    found = next((one for one in variants(spec, config, harness) if one.full_name == task.task), None)
-    if found is None:
-        raise RecordError(f"{name} has no prompt {task.variant!r} any more, so {task.task} cannot be read again")
-    if survey(task.task, found.examples).sha256 != task.examples_sha256:
-        raise RecordError(f"examples of {task.task} changed since this run was made; run it again")
-    return found
 
 
 def _context(task: TaskRecord, variant: Variant, route: Route, config: RunConfig) -> PromptContext:

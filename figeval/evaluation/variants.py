@@ -9,9 +9,11 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from figeval.config import RunConfig
-from figeval.errors import TaskError, near
+from figeval.errors import RecordError, TaskError, near
 from figeval.evaluation.harness import Harness
+from figeval.records.schema import TaskRecord
 from figeval.spec import TaskSpec
+from figeval.spec.survey import survey
 from figeval.types import Example
 
 Kind: TypeAlias = Literal["task", "prompt", "probe"]
@@ -54,6 +56,24 @@ def variants(task: TaskSpec, config: RunConfig, harness: Harness) -> Iterator[Va
         if config.probes or is_floor:
             changed = probe(examples, config.seed, task.name)
             yield Variant(task=task, examples=changed, kind="probe", name=name, originals=examples, is_floor=is_floor)
+
+
+def recorded_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
+    """Return what a recorded task asked, as it is today.
+
+    Raises:
+        RecordError: the task has no such prompt any more, or other examples.
+        UnknownName: the task is not installed.
+    """
+    name = task.of or task.task
+    (spec,) = harness.catalogue.expand([name])
+    config = RunConfig(tasks=(name,), model="", seed=seed, prompts=(ALL,), probes=task.kind == "probe")
+    found = next((one for one in variants(spec, config, harness) if one.full_name == task.task), None)
+    if found is None:
+        raise RecordError(f"{name} has no prompt {task.variant!r} any more, so {task.task} cannot be read again")
+    if survey(task.task, found.examples).sha256 != task.examples_sha256:
+        raise RecordError(f"examples of {task.task} changed since this run was made; run it again")
+    return found
 
 
 INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a task: name → the task in its place

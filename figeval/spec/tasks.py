@@ -135,6 +135,7 @@ class TaskSpec(Named):
     baselines: tuple[str, ...] = ()  # those of the task type unless given
     floor: str | None = None  # the probe that every run asks, too: its scores stand beside those of the task
     augment: Augment = Field(default_factory=dict)  # what is added to every example: add, retriever, from, k
+    error_types: Words = ()  # what people look for in written texts (`figeval annotate`)
     built_with: tuple[str, ...] = ()  # models that picked the wrong options: they are punished, and warned about
     citation: str = ""
 
@@ -168,12 +169,12 @@ class TaskSpec(Named):
             raise ValueError("vocabulary has an empty word; every word has at least one letter")
         return self
 
-    @field_validator("labels")
+    @field_validator("labels", "error_types")
     @classmethod
-    def _different_labels(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
-        if twice := sorted({label for label in labels if labels.count(label) > 1}):
-            raise ValueError(f"{twice[0]!r} is listed twice; every label needs a name of its own")
-        return labels
+    def _different_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"{twice[0]!r} is listed twice; every one needs a name of its own")
+        return names
 
     @field_validator("prompts")
     @classmethod

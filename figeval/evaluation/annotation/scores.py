@@ -1,0 +1,175 @@
+"""What filled-in sheets say: how often each kind of error was found in whose texts, and how far annotators agree.
+
+An empty cell is no judgement: it is counted, and neither yes nor no. Where several people have judged a text, it counts
+with the share of them who found the error, so a text is one observation however many there were.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from figeval.errors import DataError, near
+from figeval.evaluation.annotation.sheets import ITEM, Key
+from figeval.metrics.aggregation import MetricAggregator
+from figeval.metrics.statistic import mean_of
+from figeval.text import csv_cell
+from figeval.types import Score
+
+JUDGEMENTS = {"yes": True, "y": True, "1": True, "x": True, "true": True}
+JUDGEMENTS |= {"no": False, "n": False, "0": False, "false": False}
+DELIMITERS = ",;\t"  # spreadsheets write the one of the user's language
+
+Cells = Mapping[tuple[str, str], bool]  # (item, error type) → the judgement; empty cells are left out
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorShare:
+    """The share of an author's texts with an error; `judged` of `texts` have a judgement."""
+
+    error_type: str
+    author: str
+    texts: int
+    score: Score
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Krippendorff's alpha (nominal) of an error type over the texts that several people have judged.
+
+    There is none where fewer than two have judged the same text, or where all judgements are the same; `why` says so.
+    """
+
+    error_type: str
+    texts: int
+    alpha: float | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """The result of a set of sheets; `empty` counts the cells of each sheet that are empty or missing, of `cells`."""
+
+    key: Key
+    shares: tuple[ErrorShare, ...]
+    agreement: tuple[Agreement, ...]
+    empty: Mapping[str, int]
+    cells: int
+
+
+def score_sheets(key: Key, files: Sequence[Path]) -> Annotation:
+    """Score filled-in sheets, one file for each annotator.
+
+    Raises:
+        DataError: a file is no sheet of this key, or a cell is neither yes nor no; the message names file, row and
+            column.
+    """
+    sheets = {str(file): read_sheet(file, key) for file in files}
+    cells = len(key.items) * len(key.error_types)
+    return Annotation(
+        key=key,
+        shares=tuple(
+            _share(key, error_type, author, list(sheets.values()))
+            for error_type in key.error_types
+            for author in key.authors
+        ),
+        agreement=tuple(_agreement(key, error_type, sheets) for error_type in key.error_types),
+        empty={name: cells - len(found) for name, found in sheets.items()},
+        cells=cells,
+    )
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_sheet(file: Path, key: Key) -> Cells:
+    """Read the judgements of a sheet.
+
+    Rows may be in any order, and rows, other columns and comments are free to change.
+
+    Raises:
+        DataError: the file cannot be read, lacks a column, has an item that is unknown or stands twice, or a cell that
+            is neither yes nor no.
+    """
+    rows = _rows(file)
+    header = [cell.strip() for cell in rows[0]] if rows else []
+    columns = {error_type: csv_cell(error_type) for error_type in key.error_types}
+    for name in (ITEM, *columns.values()):
+        if header.count(name) != 1:
+            raise DataError(
+                f"{file}: there is not one column {name!r}{near(name, header)}; keep the first row as it was"
+            )
+    found: dict[tuple[str, str], bool] = {}
+    seen: set[str] = set()
+    for number, row in enumerate(rows[1:], 2):
+        cells = dict(zip(header, (cell.strip() for cell in row), strict=False))
+        if not any(cells.values()):
+            continue
+        where, item = f"{file}, row {number}", cells.get(ITEM, "")
+        if item not in key.items or item in seen:
+            what = "stands there twice" if item in seen else "is none of this set of sheets"
+            raise DataError(f"{where}, column {ITEM!r}: item {item!r:.40} {what}")
+        seen.add(item)
+        for error_type, column in columns.items():
+            if cell := cells.get(column, ""):
+                if cell.lower() not in JUDGEMENTS:
+                    raise DataError(
+                        f"{where}, column {error_type!r}: {cell!r:.40} is neither yes nor no; leave the cell empty "
+                        "where there is no judgement"
+                    )
+                found[item, error_type] = JUDGEMENTS[cell.lower()]
+    return found
+
+
+def _rows(file: Path) -> list[list[str]]:
+    """Return the rows of a CSV file, whichever delimiter the first line has."""
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+        for delimiter in DELIMITERS:
+            rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+            if rows and ITEM in (cell.strip() for cell in rows[0]):
+                return rows
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror}); give a sheet that was filled in") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file} is not in UTF-8; save it as `CSV UTF-8`") from error
+    except csv.Error as error:
+        raise DataError(f"{file} is no CSV file ({error}); save the sheet as `CSV UTF-8`") from error
+    return []
+
+
+# ---- scores ----------------------------------------------------------------------------------------------------------
+
+
+def _share(key: Key, error_type: str, author: str, sheets: Sequence[Cells]) -> ErrorShare:
+    statistic = mean_of(lambda _example, _prediction: None, absent="no judgements")
+    aggregator = MetricAggregator(error_type, statistic, higher_is_better=False)
+    own = {number: item for number, item in key.items.items() if item.author == author}
+    for number, item in own.items():
+        judgements = [cells[number, error_type] for cells in sheets if (number, error_type) in cells]
+        if judgements:
+            aggregator.add(item.cluster or item.example, (sum(judgements) / len(judgements), 1.0))
+    return ErrorShare(error_type, author, len(own), aggregator.score())
+
+
+def _agreement(key: Key, error_type: str, sheets: Mapping[str, Cells]) -> Agreement:
+    from nltk.metrics.agreement import AnnotationTask
+
+    judged = {
+        number: [
+            (name, number, str(cells[number, error_type]))
+            for name, cells in sheets.items()
+            if (number, error_type) in cells
+        ]
+        for number in key.items
+    }
+    several = [one for judgements in judged.values() if len(judgements) > 1 for one in judgements]
+    texts = sum(len(judgements) > 1 for judgements in judged.values())
+    if not several:
+        return Agreement(error_type, 0, None, "no text was judged by two annotators")
+    if len({label for _, _, label in several}) == 1:
+        return Agreement(error_type, texts, None, "all judgements are the same")
+    return Agreement(error_type, texts, float(AnnotationTask(several).alpha()))

@@ -1,0 +1,147 @@
+"""The texts that stored runs have written for a task, with the inputs that they were written from.
+
+Rows keep what a model wrote and no text of the benchmark, so inputs and references are read again through the data
+layer, and must be those that the run was made on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from figeval.errors import RecordError, near
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.variants import recorded_variant
+from figeval.records.folder import read_run
+from figeval.records.predictions import PredictionRow
+from figeval.records.schema import RunRecord, TaskRecord
+from figeval.task_types.generation import WRITTEN, GenerationExample
+
+REFERENCE = "reference"  # in the place of a model: the text that a person wrote
+JOIN = "; "  # between the texts of an input that is a list
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenText:
+    """A text, its author, and the example that it was written for; `cluster` is the example's."""
+
+    author: str
+    example: str
+    cluster: str | None
+    inputs: Mapping[str, str]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTexts:
+    """The texts of some examples of a task by all authors.
+
+    Attributes:
+        task: as in the records, with the prompt behind an @.
+        error_types: what the task would have people look for.
+        texts: in the order of the examples, of each one the authors in their order.
+        authors: the models and, where references are asked for, `REFERENCE`.
+        not_written: author → examples among these without a text, because of a refusal, an error or blanks.
+    """
+
+    task: str
+    error_types: tuple[str, ...]
+    texts: tuple[WrittenText, ...]
+    authors: tuple[str, ...]
+    not_written: Mapping[str, int]
+
+
+def written_texts(
+    paths: Sequence[Path], task: str | None, n: int, seed: int, harness: Harness, *, references: bool = False
+) -> WrittenTexts:
+    """Draw examples that all runs have answered, and return what was written for them.
+
+    Args:
+        paths: folders of runs.
+        task: may be None where the runs share one generation task.
+        n: number of examples; all where there are fewer.
+        seed: of the draw.
+        harness: knows the tasks.
+        references: Add the first reference of each example.
+
+    Raises:
+        RecordError: the runs share no such task, or examples of it, or have no texts; or other examples by now.
+        UnknownName: the task is not installed.
+    """
+    runs = [read_run(path) for path in paths]
+    name = _shared_task(paths, [record for record, _ in runs], task)
+    tasks = [next(one for one in record.tasks if one.task == name) for record, _ in runs]
+    variant = recorded_variant(tasks[0], int(runs[0][0].config.get("seed", 0)), harness)
+    _refuse_other_examples(paths, tasks)
+    authors = _authors([record for record, _ in runs])
+    rows = {
+        author: {row["id"]: row for row in folder.rows(name)} for author, (_, folder) in zip(authors, runs, strict=True)
+    }
+    common = [key for key in rows[authors[0]] if all(key in own for own in rows.values())]
+    if not common:
+        raise RecordError(f"the runs have no example of {name} in common; run them with the same --limit")
+    drawn = set(random.Random(f"{seed} examples").sample(common, min(n, len(common))))
+    texts, missing = [], Counter[str]()
+    for example in variant.examples():
+        if example.id not in drawn or not isinstance(example, GenerationExample):
+            continue
+        inputs = {key: given if isinstance(given, str) else JOIN.join(given) for key, given in example.inputs.items()}
+        written: dict[str, str | None] = {author: _text(own[example.id]) for author, own in rows.items()}
+        if references:
+            written[REFERENCE] = example.references[0]
+        for author, text in written.items():
+            if text is None:
+                missing[author] += 1
+            else:
+                texts.append(WrittenText(author, example.id, example.cluster, inputs, text))
+    named = (*authors, *([REFERENCE] if references else ()))
+    return WrittenTexts(name, variant.task.error_types, tuple(texts), named, dict(missing))
+
+
+def _shared_task(paths: Sequence[Path], records: Sequence[RunRecord], wanted: str | None) -> str:
+    """Return the one task of the type generation that is meant and that all runs have."""
+    found = [[task.task for task in record.tasks if _has_texts(task)] for record in records]
+    shared = [name for name in found[0] if all(name in names for names in found)]
+    if wanted is not None and wanted in shared:
+        return wanted
+    if wanted is None and len(shared) == 1:
+        return shared[0]
+    has = "; ".join(f"{path} has {', '.join(names) or 'none'}" for path, names in zip(paths, found, strict=True))
+    if wanted is None and shared:
+        raise RecordError(f"the runs share several tasks with written texts: {', '.join(shared)}; give --task")
+    what = "no task with written texts" if wanted is None else f"no {wanted!r} with written texts"
+    hint = "" if wanted is None else near(wanted, shared)
+    raise RecordError(f"the runs share {what}{hint}; {has} (a route that answers with training texts has none)")
+
+
+def _has_texts(task: TaskRecord) -> bool:
+    return task.task_type == "generation" and task.kind != "probe" and task.route in WRITTEN
+
+
+def _refuse_other_examples(paths: Sequence[Path], tasks: Sequence[TaskRecord]) -> None:
+    for path, task in zip(paths, tasks, strict=True):
+        if task.examples_sha256 != tasks[0].examples_sha256:
+            raise RecordError(
+                f"{task.task}: {paths[0]} and {path} were made on different examples; run both with the same version "
+                "of figeval and its data"
+            )
+
+
+def _authors(records: Sequence[RunRecord]) -> list[str]:
+    """Return the names of the models, with the identity of the run where two have one name."""
+    counts = Counter(record.model.name for record in records)
+    names = [
+        record.model.name if counts[record.model.name] == 1 else f"{record.model.name} ({record.identity})"
+        for record in records
+    ]
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise RecordError(f"the same run is given twice ({twice[0]}); give each run once")
+    return names
+
+
+def _text(row: PredictionRow) -> str | None:
+    text = row["pred"] if row["status"] == "ok" else None
+    return text if isinstance(text, str) and text.strip() else None
