@@ -17,7 +17,7 @@ import click
 from figeval.errors import OptionError, near
 from figeval.types import JSON
 
-from .folder import KINDS
+from .folder import KINDS, PAPER
 
 if TYPE_CHECKING:
     from .builder import Options
@@ -32,7 +32,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--output", required=True, type=FILE, help="Folder to write to; an interrupted build goes on there.")
 @click.option("--name", default="", help="Prefix of the task names.  [default: the name of the folder]")
 @click.option("--seed", default=0, show_default=True, help="Random seed.")
-@click.option("--tasks", default=",".join(KINDS), show_default=True, help="Tasks to build, separated by commas.")
+@click.option("--tasks", default=",".join(PAPER), show_default=True, help="Tasks to build; also preference.")
 @click.option("--topics", type=click.IntRange(2), help="Number of topics, instead of the smallest specific one.")
 @click.option("--antonyms", type=FILE, help="TSV file of words and antonyms, instead of WordNet.")
 @click.option("--stopwords", type=FILE, help="Words that end a phrase of an outline, one per line.")
@@ -54,7 +54,10 @@ def storal(  # noqa: PLR0913 - one argument per option
     deduplicate: bool,
     compare: tuple[Path, ...],
 ) -> None:
-    """Build moCpt, moPref, st2mo and mo2st from pairs of stories and morals."""
+    """Build moCpt, moPref, st2mo and mo2st from pairs of stories and morals.
+
+    `--tasks preference` builds the morals beside versions of them with a synonym and an antonym (English only).
+    """
     from figeval.report.progress import display_on, stderr
 
     from .builder import Options
@@ -135,12 +138,17 @@ def check_resources(options: Options) -> None:
         FigevalError: something is missing; the message says how to get it.
     """
     from . import extras
+    from .preference.versions import versions
 
     language, tasks = options.language, options.tasks
     if "mopref" in tasks and language != "en" and options.antonyms is None:
         raise OptionError(
             f"there are no antonyms for {language!r}, which mopref needs; give --antonyms FILE (a word, a tab and its "
             "antonym on each line), or leave mopref out of --tasks"
+        )
+    if "preference" in tasks and language != "en":
+        raise OptionError(
+            f"there are no synonyms for {language!r}, which preference needs; leave preference out of --tasks"
         )
     if "mo2st" in tasks and language not in ("en", "zh") and options.stop_words is None:
         raise OptionError(
@@ -149,10 +157,12 @@ def check_resources(options: Options) -> None:
         )
     if "mo2st" in tasks or language == "zh":
         extras.load("jieba")
-    if "mopref" in tasks or ("mo2st" in tasks and language == "en"):
+    if {"mopref", "preference"} & {*tasks} or ("mo2st" in tasks and language == "en"):
         extras.smart_stop_words()
     if "mopref" in tasks:
         list(options.antonym_source.replacements("good"))
+    if "preference" in tasks:
+        versions("Good.", "")
     if "mo2st" in tasks and options.stop_list is None and language == "zh":
         extras.chinese_stop_words()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -23,9 +23,10 @@ from figeval.types import JSON
 from . import extras, items, topics
 from .antonyms import Antonyms, WordNetAntonyms, read_antonyms
 from .audits import AUDITED, MOST_ITEMS, ambiguous, blind
-from .folder import CHOICES, KINDS, data_file
+from .folder import CHOICES, PAPER, data_file
 from .index import Index, digest
 from .pairs import PAPER_MOPREF, PAPER_SIZES, Pair, PairFile
+from .preference.versions import options_of
 from .stages import Stages, Writers
 
 VERSION = 1  # of the rules; stages of an older one are made again
@@ -35,13 +36,13 @@ PACKAGES = ("jieba", "python-rake", "lemminflect", "nltk", "scikit-learn", "simp
 
 @dataclass(frozen=True)
 class Options:
-    """What a build is asked for; `tasks` in the order of `KINDS`."""
+    """What a build is asked for; `tasks` in the order of `folder.KINDS`."""
 
     file: PairFile
     language: str
     name: str
     seed: int = 0
-    tasks: tuple[str, ...] = KINDS
+    tasks: tuple[str, ...] = PAPER
     topics: int | None = None
     antonyms: Path | None = None
     stop_words: Path | None = None
@@ -90,7 +91,7 @@ class Builder:
         options, index = self._options, self._index
         made = {kind: self._stage(kind) for kind in options.tasks}
         sizes = {"pairs": {split: len(pairs) for split, pairs in index.by_split.items()}}
-        paper = {kind: PAPER_SIZES.get(options.language, {}) for kind in ("pairs", *KINDS)}
+        paper = {kind: PAPER_SIZES.get(options.language, {}) for kind in ("pairs", *PAPER)}
         report: JSON = {
             "language": options.language,
             "seed": options.seed,
@@ -110,6 +111,7 @@ class Builder:
             "mopref": (self._mopref, [_checksum(options.antonyms)]),
             "st2mo": (self._st2mo, []),
             "mo2st": (self._mo2st, [_checksum(options.stop_words)]),
+            "preference": (self._preference, []),
         }[kind]
         names = [data_file(kind, split) for split in self._splits]
         return self._stages.run(kind, [kind, depends], names, make)
@@ -168,16 +170,11 @@ class Builder:
         return learned
 
     def _mopref(self, writers: Writers) -> JSON:
-        found: dict[str, JSON] = {}
-        dropped = {}
-        for split, pairs in self._index.by_split.items():
-            chosen = items.mopref(pairs, self._options.antonym_source, self._options.seed)
-            dropped[split] = chosen.notes
-            found |= {item["id"]: item for item in chosen.items}
-        if not found:
-            raise DataError(
-                f"{self._options.file.path}: no word of any moral has an antonym; leave mopref out of --tasks"
-            )
+        options = self._options
+        found, dropped = self._chosen(
+            lambda pairs: items.mopref(pairs, options.antonym_source, options.seed),
+            "no word of any moral has an antonym; leave mopref out of --tasks",
+        )
 
         def row(pair: Pair) -> JSON | None:
             if (item := found.get(pair.id)) is None:
@@ -189,6 +186,30 @@ class Builder:
             return {**_shared(pair), "options": options, "gold": item["gold"], "replaced": replaced, "by": item["word"]}
 
         return {"sizes": self._write("mopref", writers, row), "notes": dropped}
+
+    def _preference(self, writers: Writers) -> JSON:
+        found, dropped = self._chosen(
+            lambda pairs: items.preference(pairs, self._options.seed),
+            "no word of any moral has a synonym and an antonym; leave preference out of --tasks",
+        )
+
+        def row(pair: Pair) -> JSON | None:
+            item = found.get(pair.id)
+            return None if item is None else {**_shared(pair), **options_of(pair.moral, item)}
+
+        return {"sizes": self._write("preference", writers, row), "notes": dropped}
+
+    def _chosen(self, choose: Callable[[Sequence[Pair]], items.Choices], none: str) -> tuple[dict[str, JSON], JSON]:
+        """Return the items of all splits by id, and per split how many pairs were dropped for which reason.
+
+        Raises:
+            DataError: there is no item; `none` says why and what to do.
+        """
+        chosen = {split: choose(pairs) for split, pairs in self._index.by_split.items()}
+        found = {item["id"]: item for one in chosen.values() for item in one.items}
+        if not found:
+            raise DataError(f"{self._options.file.path}: {none}")
+        return found, {split: one.notes for split, one in chosen.items()}
 
     def _st2mo(self, writers: Writers) -> JSON:
         return {

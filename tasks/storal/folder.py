@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.resources import files
 
-CHOICES = ("mocpt", "mopref")
-KINDS = (*CHOICES, "st2mo", "mo2st")
+PAPER = ("mocpt", "mopref", "st2mo", "mo2st")
+KINDS = (*PAPER, "preference")
+CHOICES = ("mocpt", "mopref", "preference")
 ALTERNATIVES = {"train": "train", "valid": "dev", "test": "test"}  # our split → its key in a task file
 DESCRIPTIONS = {
     "mocpt": "the moral of a story among five",
     "mopref": "the moral of a story, or the same with one word replaced by an antonym",
     "st2mo": "write the moral of a story",
     "mo2st": "write the rest of a story from its moral, beginning and outline",
+    "preference": "the moral of a story, or the same with one word replaced by a synonym or by an antonym",
 }
 FIELDS = {
     "mocpt": "query: row.story\n  options: row.options\n  gold: row.gold",
     "mopref": "query: row.story\n  options: row.options\n  gold: row.gold",
     "st2mo": "inputs: {story: row.story}\n  references: [row.moral]",
     "mo2st": "inputs: {moral: row.moral, beginning: row.beginning, outline: row.outline}\n  references: [row.story]",
+    "preference": "query: row.story\n  options: row.options\n  gold: row.gold\n  option_meta: row.versions",
 }
 CHOICE = """type: choice
-metrics: [acc, acc_norm, acc_pmi]
+metrics: [{metrics}]
 baselines: [chance, overlap]
 floor: no_query  # the same model without the story
 """
@@ -29,15 +32,24 @@ VOCABULARY = {
     "en": "vocabulary: {option: [moral, lesson, message, teaching], answer: [moral, lesson]}\n",
     "zh": "vocabulary: {option: [寓意, 道理, 启示, 教训], answer: [寓意, 道理]}\n",
 }
-GENERATION = "type: generation\nbaselines: [echo, random, overlap]\nmax_new_tokens: {tokens}\nmetrics: [{metrics}]\n"
+GENERATION = """type: generation
+baselines: [echo, random, overlap]
+error_types: [{errors}, unrelated, conflicting]
+max_new_tokens: {tokens}
+metrics: [{metrics}]
+"""
+ERRORS = {"st2mo": "not a moral", "mo2st": "not a story"}
 TOKENS = {"st2mo": 100, "mo2st": 512}  # at most, as in the authors' code
 METRICS = {
+    "mocpt": "acc, acc_norm, acc_pmi",
+    "mopref": "acc, acc_norm, acc_pmi",
+    "preference": "win_antonym, win_synonym, win_difference, acc",
     "st2mo": "bleu_1, bleu_2, repetition_2, distinct_2_published, length_published",
     "mo2st": "bleu_1, bleu_2, repetition_4_published, distinct_4, coverage, coverage_corrected, order, "
     "order_corrected, phrases_found, length_published, cut_off",
 }
 METRICS_OF_ANY_LANGUAGE = "rouge_l, corpus_bleu, distinct_1, distinct_2, length"
-TEMPLATES = {"mocpt": "moral", "mopref": "moral", "st2mo": "st2mo", "mo2st": "mo2st"}
+TEMPLATES = {**dict.fromkeys(CHOICES, "moral"), "st2mo": "st2mo", "mo2st": "mo2st"}
 WORDINGS = ("short", "question", "instruction")
 
 
@@ -62,11 +74,11 @@ def task_file(name: str, kind: str, language: str, splits: Iterable[str]) -> str
 def _type(kind: str, language: str) -> str:
     """Return the lines with the type and its metrics, behind those of the fields."""
     if kind in CHOICES:
-        return CHOICE + VOCABULARY.get(language, "")
+        return CHOICE.format(metrics=METRICS[kind]) + VOCABULARY.get(language, "")
     known = language in ("en", "zh")
     field = f"  language: \"'{language}'\"\n" if known else ""  # by which the metrics of STORAL split texts into words
     metrics = METRICS[kind] if known else METRICS_OF_ANY_LANGUAGE
-    return field + GENERATION.format(tokens=TOKENS[kind], metrics=metrics)
+    return field + GENERATION.format(errors=ERRORS[kind], tokens=TOKENS[kind], metrics=metrics)
 
 
 def _prompts(template: str, language: str) -> str:

@@ -19,6 +19,7 @@ def readme(name: str, report: JSON) -> str:
         _sizes(report),
         *([_topics(report["mocpt"])] if "mocpt" in report else []),
         *([_dropped("Morals without a wrong option", report["mopref"])] if "mopref" in report else []),
+        *([_dropped("Morals without both versions", report["preference"])] if "preference" in report else []),
         *([_dropped("Stories without an item", report["mo2st"])] if "mo2st" in report else []),
         _duplicates(report),
         *([_rules(report["rules"])] if report["rules"] else []),

@@ -20,7 +20,7 @@ from figeval.types import letters
 
 from .archive import published
 from .pairs import SPLITS, Pair, english_pairs
-from .preference.versions import ANTONYM, MORAL, SYNONYM
+from .preference.versions import options_of
 
 Pairs = Mapping[str, Pair]  # by id
 PUBLISHED = ("mocpt", "mopref", "st2mo", "mo2st")
@@ -93,17 +93,7 @@ def version_rows(pairs: Pairs, split: str) -> Iterator[Row]:
     """Yield a story with its moral and two copies of it, in which a synonym and an antonym replace the same word."""
     for item in frozen("preference_en.jsonl", split):
         pair = look_up(pairs, item["id"])
-        texts = {MORAL: pair.moral}
-        for kind in (SYNONYM, ANTONYM):
-            start, end = item[kind]["place"]
-            texts[kind] = f"{pair.moral[:start]}{item[kind]['word']}{pair.moral[end:]}"
-        yield {
-            "id": pair.id,
-            "story": pair.story,
-            "options": tuple(texts[kind] for kind in item["order"]),
-            "versions": tuple({"version": kind} for kind in item["order"]),
-            "gold": item["order"].index(MORAL),
-        }
+        yield {"id": pair.id, "story": pair.story, **options_of(pair.moral, item)}
 
 
 def outline_rows(pairs: Pairs, split: str) -> Iterator[Row]:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval.builtin.tasks.storal import antonyms, extras, frozen, negatives, outlines, topics
-from figeval.builtin.tasks.storal.build import KINDS
+from figeval.builtin.tasks.storal.build import KINDS, storal
 from figeval.builtin.tasks.storal.pairs import PairFile, draw_splits, english_pairs
 from figeval.cli.main import main
 from figeval.data import DataContext
@@ -497,5 +497,35 @@ def test_tables_with_columns_of_other_names(tmp_path):
     assert (pair.id, pair.story, pair.moral, pair.split) == ("1", "Once, upon a time.", "Be wise.", "")
 
 
-def test_every_kind_is_built_by_default():
-    assert KINDS == ("mocpt", "mopref", "st2mo", "mo2st")
+def test_the_tasks_of_the_paper_are_built_by_default():
+    (tasks,) = [option for option in storal.params if option.name == "tasks"]
+    assert tasks.default == "mocpt,mopref,st2mo,mo2st"
+    assert [kind for kind in KINDS if kind not in tasks.default] == ["preference"]
+
+
+def test_versions_of_morals_are_built_where_they_are_asked_for(call, wordnet, tmp_path, capsys):
+    rows = list(stories(split=lambda number: ("train", "train", "dev", "test")[number % 4]))
+    source = written(tmp_path / "in.jsonl", rows)
+    code, _, err = call("--pairs", source, "--output", "own", "--tasks", "preference,st2mo")
+    assert code == 0, err
+    by_id = {str(number): row for number, row in enumerate(rows, 1)}
+    made = [
+        row
+        for split in ("train", "valid", "test")
+        for row in read_jsonl(tmp_path / "own" / f"preference_{split}.jsonl")
+    ]
+    report = json.loads((tmp_path / "own" / "report.json").read_text(encoding="utf-8"))
+    assert len(made) == sum(report["sizes"]["preference"].values())
+    assert len(made) + sum(sum(notes.values()) for notes in report["preference"].values()) == 60
+    for row in made:
+        assert row["options"][row["gold"]] == by_id[row["id"]]["moral"]
+        assert row["versions"][row["gold"]] == {"version": "moral"}
+    run = ["run", "--include_path", "own", "--tasks", "own_preference", "--model", "overlap", "--output_path", "run"]
+    with pytest.raises(SystemExit, match="0"):
+        main(run)
+    with pytest.raises(SystemExit, match="0"):
+        main(["analyze", "preference", "run"])
+    assert "own_preference@no_query" in capsys.readouterr().out
+    code, _, err = call("--pairs", source, "--output", "de", "--tasks", "preference", "--language", "de")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "there are no synonyms for 'de', which preference needs; leave preference out of --tasks" in err
