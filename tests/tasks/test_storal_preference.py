@@ -265,17 +265,26 @@ def test_a_run_of_any_task_with_versions_is_tested(folder: Path, capsys: pytest.
     assert line.split()[-4:] == ["3", "0", "1", "0.625"]
 
 
-def test_questions_that_a_model_has_seen_are_left_out(folder: Path) -> None:
+@pytest.mark.parametrize("seen", [4, 8])
+def test_questions_that_a_model_has_seen_are_left_out(folder: Path, seen: int) -> None:
     run = run_of(folder, "own_versions")
     file = run / "predictions" / "own_versions.jsonl"
-    rows_ = [json.loads(line) | {"seen": "trained"} for line in file.read_text("utf-8").splitlines()]
-    record = json.loads((run / "run.json").read_text("utf-8"))
-    del record["tasks"][0]["predictions_sha256"]
-    (run / "run.json").write_text(json.dumps(record), "utf-8")
+    rows_ = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    rows_ = [row | {"seen": "trained" if place < seen else None} for place, row in enumerate(rows_)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows_), "utf-8")
-    (antonym, *_) = preferences(run)
-    assert (antonym.test, antonym.seen, antonym.unknown) == (None, 8, 0)
-    assert "no valid test exists" in antonym.why
+    record = json.loads((run / "run.json").read_text("utf-8"))
+    own = record["tasks"][0]
+    own["predictions_sha256"] = None
+    rest = [score | {"n": 8 - seen} for score in own["scores"]] if seen < 8 else []
+    own["overlap"] = {"trained": seen, "chosen": 0, "rest": 8 - seen, "scores": rest}
+    (run / "run.json").write_text(json.dumps(record), "utf-8")
+    antonym = preferences(run)[0]
+    assert (antonym.seen, antonym.unknown) == (seen, 0)
+    if seen == 8:
+        assert (antonym.test, "no valid test exists" in antonym.why) == (None, True)
+    else:
+        assert antonym.test is not None
+        assert (antonym.test.wins, antonym.test.losses, antonym.score.n, antonym.why) == (1, 1, 4, "")
 
 
 def test_a_run_without_win_rates_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -59,3 +59,25 @@ def test_every_route_with_its_floor(model: str, language: str, workshop: Worksho
             assert ("acc_pmi" in scored) == (route == "by_loglikelihood")
             if language == "en":
                 assert task.counts["truncated_inputs"] == 3  # and the run says so
+
+
+@pytest.mark.parametrize("model", ROUTES)
+def test_win_rates_are_known_where_options_have_scores(
+    model: str, real_data: str, workshop: Workshop, tmp_path: Path
+) -> None:
+    (kind, head), own, others = ROUTES[model]
+    checkpoint = workshop(kind, head, **CONFIG.get(model, {}))
+    for route in (own, *others):
+        (task, floor) = figeval.run(
+            "storal_preference_en",
+            model=f"{model}:{checkpoint}",
+            model_args=ARGUMENTS.get(model, {}),
+            routes={} if route == own else {"choice": route},
+            limit=3,
+            output_path=tmp_path / route,
+        ).record.tasks
+        assert (task.status, task.route, floor.is_floor) == ("done", route, True)
+        counted = {score.metric: score.n for score in task.scores if score.metric.startswith("win_")}
+        assert counted == dict.fromkeys(
+            ("win_antonym", "win_synonym", "win_difference"), 0 if route == "by_letter" else 3
+        )
