@@ -1,13 +1,15 @@
-"""STORAL's files → rows: `storal:{mocpt,mopref,st2mo,mo2st,preference}_en_{train,valid,test}`.
+"""STORAL's files → rows: `storal:{mocpt,mopref,st2mo,mo2st,faithfulness,preference}_en_{train,valid,test}`.
 
 English rows are the pairs with the frozen items of `items/`, which hold ids and places only. With `published_` before
 them, and `en` or `zh`, the rows are those of a user's copy of the authors' archive (`archive.py`), which has no
-`preference`; with `examples_` those of their repository, five of each split.
+`preference`; with `examples_` those of their repository, five of each split. The rows of faithfulness are made from
+those of st2mo.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from importlib.resources import files
@@ -23,7 +25,9 @@ from .pairs import SPLITS, Pair, english_pairs
 from .preference.versions import options_of
 
 Pairs = Mapping[str, Pair]  # by id
-PUBLISHED = ("mocpt", "mopref", "st2mo", "mo2st")
+PUBLISHED = ("mocpt", "mopref", "st2mo", "mo2st", "faithfulness")
+MATCHED, MISMATCHED = "matched", "mismatched"  # the labels of faithfulness
+SEED = 0  # of the morals that change places
 KNOWN = {  # name → whose rows, task, language, split
     f"{source}{source and '_'}{task}_{language}_{split}": (source, task, language, split)
     for source, tasks, languages in (
@@ -42,14 +46,21 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     if path not in KNOWN:
         raise DataError(f"storal has no rows {path!r}{near(path, KNOWN)}; it has {', '.join(KNOWN)}")
     source, task, language, split = KNOWN[path]
+    of_stories = "st2mo" if task == "faithfulness" else task
     if source:
         folders = context.copies("storal")
-        yield from clustered(published(task, language, split, folders, whole=source == "published"))
-        return
+        found = clustered(published(of_stories, language, split, folders, whole=source == "published"))
+    else:
+        found = _english(of_stories, split, context)
+    yield from matched_and_mismatched(list(found)) if task == "faithfulness" else found
+
+
+def _english(task: str, split: str, context: DataContext) -> Iterator[Row]:
+    """Yield the rows of the pairs and the frozen items."""
     pairs = {pair.id: pair for pair in english_pairs(context)}
     firsts = {row["id"]: row["same_moral"] for row in clustered(map(asdict, pairs.values()))}
     for row in MADE[task](pairs, split):
-        yield {**row, "language": language, "same_moral": firsts[row["id"]]}
+        yield {**row, "language": "en", "same_moral": firsts[row["id"]]}
 
 
 def clustered(rows: Iterable[Row]) -> Iterator[Row]:
@@ -109,6 +120,46 @@ def outline_rows(pairs: Pairs, split: str) -> Iterator[Row]:
                 "outline": tuple(pair.story[start:end].lower() for start, end in item["outline"]),
                 "rest": rest,
             }
+
+
+def matched_and_mismatched(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield every story with its own moral, and with the moral of another row.
+
+    The morals of the mismatched rows are a permutation of all morals, so whoever reads the moral alone is right in half
+    of the rows. No story gets a moral of its own: neither that of its row nor, of a story that occurs several times,
+    that of another one, up to case and punctuation.
+
+    The permutation is a function of the ids and `SEED`, and nothing of it is stored: morals are put in the order of a
+    digest of their ids, equal ones side by side, and each row takes the moral so many places further that none is its
+    own.
+
+    Raises:
+        DataError: there is no such permutation, as more than half of the morals are the same.
+    """
+    order = sorted(rows, key=lambda row: (_digest(row["same_moral"]), _digest(row["id"])))
+    morals = [letters(row["moral"]) for row in order]
+    own: dict[str, set[str]] = {}
+    for row, moral in zip(order, morals, strict=True):
+        own.setdefault(letters(row["story"]), set()).add(moral)
+    forbidden = [own[letters(row["story"])] for row in order]
+    further = next((k for k in range(1, len(order)) if _none_is_own(morals[k:] + morals[:k], forbidden)), None)
+    if further is None:
+        raise DataError(f"storal: of {len(rows)} morals too many are the same to give every story another one")
+    others = order[further:] + order[:further]
+    of = {row["id"]: other for row, other in zip(order, others, strict=True)}
+    for row in rows:
+        shared = {key: row[key] for key in ("story", "language", "same_moral")}
+        for label, source in ((MATCHED, row), (MISMATCHED, of[row["id"]])):
+            made = {"id": f"{row['id']}-{label}", "pair": row["id"], "moral": source["moral"], "moral_of": source["id"]}
+            yield {**shared, **made, "label": label}
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(f"{SEED} faithfulness {key}".encode()).hexdigest()
+
+
+def _none_is_own(morals: Sequence[str], forbidden: Sequence[set[str]]) -> bool:
+    return not any(moral in own for moral, own in zip(morals, forbidden, strict=True))
 
 
 MADE: dict[str, Callable[[Pairs, str], Iterator[Row]]] = {

@@ -1,4 +1,4 @@
-"""STORAL's templates: four wordings in two languages of which moral, what moral, and what story."""
+"""STORAL's templates: four wordings in two languages of which moral, whether this one, what moral, and what story."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from figeval.prompts import load_template
 
 ROOM = files("figeval.builtin.templates") / "storal"
 NAMES = sorted(f"storal/{file.name}" for file in ROOM.iterdir() if file.name.endswith(".jinja"))
-CHOICES, TEXTS = ([name for name in NAMES if ("moral." in name) is choice] for choice in (True, False))
+CHOICES = [name for name in NAMES if "moral." in name]
+PAIRS = [name for name in NAMES if "faithfulness." in name]
+TEXTS = [name for name in NAMES if name not in (*CHOICES, *PAIRS)]
 LETTERS = "ABCDE"
 STORY = "A crow sang.\nIts cheese fell."
+PAIR = {"left": STORY, "right": "Pride falls.", "gap": "[gap]"}
 CHOICE = {"query": STORY, "option": "Be kind.", "options": ("Be kind.", "Run."), "letters": LETTERS}
 OUTLINE = ("cheese fell", "crow sang")
 
@@ -30,9 +33,9 @@ def render(name: str, block: str, variables: dict[str, Any]) -> str:
     return load_template(name).render(block, variables)
 
 
-def test_four_wordings_of_three_questions_in_two_languages() -> None:
+def test_four_wordings_of_four_questions_in_two_languages() -> None:
     wordings = ("", "short.", "question.", "instruction.")
-    stems, languages = ("moral", "st2mo", "mo2st"), ("en", "zh")
+    stems, languages = ("moral", "faithfulness", "st2mo", "mo2st"), ("en", "zh")
     made = [f"storal/{s}.{w}{language}.jinja" for s in stems for w in wordings for language in languages]
     assert sorted(made) == NAMES
 
@@ -49,6 +52,20 @@ def test_the_blocks_of_a_choice(name: str) -> None:
     assert "\nA. Be kind.\nB. Run.\n" in texts["letter"]
     for block in blocks - {"continuation"}:
         ends(texts[block])
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_blocks_of_a_pair(name: str) -> None:
+    blocks = {"context", "cloze", "word"}
+    assert load_template(name).blocks == blocks
+    texts = {block: render(name, block, PAIR) for block in blocks}
+    assert all(STORY in text and "Pride falls." in text for text in texts.values())
+    assert texts["cloze"].count("[gap]") == 1
+    yes, no = ("是", "否") if ".zh." in name else ("Yes", "No")
+    for block in ("context", "word"):
+        ends(texts[block])
+        assert yes in texts[block]
+        assert no in texts[block]
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -69,8 +86,9 @@ def test_without_an_outline_it_reads_well(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_markup_in_a_story_is_not_run_and_what_is_missing_is_an_error(name: str) -> None:
     hostile = "{{ 7 * 7 }} {% raw %} <b>&"
-    block, given = ("context", CHOICE | {"query": hostile}) if name in CHOICES else ("write", inputs(name))
-    if block == "write":
+    block, given = "context", CHOICE | PAIR | {"query": hostile, "left": hostile}
+    if name in TEXTS:
+        block, given = "write", inputs(name)
         given["inputs"]["story" if "st2mo" in name else "beginning"] = hostile
     assert hostile in render(name, block, given)
     with pytest.raises(Exception, match="undefined"):
