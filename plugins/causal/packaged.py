@@ -23,7 +23,8 @@ from figeval.files import home
 from figeval.frontend import notice
 from figeval.types import JSON
 
-from ..encoders.checkpoint import CONFIG, DECLARED
+from ..encoders.checkpoint import CONFIG
+from ..encoders.files import DECLARED
 from ..encoders.loading import one_line, suppress_logging
 
 

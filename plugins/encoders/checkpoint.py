@@ -21,13 +21,12 @@ from figeval.files import expand_user, is_folder
 from figeval.jsonfile import read_json
 from figeval.types import JSON
 
-from .files import NotOnHub, download, fingerprint, hub_file, unreachable, weight_files
+from .files import DECLARED, NotOnHub, download, fingerprint, hub_file, unreachable, weight_files
 from .settings import Settings, one_of
 
 CONFIG = "config.json"
 MODULES = "modules.json"
 SENTENCE = "config_sentence_transformers.json"
-DECLARED = "figeval.json"
 SENTENCE_TRANSFORMER = "SentenceTransformer"
 LONGEST_ID = 96
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")

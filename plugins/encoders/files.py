@@ -7,15 +7,18 @@ asking again.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from fnmatch import fnmatch
 from functools import lru_cache, partial
 from pathlib import Path
 
 from figeval.errors import ModelError
+from figeval.jsonfile import parse_json
 
 NEEDED = ("*.json", "*.txt", "*.model", "*.jinja", "*.tiktoken", "*.py")
 SEEN = "seen.txt"  # what it was trained on, which no answer depends on
+DECLARED = "figeval.json"  # what it declares of itself
 WEIGHTS = ("*.safetensors", "*.bin")  # the second only where there is none of the first
 # Documentation, weights of other frameworks, traces of training.
 IGNORED = (
@@ -39,16 +42,29 @@ def fingerprint(folder: Path) -> str:
     """`sha256:` of names and bytes of weights, configuration and tokenizer; streamed.
 
     A change that does not matter costs a computation; one that was missed would serve another model's scores. So all
-    counts that is not documentation, or a list of examples that may be added later.
+    counts that is not documentation, or a list of examples or a held-out score that may be added later.
     """
     digest = hashlib.sha256()
     for path in model_files(folder):
         if path == folder / SEEN:
             continue
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        if path == folder / DECLARED:
+            digest.update(hashlib.sha256(without_score(path.read_bytes())).digest())
+            continue
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return f"sha256:{digest.hexdigest()}"
+
+
+def without_score(declared: bytes) -> bytes:
+    """Return the content of figeval.json as it was before the model's held-out score was added; else as it is."""
+    try:
+        found = parse_json(declared)
+        del found["about"]["held_out"]
+    except (ValueError, KeyError, TypeError):
+        return declared
+    return (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode()  # as training writes it
 
 
 # ---- the model hub ---------------------------------------------------------------------------------------------------

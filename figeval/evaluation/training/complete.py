@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from figeval.config import RunConfig
+from figeval.errors import TrainError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.run import run
 from figeval.evaluation.training.launcher import launch, needs_launcher
-from figeval.evaluation.training.train import catch_up, train_here
+from figeval.evaluation.training.train import catch_up, stored_record, train_here
+from figeval.jsonfile import read_json
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.training.config import TrainConfig
+from figeval.training.folder import DECLARED, write_json
 from figeval.training.loop import TrainingObserver
+from figeval.types import JSON
 
 
 def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | None:
@@ -31,7 +35,9 @@ def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | Non
     if config.node_rank > 0:
         return None
     catch_up(config, harness)
-    return evaluated(config, harness)
+    record = evaluated(config, harness)
+    store_held_out(config, record)
+    return record
 
 
 def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:
@@ -49,6 +55,44 @@ def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:
     )
     record, _ = run(asked, harness, Unheard())
     return record
+
+
+def store_held_out(config: TrainConfig, record: RunRecord | None) -> None:
+    """Write into the model's figeval.json how well it does on examples that it was not trained on (`about.held_out`).
+
+    That is the first score of its task in the run at the end, on the examples that the model has neither been trained
+    nor chosen on. Without such a run, or such examples, it is the score on dev, which has no interval, since the
+    checkpoint was chosen there.
+    """
+    found = held_out_in(record, config.task) or held_out_on_dev(config)
+    declared = read_json(config.output / DECLARED, TrainError)
+    if found and declared["about"].get("held_out") != found:
+        declared["about"]["held_out"] = found
+        write_json(config.output / DECLARED, declared)
+
+
+def held_out_in(record: RunRecord | None, name: str) -> JSON:
+    """Return the first score of a task in a run, on unseen examples, as figeval.json holds it; empty without one."""
+    task = next((one for one in record.tasks if one.task == name), None) if record is not None else None
+    if task is None:
+        return {}
+    unseen = task.overlap.scores if task.overlap is not None else []
+    score = next((one for one in unseen or task.scores if one.value is not None and one.seen is None), None)
+    if score is None:
+        return {}
+    keys = ("metric", "value", "low", "high", "n", "clusters")
+    return {"task": name, "split": "test", **{key: getattr(score, key) for key in keys}}
+
+
+def held_out_on_dev(config: TrainConfig) -> JSON:
+    """Return the first score of the chosen checkpoint on dev, as figeval.json holds it; empty where there is none."""
+    told = stored_record(config.output)
+    scores: JSON = next((one["scores"] for one in told["evaluations"] if one["step"] == told["best"]), {})
+    metric, value = next(((name, value) for name, value in scores.items() if value is not None), ("", None))
+    if value is None or config.select_on != "dev":
+        return {}
+    about = {"task": config.task, "split": "dev", "metric": metric, "value": value, "low": None, "high": None}
+    return {**about, "n": told["dev"]["n"], "clusters": None}
 
 
 def evaluation_folder(output: Path, tasks: Sequence[str]) -> Path:

@@ -203,18 +203,17 @@ def criterion_of(names: Sequence[str], harness: Harness) -> Criterion:
     Raises:
         UnknownName: One of them is not a metric.
     """
-    return Criterion(metrics=tuple((name, higher_is_better(name, harness)) for name in names))
+    return Criterion(metrics=tuple((LOSS, False) if name == LOSS else directed(name, harness) for name in names))
 
 
-def higher_is_better(name: str, harness: Harness) -> bool:
-    """Return the direction of a metric.
+def directed(name: str, harness: Harness) -> tuple[str, bool]:
+    """Return the name of a metric in records, and whether higher is better.
 
     Raises:
         UnknownName: There is no such metric.
     """
-    if name == LOSS:
-        return False
-    return harness.metrics.named(name)[0].higher_is_better
+    metric = harness.metrics.named(name)[0]
+    return metric.name, metric.higher_is_better
 
 
 def about(training: TrainingPlan, progress: Progress) -> JSON:
@@ -229,6 +228,7 @@ def about(training: TrainingPlan, progress: Progress) -> JSON:
         "step": progress.step,
         "selected_on": config.select_on,
         "evaluations": len(progress.evaluations),
+        **({} if config.probe is None else {"probe": config.probe}),
         **augmentation_record(training),
     }
 
