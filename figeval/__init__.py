@@ -41,7 +41,11 @@ _PUBLIC = {
         "Chats Closes ComputesLoglikelihood Describes DeterministicByName Embeds EstimatesCost Fills "
         "FindsSpans Fingerprints Fits Generates LabelsPairs Outputs ScoresPairs Writes"
     ),
-    "figeval.metrics": "Collective PerLabel Statistic answered collective expected_over_ties mean_of tied_answers",
+    "figeval.metrics": (
+        "Batched Collective Measured PerLabel Statistic answered batched collective expected_over_ties mean_of "
+        "tied_answers"
+    ),
+    "figeval.metrics.arguments": "MetricContext MetricModel",
     "figeval.training.contract": "Features Learner Setup",
     "figeval.data": "DataContext",
     "figeval.records.schema": "RunRecord TaskRecord",

@@ -40,14 +40,21 @@ from figeval.hooks import (
     hookimpl as hookimpl,
 )
 from figeval.metrics import (
+    Batched as Batched,
     Collective as Collective,
+    Measured as Measured,
     PerLabel as PerLabel,
     Statistic as Statistic,
     answered as answered,
+    batched as batched,
     collective as collective,
     expected_over_ties as expected_over_ties,
     mean_of as mean_of,
     tied_answers as tied_answers,
+)
+from figeval.metrics.arguments import (
+    MetricContext as MetricContext,
+    MetricModel as MetricModel,
 )
 from figeval.models.capabilities import (
     Chats as Chats,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from figeval import (
         DataContext,
         Learner,
+        MetricContext,
         Prediction,
         Route,
         RunRecord,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     )
 
     Opener: TypeAlias = Callable[[str, DataContext], Iterable[Mapping[str, Any]]]
-    Metric: TypeAlias = Callable[[Any, Prediction], float | None] | Statistic
+    Metric: TypeAlias = Callable[[Any, Prediction], float | None] | Statistic | Callable[[MetricContext], Statistic]
     Exporter: TypeAlias = Callable[[Sequence[RunRecord]], str]
     LearnerFactory: TypeAlias = Callable[[Setup], Learner]
 
@@ -125,6 +126,7 @@ class MetricRegistrar(Protocol):
         higher_is_better: bool = True,
         task_types: Iterable[str] = (),
         routes: Iterable[str] = (),
+        argument: str = "",
     ) -> None:
         """Register a metric under the name that task files and `--metrics` use."""
 
@@ -210,11 +212,12 @@ def register_presets(register: PresetRegistrar) -> None:
 
 @hookspec
 def register_metrics(register: MetricRegistrar) -> None:
-    """Offer metrics: `register(name, function, higher_is_better=True, task_types=(), routes=())`.
+    """Offer metrics: `register(name, function, higher_is_better=True, task_types=(), routes=(), argument='')`.
 
     `function(example, prediction)` returns a number, or None where the metric does not apply; the task's score is
     the mean. A statistic that is no mean registers a `figeval.Statistic`. `task_types` and `routes` limit where the
-    metric means something.
+    metric means something. With `argument`, which says what the metric is made from, `function(context)` returns the
+    metric for a `figeval.MetricContext`, and `--metrics name=ARGUMENT` asks for it.
     """
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from figeval.api import frames
 from figeval.api.runs import Run
-from figeval.evaluation.compare import RunComparison, TaskComparison, compare_runs
+from figeval.evaluation.compare import RunComparison, TaskComparison, argument_of, compare_runs
 from figeval.report import table
 from figeval.report.grid import Grid, page, plain
 from figeval.types import JSON
@@ -120,6 +120,7 @@ class Comparison:
     def notes(self) -> Iterator[str]:
         """The lines under the table: the size of the family, and everything that did not enter the comparison."""
         yield f"Holm's correction over {self.family} test{'s' * (self.family != 1)}"
+        yield from dict.fromkeys(f"{self.metric}: {remark}" for remark in self._remarks())
         for one in self.result.tasks:
             left = {
                 "only in A": one.unmatched_a,
@@ -134,6 +135,11 @@ class Comparison:
                 yield f"{one.task}: {one.comparison.note}"
         for task, why in self.result.left_out.items():
             yield f"{task} not compared: {why}"
+
+    def _remarks(self) -> Iterator[str]:
+        """What has to be said with every score of a metric that was made from an argument."""
+        arguments = (argument_of(task, self.metric) for run in (self.result.a, self.result.b) for task in run.tasks)
+        yield from (str(one["remark"]) for one in arguments if one.get("remark"))
 
     def __str__(self) -> str:
         return plain([self.grid], self.notes())

@@ -68,7 +68,7 @@ def metrics(manager: PluginManager) -> Iterator[JSON]:
     for metric in _harness(manager).metrics:
         limits = {"types": sorted(metric.task_types), "routes": sorted(metric.routes)}
         better = {"higher_is_better": metric.higher_is_better, "owner": metric.owner}
-        yield {"name": metric.name, **limits, **better}
+        yield {"name": metric.name, **limits, **better, "argument": metric.argument}
 
 
 def routes(manager: PluginManager) -> Iterator[JSON]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from figeval.errors import RecordError, near
 from figeval.evaluation.stored import Values, seen_ids, stored_languages, stored_metrics, stored_values
@@ -79,14 +80,15 @@ def compare_runs(
         _refuse_other_examples(task, other)
         values_a = stored_values(folder_a, task.task, metric)
         values_b = stored_values(folder_b, other.task, metric)
-        if not values_a or not values_b:
-            left_out[name] = f"it has no {metric} per example"
+        if not values_a or not values_b or argument_of(task, metric) != argument_of(other, metric):
+            made = f"{metric} was made from something else in A than in B"
+            left_out[name] = made if values_a and values_b else f"it has no {metric} per example"
             continue
         seen = seen_ids(folder_a, task.task) | seen_ids(folder_b, other.task)
         unseen_a, unseen_b = (_without(values, seen) for values in (values_a, values_b))
         # Chosen on the test split, and which examples that were is not known.
-        chosen_on_test = any(score.interval == CHOSEN_ON_TEST for one in (task, other) for score in one.scores)
-        if chosen_on_test or (seen and not unseen_a.keys() & unseen_b.keys()):
+        on_test = any(score.interval == CHOSEN_ON_TEST for one in (task, other) for score in one.scores)
+        if on_test or (seen and not unseen_a.keys() & unseen_b.keys()):
             left_out[name] = ALL_SEEN
             continue
         del left_out[name]
@@ -107,6 +109,13 @@ def compare_runs(
     tasks = tuple(one if one.comparison.p is None else replace(one, p_holm=next(adjusted)) for one in compared)
     family = sum(one.p_holm is not None for one in tasks)
     return RunComparison(metric=metric, a=a, b=b, tasks=tasks, family=family, left_out=left_out, prompts=prompts)
+
+
+def argument_of(task: TaskRecord, metric: str) -> Mapping[str, Any]:
+    """Return what the record of a task holds of what a metric was made from, but the name; empty for most metrics."""
+    found = dict(task.settings.get("metric_arguments", {}).get(metric, {}))
+    found.pop("argument", None)
+    return found
 
 
 def _only(values: Values, members: Collection[str]) -> Values:

@@ -14,7 +14,7 @@ from figeval.errors import FigevalError, ModelError, PluginError, RecordError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import Plan, metrics_of, settings_of
 from figeval.evaluation.retrieval.augmentation import Augmenter
-from figeval.evaluation.score import Aggregator, MetricSet, Scored, TaskScorer
+from figeval.evaluation.score import Aggregator, Measurements, MetricSet, Scored, TaskScorer, remarked
 from figeval.evaluation.selection_bias import UnseenExamples
 from figeval.models.batching import Answered, BatchScheduler, Memo
 from figeval.models.model import Model, open_model
@@ -83,8 +83,18 @@ class TaskEvaluator:
         scheduler = BatchScheduler(self.model.model.backend, start, self.model.memo, replies=self.replies)
         return scheduler.windows(examples)
 
-    def row(self, answered: Answered) -> PredictionRow:
-        """Return the row of one example.
+    def measured(self, window: Iterable[Answered]) -> dict[str, Measurements]:
+        """Return by id of the example what metrics that read many examples at a time say of them.
+
+        Raises:
+            Exception: whatever such a metric raises.
+        """
+        cases = [(one.example, one.made) for one in window if isinstance(one.made, Prediction)]
+        found = zip(cases, self.metrics.measured(cases), strict=True)
+        return {example.id: measured for (example, _), measured in found}
+
+    def row(self, answered: Answered, measured: Measurements) -> PredictionRow:
+        """Return the row of one example, with what was measured of its window.
 
         Raises:
             PluginError: the predicted value is not an answer to the example.
@@ -92,13 +102,16 @@ class TaskEvaluator:
         """
         example, prediction, task = answered.example, answered.prediction, self.plan.task
         check_value(task, self.route, example, prediction)
-        features = self.metrics.features(example, prediction)
+        features = self.metrics.features(example, prediction, measured)
         retrieved = () if self.augment is None else self.augment.retrieved(example)
-        return prediction_row(task.task_type, example, prediction, features, samples=self.samples, retrieved=retrieved)
+        made = prediction_row(task.task_type, example, prediction, features, samples=self.samples, retrieved=retrieved)
+        return remarked(made, measured)
 
     def rows(self, examples: Iterable[Example]) -> Iterator[PredictionRow]:
         """Yield a row for each example, in order."""
-        return (self.row(answered) for window in self.windows(examples) for answered in window)
+        for window in self.windows(examples):
+            measured = self.measured(window)
+            yield from (self.row(answered, measured.get(answered.example.id, {})) for answered in window)
 
 
 def check_value(task: TaskSpec, route: Route, example: Example, prediction: Prediction) -> None:
@@ -162,19 +175,28 @@ class InProcess:
         with self.folder.appending(plan.name) as writer:
             for window in evaluator.windows(examples):
                 failures: list[BaseException] = []
+                try:
+                    measured = evaluator.measured(window)
+                except BaseException:
+                    self._keep_replies(plan, window, kept)
+                    raise
                 for answered in window:
                     try:
-                        writer.write(evaluator.row(answered))
+                        writer.write(evaluator.row(answered, measured.get(answered.example.id, {})))
                     except (RecordError, KeyboardInterrupt):
                         raise
                     except BaseException as error:  # a library's sys.exit() included
-                        new = {name: one for name, one in answered.replies.items() if name not in kept}
-                        self.folder.keep_replies(plan.name, new)
+                        self._keep_replies(plan, [answered], kept)
                         failures.append(error)
                     else:
                         yield 1
                 if failures:
                     raise failures[0]
+
+    def _keep_replies(self, plan: Plan, answered: Iterable[Answered], kept: Mapping[str, KeptReply]) -> None:
+        """Keep the replies that are not kept yet."""
+        replies = (pair for one in answered for pair in one.replies.items())
+        self.folder.keep_replies(plan.name, {name: reply for name, reply in replies if name not in kept})
 
     def description(self) -> dict[str, Any]:
         """Return the model's description of itself."""
@@ -271,7 +293,7 @@ class Baselines:
             self._opened[name] = CachedModel(open_model(self.harness.backends, name, {}, {"seed": self.seed}))
         model = self._opened[name]
         route = choose(plan.task.type, model.model.offers, self.harness.routes.with_parts(plan.task.type))
-        metrics = MetricSet(metrics_of(plan.task, route, plan.config, self.harness.metrics), plan.task.labels)
+        metrics = MetricSet(metrics_of(plan.task, route, plan.config, self.harness), plan.task.labels)
         settings = settings_of(plan.task, route, plan.config)
         context = replace(plan.context, settings=settings, metrics=frozenset(metrics.statistics))
         model.fit(plan)

@@ -12,6 +12,7 @@ from typing import Any
 from figeval import plugins
 from figeval.data import DataContext
 from figeval.data.readers import Opener, fetch, load_readers, read
+from figeval.evaluation.metric_models import MetricModels
 from figeval.metrics.catalogue import Metrics
 from figeval.models.model import Backends
 from figeval.registry import Registry
@@ -88,6 +89,11 @@ class Harness:
         for name, model in self.guests.models.items():
             backends.registry.add(name, _factory_of(model), GUEST)
         return backends
+
+    @cached_property
+    def metric_models(self) -> MetricModels:
+        """Models that metrics ask."""
+        return MetricModels(self.backends)
 
     def rows(self, task: TaskSpec, split: str) -> Iterator[Any]:
         """The raw rows of a split."""

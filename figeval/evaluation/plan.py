@@ -15,9 +15,11 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, ModelError, TaskError, near
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.metric_models import described
 from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
 from figeval.evaluation.retrieval.shots import shots_of, shots_record
 from figeval.evaluation.variants import Variant, check_prompts, chosen, variants
+from figeval.metrics.arguments import made
 from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.models.model import Model, open_model
 from figeval.prompts import LETTERS, PromptContext, PromptTemplate, SolvedExamples, load_template
@@ -120,6 +122,8 @@ class Plan:
             found |= {"stop": list(context.stop), "max_new_tokens": context.max_new_tokens}
         if self.signatures:
             found["signatures"] = dict(self.signatures)
+        if arguments := described(self.metrics):
+            found["metric_arguments"] = arguments
         if config.num_fewshot and config.shots != "per_example":
             found["shots"] = config.shots
         found |= self.retrieval
@@ -185,7 +189,7 @@ class Planner:
 
         retrieval = {} if augment is None else {"augment": augment.record(scored())}
         retrieval |= shots_record(shots, scored)
-        metrics = metrics_of(task, route, self.config, self.harness.metrics)
+        metrics = metrics_of(task, route, self.config, self.harness)
         template = template_of(task, route)
         context = replace(
             context_of(task, route, template, shots, self.config, self.model),
@@ -195,7 +199,11 @@ class Planner:
         if route.reader is not None:
             route.reader.check()  # before a model has answered
         # A broken template fails here, before weights are loaded.
-        check_shown(task, route, next(variant.examples()), context, augment)
+        example = next(variant.examples())
+        check_shown(task, route, example, context, augment)
+        for check in (statistic_of(metric, task.labels).check for metric in metrics):
+            if check is not None:
+                check(example)
         probed = ("overlap",) if self.config.probes else ()
         return Plan(
             variant=variant,
@@ -311,11 +319,18 @@ def flagged(task: TaskSpec, route: Route, config: RunConfig) -> Route:
 # ---- metrics ---------------------------------------------------------------------------------------------------------
 
 
-def metrics_of(task: TaskSpec, route: Route, config: RunConfig, metrics: Metrics) -> tuple[Metric, ...]:
-    """Return the task's metrics, those of --metrics that apply to it, and those of the route."""
-    requested = [name for name in config.metrics if applies(name, task, metrics)]
+def metrics_of(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> tuple[Metric, ...]:
+    """Return the task's metrics, those of --metrics that apply to it, and those of the route, ready to compute.
+
+    Raises:
+        FigevalError: a metric does not exist or does not apply, or cannot be made from its argument.
+    """
+    requested = [name for name in config.metrics if applies(name, task, harness.metrics)]
     names = list(dict.fromkeys((*task.metrics, *requested, *route.metrics)))
-    return tuple(metrics.applicable(names, task.type, route.name))
+    return tuple(
+        made(one, task.labels, harness.metric_models.context(one, task, config.device)) if one.argument else one
+        for one in harness.metrics.applicable(names, task.type, route.name)
+    )
 
 
 def signatures(metrics: Sequence[Metric], task: TaskSpec) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,8 +14,9 @@ from figeval.config import RunConfig
 from figeval.errors import RecordError
 from figeval.evaluation.evaluate import check_value
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.metric_models import described
 from figeval.evaluation.plan import context_of, metrics_of
-from figeval.evaluation.score import MetricSet, TaskScorer, summarize
+from figeval.evaluation.score import MetricSet, TaskScorer, remarked, summarize
 from figeval.evaluation.selection_bias import marked, withhold_intervals
 from figeval.evaluation.variants import Variant, recorded_variant
 from figeval.prompts import PromptContext, Shots
@@ -83,7 +85,9 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     assert reader is not None
     if orders:
         route = in_orders(route, orders, seed)
-    metrics = MetricSet(metrics_of(variant.task, route, config, harness.metrics), variant.task.labels)
+    applied = metrics_of(variant.task, route, config, harness)
+    _check_arguments(task, described(applied))
+    metrics = MetricSet(applied, variant.task.labels)
     reading = _Reader(variant.task, route, reader.read, _context(task, variant, route, config), metrics)
     stored = list(folder.rows(task.task))
     read = metrics.related(list(reading.rows(stored, variant.examples())), task.settings)
@@ -128,6 +132,17 @@ def reader_of(task: TaskRecord, harness: Harness) -> ReplyReader | None:
     return route.reader if route is not None else None
 
 
+def _check_arguments(task: TaskRecord, found: Mapping[str, Any]) -> None:
+    """Raise `RecordError` if a metric would be made from something else than when the run was scored."""
+    stored: Mapping[str, Any] = task.settings.get("metric_arguments", {})
+    changed = [name for name, one in found.items() if json.dumps(one) != json.dumps(stored.get(name))]
+    if changed:
+        raise RecordError(
+            f"what {changed[0]} of {task.task} is made from ({found[changed[0]]['argument']}) changed since this run "
+            "was made; restore it, or run the task again"
+        )
+
+
 def _context(task: TaskRecord, variant: Variant, route: Route, config: RunConfig) -> PromptContext:
     """Return labels, words and settings as the run had them."""
     context = context_of(variant.task, route, None, Shots((), 0, 0), config)
@@ -148,6 +163,22 @@ class _Reader:
 
     def rows(self, stored: Iterable[PredictionRow], examples: Iterable[Example]) -> Iterator[PredictionRow]:
         """The rows in their own order."""
+        read = list(self._read(stored, examples))
+        measured = self.metrics.measured([(example, prediction) for _, example, prediction in read])
+        for (row, example, prediction), own in zip(read, measured, strict=True):
+            made = prediction_row(
+                self.task.task_type,
+                example,
+                prediction,
+                self.metrics.features(example, prediction, own),
+                samples="texts" in row,
+                retrieved=row.get("retrieved", ()),
+            )
+            yield marked(remarked(made, own), row.get("seen"))
+
+    def _read(
+        self, stored: Iterable[PredictionRow], examples: Iterable[Example]
+    ) -> Iterator[tuple[PredictionRow, Example, Prediction]]:
         wanted = {row["id"] for row in stored}
         known = {example.id: example for example in examples if example.id in wanted}
         for row in stored:
@@ -156,16 +187,7 @@ class _Reader:
             example = replace(known[row["id"]], group=row["group"])  # none for a minimal pair that --limit cut in two
             prediction = replace(self._prediction(row, example.for_prompt()), truncated=row["truncated"])
             check_value(self.task, self.route, example, prediction)
-            features = self.metrics.features(example, prediction)
-            made = prediction_row(
-                self.task.task_type,
-                example,
-                prediction,
-                features,
-                samples="texts" in row,
-                retrieved=row.get("retrieved", ()),
-            )
-            yield marked(made, row.get("seen"))
+            yield row, example, prediction
 
     def _prediction(self, row: PredictionRow, example: Example) -> Prediction:
         if not row.get("answers"):

@@ -20,6 +20,7 @@ from figeval import frontend
 from figeval.config import RunConfig
 from figeval.errors import RecordError
 from figeval.evaluation.evaluate import has_no_reply
+from figeval.evaluation.metric_models import described
 from figeval.evaluation.plan import Plan, template_file
 from figeval.evaluation.score import MetricSet
 from figeval.models.model import Model
@@ -135,6 +136,10 @@ def _warnings(plan: Plan) -> list[str]:
         found.append(f"{own} has not the block {blocks} of {plan.route.name}; asked with {plan.template.name}")
     if plan.n < plan.available.n and MetricSet(plan.metrics, plan.task.labels).collective:
         found.append(f"some metrics depend on all {plan.available.n} examples, and --limit leaves {plan.n}: no results")
+    told: dict[str, list[str]] = {}
+    for name, one in described(plan.metrics).items():
+        told.setdefault(str(one.get("remark", "")), []).append(name)
+    found += [f"{' and '.join(names)}: {remark}" for remark, names in told.items() if remark]
     cut = len(plan.available.cut_groups)
     if cut and any(metric.name == "acc" for metric in plan.metrics):
         pairs = "a minimal pair" if cut == 1 else f"{cut} minimal pairs"

@@ -27,12 +27,11 @@ from figeval.evaluation.evaluate import (
     recorded_failure,
 )
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.lineage import line_of, lineage_record
 from figeval.evaluation.plan import Plan, prepare
 from figeval.evaluation.resume import begin, resume, warnings_of_run
 from figeval.evaluation.score import MetricSet, TaskScorer, summarize
 from figeval.evaluation.selection_bias import (
-    line_of,
-    lineage_record,
     marked,
     roles_of,
     unseen_examples,

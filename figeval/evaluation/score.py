@@ -12,13 +12,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.selection_bias import overlap, strongest, withheld
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.catalogue import statistic_of
-from figeval.metrics.statistic import Collective, Family, Statistic
+from figeval.metrics.statistic import Batched, Case, Collective, Family, Measured, Statistic
 from figeval.plugins import foreign_code
 from figeval.records.predictions import PredictionRow, answers_of
 from figeval.records.schema import (
@@ -37,6 +38,8 @@ from figeval.records.schema import (
 from figeval.task_types.base import Metric
 from figeval.types import Example, Prediction, Score
 
+Measurements: TypeAlias = Mapping[str, Measured]  # of one example, by metric
+
 
 class MetricSet:
     """The metrics of one task on one route.
@@ -51,16 +54,37 @@ class MetricSet:
         self.statistics: dict[str, Statistic] = {metric.name: statistic_of(metric, labels) for metric in metrics}
         self._titles = {metric.name: f"plugin {metric.owner!r}: metric {metric.name!r}" for metric in metrics}
 
-    def features(self, example: Example, prediction: Prediction) -> dict[str, float | list[float]]:
+    def measured(self, cases: Sequence[Case]) -> list[Measurements]:
+        """Return for each case what is measured of it by metrics that read many examples in one call."""
+        found: list[dict[str, Measured]] = [{} for _ in cases]
+        for name, statistic in self.statistics.items():
+            if not (cases and isinstance(statistic, Batched) and statistic.batch is not None):
+                continue
+            try:
+                with foreign_code(self._titles[name]):
+                    for own, measured in zip(found, statistic.batch(cases), strict=True):
+                        own[name] = measured
+            except BaseException as error:
+                error.add_note(f"metric {name!r}, {len(cases)} examples together")
+                raise
+        return [*found]
+
+    def features(
+        self, example: Example, prediction: Prediction, measured: Measurements = MappingProxyType({})
+    ) -> dict[str, float | list[float]]:
         """Return what a row stores per metric: the value of a mean, the features of another statistic.
 
-        Metrics that give None for the example are left out.
+        Metrics that give None for the example are left out. Those in `measured` are not computed again.
         """
         found: dict[str, float | list[float]] = {}
         for name, statistic in self.statistics.items():
             try:
                 with foreign_code(self._titles[name]):
-                    features = statistic.features(example, prediction)
+                    if name not in measured:
+                        features = statistic.features(example, prediction)
+                    else:
+                        value = measured[name].value
+                        features = None if value is None else (value, 1.0)
             except BaseException as error:
                 error.add_note(f"metric {name!r}, example {example.id!r}")
                 raise
@@ -109,6 +133,12 @@ class MetricSet:
         return [{**row, "metrics": own} for row, own in zip(rows, metrics, strict=True)]
 
 
+def remarked(row: PredictionRow, measured: Measurements) -> PredictionRow:
+    """Return the row with the remarks of metrics on its example; several metrics may make the same one."""
+    remarks = list(dict.fromkeys(remark for one in measured.values() for remark in one.remarks))
+    return {**row, "remarks": remarks} if remarks else row
+
+
 def _stored(name: str, statistic: Statistic, features: Sequence[float], example: str) -> float | list[float]:
     """Return features as a row keeps them: the value of a mean, otherwise a list. `_features` is the inverse."""
     if not all(map(math.isfinite, features)):  # before it is stored, where a mended metric could not undo it
@@ -150,6 +180,7 @@ class Aggregator:
         self.counts.update(answer["status"] for answer in answers)
         self.counts["ties"] += sum(answer.get("tied", 1) > 1 for answer in answers)
         self.counts["truncated_inputs"] += row["truncated"]
+        self.counts.update(row.get("remarks", ()))
         self.counts["spans_unanswered"] += sum(part["status"] != "ok" for part in row.get("parts", ()))
         self.has_option_kinds |= bool((made := row.get("choice")) and made["kinds"])
         role: Role | None = row.get("seen")

@@ -12,16 +12,15 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from itertools import chain
-from operator import or_
 from typing import Any, TypeAlias
 
 from figeval.errors import FigevalError
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.lineage import line_of
 from figeval.evaluation.plan import Plan
-from figeval.files import expand_user, is_folder
-from figeval.models.model import Model, open_model
+from figeval.files import expand_user
+from figeval.models.model import open_model
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import (
     CHOSEN_ON_TEST,
@@ -33,38 +32,14 @@ from figeval.records.schema import (
     ScoreRecord,
     TaskRecord,
 )
-from figeval.training.seen import Ancestor, Lineage, lineage_of
+from figeval.training.seen import Ancestor, Lineage
 
 TEST = "test"
 ROLES: tuple[Role, ...] = ("trained", "chosen")  # the more serious one first
 Scores: TypeAlias = Callable[[Iterable[PredictionRow]], list[ScoreRecord]]
 
 
-# ---- where a model comes from ---------------------------------------------------------------------------------------
-
-
-def line_of(model: Model) -> Lineage:
-    """Return the lineage of a model: itself and all that it was trained from; of a pipeline that of all its parts.
-
-    Raises:
-        TrainError: the digests in its folder are damaged.
-    """
-    if model.parts:
-        return reduce(or_, map(line_of, model.parts))
-    folder = expand_user(model.source) if model.source else None
-    return lineage_of(model.wanted or model.backend_name, folder if folder is not None and is_folder(folder) else None)
-
-
-def lineage_record(line: Lineage) -> LineageRecord | None:
-    """Return the lineage for the record; None if figeval trained none of these models."""
-    if not any(one.about for one in line.ancestors):
-        return None
-    return LineageRecord(
-        ancestors=[AncestorRecord(model=one.model, about=one.about) for one in line.ancestors],
-        trained=len(line.trained),
-        chosen=len(line.chosen),
-        unknown=list(line.unknown),
-    )
+# ---- what a model was trained from, and how --------------------------------------------------------------------------
 
 
 def warn_of_helpers(record: RunRecord, plans: Iterable[Plan], line: Lineage, harness: Harness) -> None:

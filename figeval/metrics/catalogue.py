@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from figeval.errors import DuplicateName, TaskError, UnknownName
-from figeval.metrics.statistic import Statistic, as_statistic
+from figeval.metrics.arguments import check_argument, split, with_argument
+from figeval.metrics.statistic import Statistic, as_statistic, mean_of
 from figeval.plugins import PluginManager
 from figeval.registry import fill, loaded
 from figeval.task_types.base import Metric, TaskTypes
@@ -32,12 +33,8 @@ class Metrics:
             for metric in self._of(entry.name):
                 _add(named, metric)
 
-        def register(
-            name: str, function: Any, higher_is_better: bool, task_types: Any, routes: Any, *, owner: str
-        ) -> None:
-            types, limits = frozenset(task_types), frozenset(routes)
-            made = Metric(name=name, target=function, task_types=types, routes=limits, owner=owner)
-            _add(named, replace(made, higher_is_better=higher_is_better))
+        def register(*, function: Any, task_types: Any, routes: Any, **given: Any) -> None:
+            _add(named, Metric(target=function, task_types=frozenset(task_types), routes=frozenset(routes), **given))
 
         fill(self._manager, "register_metrics", register)
         return named
@@ -60,27 +57,33 @@ class Metrics:
         return name in self._named
 
     def get(self, name: str, task_type: str) -> Metric:
-        """Return the metric as it is for a task type.
+        """Return the metric as it is for a task type, with the argument that `name` gives it.
 
         Raises:
             UnknownName: there is none of that name.
-            TaskError: it is for other task types.
+            TaskError: it is for other task types, or takes no argument.
         """
-        own = next((one for one in self._of(task_type) if one.name == name), None)
-        metric = own or next((one for one in self.named(name) if one.is_for(task_type)), None)
+        plain, argument = split(name)
+        own = next((one for one in self._of(task_type) if one.name == plain), None)
+        metric = own or next((one for one in self.named(plain) if one.is_for(task_type)), None)
         if metric is None:
-            raise TaskError(f"metric {name!r} is for {', '.join(self.types_of(name))}, not {task_type}")
-        return metric
+            raise TaskError(f"metric {plain!r} is for {', '.join(self.types_of(plain))}, not {task_type}")
+        return with_argument(metric, argument)
 
     def types_of(self, name: str) -> list[str]:
         """Return the task types that have a metric of this name. Raises `UnknownName`."""
         return sorted(frozenset().union(*(metric.task_types for metric in self.named(name))))
 
     def named(self, name: str) -> Sequence[Metric]:
-        """Return the metrics of a name, one or several for different task types. Raises `UnknownName`."""
-        if name not in self._named:
-            raise UnknownName("metric", name, self._named, see="figeval ls metrics")
-        return self._named[name]
+        """Return the metrics of a name, one or several for different task types, whatever argument the name gives.
+
+        Raises:
+            UnknownName: there is none.
+        """
+        plain, _ = split(name)
+        if plain not in self._named:
+            raise UnknownName("metric", plain, self._named, see="figeval ls metrics")
+        return self._named[plain]
 
     def applicable(self, names: Sequence[str], task_type: str, route: str) -> list[Metric]:
         """Return the metrics of these names that mean something on this route.
@@ -90,10 +93,19 @@ class Metrics:
 
         Raises:
             UnknownName: no such metric.
-            TaskError: a metric is not for this task type, or none of them applies.
+            TaskError: a metric is not for this task type, none of them applies, or an argument is missing, not wanted
+                or one of two.
         """
-        metrics = [self.get(name, task_type) for name in names]
-        fitting = [metric for metric in metrics if not metric.routes or route in metric.routes]
+        metrics: dict[str, Metric] = {}
+        for metric in (self.get(name, task_type) for name in names):
+            check_argument(metric)
+            known = metrics.setdefault(metric.name, metric)
+            if known.given != metric.given:
+                raise TaskError(
+                    f"metric {metric.name!r} is asked for with {known.given} and with {metric.given}; leave one out, "
+                    "as scores of one name have one meaning"
+                )
+        fitting = [metric for metric in metrics.values() if not metric.routes or route in metric.routes]
         if not fitting:
             raise TaskError(f"none of the metrics {', '.join(names)} means anything on the route {route}")
         return fitting
@@ -111,5 +123,11 @@ def _add(named: dict[str, list[Metric]], metric: Metric) -> None:
 
 
 def statistic_of(metric: Metric, labels: tuple[str, ...]) -> Statistic:
-    """Return what a metric computes for a task with these labels."""
-    return as_statistic(loaded(metric.target), labels)
+    """Return what a metric computes for a task with these labels.
+
+    A metric that has not been made from its argument computes nothing; its stored values can be summed up all the same.
+    """
+    target = loaded(metric.target)
+    if metric.argument and not isinstance(target, Statistic):
+        return mean_of(lambda _example, _prediction: None)
+    return as_statistic(target, labels)

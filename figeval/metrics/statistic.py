@@ -2,11 +2,12 @@
 
 Accuracy adds (1 if right, 1) and divides; macro-F1 adds true positives, predictions and golds of every label. Because
 only sums count, a metric streams, its memory does not grow with the data, and a resample of clusters is one matrix
-product. Three kinds of metric can be registered:
+product. Four kinds of metric can be registered:
 
 * a function `(example, prediction) -> float | None`, the score being the mean over the examples where it is not None;
 * a `Statistic`, for scores that are no mean; `PerLabel` where it depends on the labels of the task;
-* a `Collective` statistic, whose numbers for one example depend on the other examples.
+* a `Collective` statistic, whose numbers for one example depend on the other examples;
+* a `Batched` statistic, whose numbers are computed for many examples in one call, as a model computes them.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ class Statistic:
         no_interval: why an interval would be wrong; there is none then.
         signature: tells with what a library computes the score, for the record. It raises `FigevalError` if it cannot.
         absent: why there is no value where the metric applies to no example.
+        check: raises `FigevalError` for an example of a task that the metric cannot score. It is called with the first
+            example, before weights are loaded.
+        describe: returns what the record is to hold of the argument that the metric was made from, as JSON. The text
+            `remark` in it is printed with every score.
     """
 
     features: Callable[[Any, Prediction], Sequence[float] | None]
@@ -47,6 +52,8 @@ class Statistic:
     no_interval: str = ""
     signature: Callable[[], str] | None = None
     absent: str = "no examples"
+    check: Callable[[Any], None] | None = None
+    describe: Callable[[], Mapping[str, Any]] | None = None
 
 
 Features: TypeAlias = "Sequence[float] | None"
@@ -84,6 +91,60 @@ def collective(family: Family, *, no_interval: str = "", pooled: bool = False) -
         pooled: see `Collective`.
     """
     return Collective(_alone, ratio, is_mean=not no_interval, no_interval=no_interval, family=family, pooled=pooled)
+
+
+Case: TypeAlias = "tuple[Any, Prediction]"  # an example and what was answered
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a metric says of one example.
+
+    Attributes:
+        value: the number; None where the metric does not apply.
+        remarks: facts that are counted over the examples and printed below the scores, in the plural, such as "texts
+            cut to the length of the classifier".
+    """
+
+    value: float | None
+    remarks: tuple[str, ...] = ()
+
+
+Batch: TypeAlias = "Callable[[Sequence[Case]], Sequence[Measured]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Batched(Statistic):
+    """The mean of a number that is computed for many examples in one call.
+
+    Attributes:
+        batch: returns what is measured of each case, in their order. A case is measured alike alone and among others.
+    """
+
+    batch: Batch | None = None
+
+
+def batched(
+    function: Batch,
+    *,
+    absent: str = "no examples",
+    check: Callable[[Any], None] | None = None,
+    describe: Callable[[], Mapping[str, Any]] | None = None,
+) -> Batched:
+    """The mean of a number that `function` gives to each of several examples.
+
+    Args:
+        function: maps pairs (example, prediction) to a `Measured` for each.
+        absent: why there is no value where the number is None for every example.
+        check: see `Statistic`.
+        describe: see `Statistic`.
+    """
+
+    def features(example: Any, prediction: Prediction) -> Features:
+        (measured,) = function([(example, prediction)])
+        return None if measured.value is None else (measured.value, 1.0)
+
+    return Batched(features, ratio, is_mean=True, absent=absent, check=check, describe=describe, batch=function)
 
 
 @dataclass(frozen=True, slots=True)

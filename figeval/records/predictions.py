@@ -49,7 +49,7 @@ HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half a surrogate pair
 COMMON = frozenset(  # fields that `prediction_row` fills, whatever the task type
     (
         *("id", "status", "pred", "tied", "truncated", "metrics", "seen", "cluster", "group", "meta", "language"),
-        *("priors", "retrieved", "raw", "finish", "error", "answers", "texts", "all_scores"),
+        *("priors", "remarks", "retrieved", "raw", "finish", "error", "answers", "texts", "all_scores"),
     )
 )
 
@@ -163,6 +163,9 @@ class PredictionRow(TypedDict):
         Annotated[
             list[str], Field(description="ids of the training examples that were added to the input, nearest first")
         ]
+    ]
+    remarks: NotRequired[
+        Annotated[list[str], Field(description="facts that a metric tells of this example, which tables count")]
     ]
     raw: NotRequired[Annotated[str | None, Field(description="the text that a model wrote")]]
     finish: NotRequired[Annotated[Finish | None, Field(description="how that text ended")]]

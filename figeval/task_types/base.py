@@ -40,6 +40,9 @@ class Metric:
         higher_is_better: the direction.
         task_types: the task types that it is for; empty for all of them.
         routes: the routes on which it means something; empty for all of them.
+        argument: what it is made from, in words for messages ("the folder of a classifier"); empty for a metric without
+            an argument. `target` is then a factory (`figeval.metrics.arguments`).
+        given: the argument, where it was asked for with one.
         owner: filled in when it is registered.
     """
 
@@ -48,6 +51,8 @@ class Metric:
     higher_is_better: bool = True
     task_types: frozenset[str] = frozenset()
     routes: frozenset[str] = frozenset()
+    argument: str = ""
+    given: str | None = None
     owner: str = ""
 
     def is_for(self, task_type: str) -> bool:
@@ -55,9 +60,12 @@ class Metric:
         return not self.task_types or task_type in self.task_types
 
 
-def metric(name: str, target: Any, *, lower_is_better: bool = False, routes: Iterable[str] = ()) -> Metric:
+def metric(
+    name: str, target: Any, *, lower_is_better: bool = False, routes: Iterable[str] = (), argument: str = ""
+) -> Metric:
     """Return a metric as task types list them."""
-    return Metric(name=name, target=target, higher_is_better=not lower_is_better, routes=frozenset(routes))
+    better, limits = not lower_is_better, frozenset(routes)
+    return Metric(name=name, target=target, higher_is_better=better, routes=limits, argument=argument)
 
 
 class TaskType(Generic[E]):

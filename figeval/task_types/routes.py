@@ -36,7 +36,8 @@ Scores: TypeAlias = "Generator[Sequence[Request], Sequence[Any], Sequence[float]
 DOT = "dot"  # no request: the vectors of `embed` are to be compared by their dot product
 TAKEN = frozenset(  # names that figeval itself writes among the settings of a task's record
     (
-        *("chat_template", "decision", "labels", "languages", "max_new_tokens", "metrics", "num_fewshot", "orders"),
+        *("chat_template", "decision", "labels", "languages", "max_new_tokens", "metric_arguments"),
+        *("metrics", "num_fewshot", "orders"),
         *("prompt_fields", "routes", "seed", "shots", "signatures", "split", "stop", "system_instruction", "tasks"),
         *("verbalizer", "vocabulary"),
     )

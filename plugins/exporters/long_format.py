@@ -21,7 +21,7 @@ OF_SCORE = (
 COLUMNS = (
     *("run", "started", "kind", "model", "backend", "task", "version", "task_type", "route", "status"),
     *OF_SCORE,
-    "examples_sha256",
+    *("examples_sha256", "remark"),
 )
 
 
@@ -33,6 +33,8 @@ def rows(runs: Sequence[RunRecord]) -> Iterator[Row]:
     where the model was asked in another way. Where it has seen some of the examples, which `seen` says, the scores on
     the others follow, with "(remaining)" after their kind. Of a task in several languages the rows of each have its
     name there, and those without one are means. Rows of kind "options (…)" say which kinds of options were chosen.
+
+    `remark` is what has to be said with every score of a metric that was made from an argument.
 
     A task without scores keeps a row that says so in `status`.
     """
@@ -47,6 +49,7 @@ def rows(runs: Sequence[RunRecord]) -> Iterator[Row]:
 
 def _of_task(about: Row, task: TaskRecord) -> Iterator[Row]:
     shared = {key: getattr(task, key) for key in ("task", "version", "task_type", "status", "examples_sha256")}
+    remarks = {name: one.get("remark") for name, one in task.settings.get("metric_arguments", {}).items()}
     kind = "model" if task.kind == "task" else task.kind
     scored = [(f" ({one.language})", one.scores, one.baselines) for one in task.languages]
     scored.append(("", task.scores, task.baselines))
@@ -56,10 +59,12 @@ def _of_task(about: Row, task: TaskRecord) -> Iterator[Row]:
         yield _row(about, shared, {"kind": kind, "route": task.route})
     for examples, scores, baselines in scored:
         for score in scores:
-            yield _row(about, shared, {"kind": f"{kind}{examples}", "route": task.route}, _numbers(score))
+            own = {"kind": f"{kind}{examples}", "route": task.route, "remark": remarks.get(score.metric)}
+            yield _row(about, shared, own, _numbers(score))
         for one in baselines:
             trivial = {"kind": f"baseline{examples}", "model": one.baseline, "backend": one.baseline}
-            yield from (_row(about, shared, trivial, _numbers(score)) for score in one.scores)
+            for score in one.scores:
+                yield _row(about, shared, trivial, {"remark": remarks.get(score.metric)}, _numbers(score))
     for table in task.choices:
         for option in table.kinds:
             about_option = {"kind": f"options ({table.key}: {option.value})", "route": task.route}

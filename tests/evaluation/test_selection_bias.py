@@ -16,9 +16,10 @@ from figeval.config import RunConfig
 from figeval.errors import RecordError
 from figeval.evaluation import Harness
 from figeval.evaluation.compare import compare_runs
+from figeval.evaluation.lineage import line_of
 from figeval.evaluation.run import run as run_pipeline
 from figeval.evaluation.score import Aggregator, MetricSet
-from figeval.evaluation.selection_bias import helper_of, line_of, withhold_intervals
+from figeval.evaluation.selection_bias import helper_of, withhold_intervals
 from figeval.evaluation.stored import with_breakdown
 from figeval.evaluation.training.complete import complete
 from figeval.evaluation.training.sweep import Sweep

@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from figeval.errors import ModelError
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.statistic import mean_of
+from figeval.metrics.arguments import MetricContext
+from figeval.metrics.statistic import Measured, mean_of
 from figeval.task_types.choice import ChoiceExample
+from figeval.task_types.generation import GenerationExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import Prediction
 from tests.aggregated import count_in
@@ -88,6 +91,37 @@ def test_the_auroc_of_the_page_is_that_of_all_pairs_of_rows() -> None:
 # ---- figures --------------------------------------------------------------------------------------------------------
 
 LEAST = 0.93 - 2 * (0.93 * 0.07 / 4000) ** 0.5
+
+
+def test_the_metric_that_asks_a_model_asks_it_once_for_all_and_counts_what_was_cut() -> None:
+    class Classifier:
+        capabilities = frozenset({"label_pairs"})
+        fingerprint = "a-digest"
+
+        def __init__(self) -> None:
+            self.asked: list[int] = []
+            self.about: dict[str, Any] = {"held_out": {"value": 0.8125, "n": 16}}
+
+        def answer(self, pairs: Any) -> list[Any]:
+            self.asked.append(len(pairs))
+            return [
+                ({"entailment": 0.75 if pair.left == pair.right else (0.125, 0.25)}, "long" in pair.left)
+                for pair in pairs
+            ]
+
+    model = Classifier()
+    context = MetricContext("follows", "models/f", "task", ("en",), lambda _name: model)  # type: ignore[arg-type,return-value]
+    metric = defined_on_the_page()["follows"](context)
+    examples = [GenerationExample(id=text, inputs={"story": text}, references=("x",)) for text in ("a", "b", "long c")]
+    texts = ["a", "", "other"]
+    cases = [(one, Prediction(example_id=one.id, value=text)) for one, text in zip(examples, texts, strict=True)]
+    cut = Measured(0.25, ("texts cut to the length of the classifier",))
+    assert metric.batch(cases) == [Measured(0.75), Measured(None), cut]
+    assert model.asked == [2]
+    assert metric.describe()["remark"] == "judged by models/f, which is right in 81.2% of 16 held-out pairs"
+    model.about = {}
+    with pytest.raises(ModelError, match="follows=models/f: it is no classifier of pairs with a held-out accuracy"):
+        defined_on_the_page()["follows"](context)
 
 
 @cache

@@ -1,0 +1,109 @@
+"""The models that metrics ask: opened by the names that `--model` takes, once in a run, and asked in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from figeval.errors import CapabilityError, FigevalError, ModelError
+from figeval.evaluation.lineage import line_of
+from figeval.metrics.arguments import MetricContext
+from figeval.models.batching import Memo
+from figeval.models.capabilities import ask, capability_of
+from figeval.models.model import Backends, Model, open_model
+from figeval.spec import TaskSpec
+from figeval.task_types.base import Metric
+from figeval.training.seen import Lineage
+from figeval.types import JSON, Example, Request, Role
+
+BATCH = 1024  # requests that are handed to the model together
+
+
+@dataclass(frozen=True)
+class MetricModel:
+    """A model of the registry, as metrics see it (`figeval.metrics.arguments.MetricModel`).
+
+    Attributes:
+        model: the model.
+        memo: answers that were given before: several metrics ask the same of one text.
+    """
+
+    model: Model
+    memo: Memo = field(default_factory=Memo)
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What it can be asked."""
+        return self.model.offers
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What changes whenever an answer could."""
+        return self.model.fingerprint()
+
+    @property
+    def about(self) -> JSON:
+        """How `figeval train` made it, as its figeval.json says; empty for other models."""
+        return self._lineage.ancestors[0].about
+
+    def role(self, example: Example) -> Role | None:
+        """Return how the model, or one that it was trained from, has seen an example."""
+        return self._lineage.role(example)
+
+    def answer(self, requests: Sequence[Request]) -> list[tuple[Any, bool]]:
+        """Return (output, whether the input was cut) for requests of one class; equal ones are computed once in a run.
+
+        Raises:
+            CapabilityError: the model cannot answer such requests.
+        """
+        wanted = {capability_of(request) for request in requests}
+        if lacking := sorted(wanted - self.capabilities):
+            raise CapabilityError(f"{self.model.name} has not the capability {lacking[0]!r}, which the metric needs")
+        answers = {one: known for one in dict.fromkeys(requests) if (known := self.memo.get(one)) is not None}
+        fresh = [request for request in dict.fromkeys(requests) if request not in answers]
+        for begin in range(0, len(fresh), BATCH):
+            batch = fresh[begin : begin + BATCH]
+            outputs = ask(self.model.backend, batch)
+            pairs = zip(batch, outputs.values, strict=True)
+            found = {one: (value, place in outputs.truncated) for place, (one, value) in enumerate(pairs)}
+            self.memo.update(found)
+            answers |= found
+        return [answers[request] for request in requests]
+
+    @cached_property
+    def _lineage(self) -> Lineage:
+        return line_of(self.model)
+
+
+@dataclass(frozen=True)
+class MetricModels:
+    """Opens each model once for all metrics and tasks of a run."""
+
+    backends: Backends
+    _opened: dict[tuple[str, str | None], MetricModel] = field(default_factory=dict)
+
+    def context(self, metric: Metric, task: TaskSpec, device: str | None) -> MetricContext:
+        """Return what a metric is made from for a task."""
+        argument = metric.given or ""
+
+        def opened(name: str) -> MetricModel:
+            try:
+                return self._get(name, device)
+            except FigevalError as error:
+                raise ModelError(f"metric {metric.name}={argument}: {error}") from error
+
+        return MetricContext(metric.name, argument, task.name, task.languages, opened)
+
+    def _get(self, name: str, device: str | None) -> MetricModel:
+        if (name, device) not in self._opened:
+            model = open_model(self.backends, name, {}, {"device": device})
+            self._opened[name, device] = MetricModel(model)
+        return self._opened[name, device]
+
+
+def described(metrics: Sequence[Metric]) -> dict[str, Mapping[str, Any]]:
+    """Return, by name, what the record of a task holds of metrics that were made from an argument."""
+    made = (metric for metric in metrics if metric.argument)
+    return {one.name: {"argument": one.given, **(one.target.describe() if one.target.describe else {})} for one in made}
