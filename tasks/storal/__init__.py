@@ -21,6 +21,7 @@ def register_sources(register: SourceRegistrar) -> None:
     register("storal", f"{__name__}.rows:open")
 
 
+CLASSIFIER = "the folder of a classifier that `figeval train --task storal_faithfulness_en --output FOLDER` has made"
 WRITTEN = ("by_writing", "by_decoding")  # routes whose rows hold the text itself
 
 
@@ -40,6 +41,8 @@ def register_metrics(register: MetricRegistrar) -> None:
         register(name, f"{outlines}:{name}", task_types=["generation"])
     for name in ("win_antonym", "win_synonym", "win_difference"):
         register(name, f"{preference}:{name}", task_types=["choice"])
+    for name in ("faithfulness", "faithfulness_probability", "faithfulness_references"):
+        register(name, f"{__name__}.faithfulness:{name}", task_types=["generation"], argument=CLASSIFIER)
 
 
 @hookimpl

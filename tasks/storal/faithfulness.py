@@ -1,0 +1,212 @@
+"""Whether a story teaches a moral, as a classifier sees it that was trained to tell (Guan et al. 2022, Table 14).
+
+The classifier is any model that `figeval train` has made on `storal_faithfulness_en` or `_zh`: stories with their own
+morals, and with those of other stories. Of st2mo it judges the story with the written moral; of mo2st the beginning
+with what was written behind it, and the moral that was given. METRICS.md beside this file says what the scores mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from figeval import (
+    Batched,
+    GenerationExample,
+    Measured,
+    MetricContext,
+    MetricModel,
+    PairExample,
+    PairLabel,
+    Prediction,
+    answered,
+    batched,
+)
+from figeval.errors import ModelError, TaskError
+
+from .rows import MATCHED, MISMATCHED
+
+TRAINED_ON = {"storal_faithfulness_en": "en", "storal_faithfulness_zh": "zh"}  # task → language
+LABELS = (MATCHED, MISMATCHED)
+NO_TEXT = "no text was written that the classifier could judge"
+BLANK = {"zh": ""}  # between the beginning of a story and what was written behind it
+SEEN = {"trained": "pairs that the classifier was trained on", "chosen": "pairs that the classifier was chosen on"}
+CUT = "texts cut to the length of the classifier"
+NOT_A_NUMBER = "texts for which the classifier gives no number"
+
+Cases = Sequence[tuple[GenerationExample, Prediction]]
+
+
+def faithfulness(context: MetricContext) -> Batched:
+    """The share of the written texts that the classifier calls matched; a tie counts as half."""
+    judge = judge_of(context)
+    return judge.metric(lambda cases: judge.measured(cases, written, verdict))
+
+
+def faithfulness_probability(context: MetricContext) -> Batched:
+    """The mean probability of "matched" over the written texts."""
+    judge = judge_of(context)
+    return judge.metric(lambda cases: judge.measured(cases, written, float))
+
+
+def faithfulness_references(context: MetricContext) -> Batched:
+    """`faithfulness` of the human texts in the place of the written ones, of examples for which there is a text."""
+    judge = judge_of(context)
+    return judge.metric(lambda cases: judge.measured(cases, human, verdict))
+
+
+def verdict(probability: float) -> float:
+    """Return 1 for a pair that is more probably matched than not, else 0."""
+    return 0.5 if probability == 0.5 else float(probability > 0.5)
+
+
+# ---- which text is judged --------------------------------------------------------------------------------------------
+
+
+def written(_example: GenerationExample, prediction: Prediction) -> str | None:
+    """Return the text; None where there is none, or only blanks: unknown is not unfaithful."""
+    if not answered(prediction) or not isinstance(prediction.value, str):
+        return None
+    return prediction.value.strip() or None
+
+
+def human(example: GenerationExample, prediction: Prediction) -> str | None:
+    """Return the first reference, where there is a written text to hold against it."""
+    return example.references[0] if written(example, prediction) is not None else None
+
+
+def story_and_moral(example: GenerationExample, text: str, language: str) -> tuple[str, str]:
+    """Return what the classifier reads: a written moral with its story, or a written story with its moral.
+
+    Raises:
+        TaskError: the inputs are neither `story` nor `moral` and `beginning`.
+    """
+    given = example.inputs
+    match given:
+        case {"story": str() as story}:
+            return story, text
+        case {"moral": str() as moral, "beginning": str() as beginning}:
+            return f"{beginning}{BLANK.get(language, ' ')}{text}", moral
+    raise TaskError(
+        "faithfulness is of texts that are written for a `story`, or for a `moral` and a `beginning`; example "
+        f"{example.id!r:.80} has the inputs {', '.join(given)}"
+    )
+
+
+# ---- who judges ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A trained classifier of stories and morals.
+
+    Attributes:
+        name: as it was asked for.
+        model: the classifier.
+        language: of the pairs that it was trained on.
+    """
+
+    name: str
+    model: MetricModel
+    language: str
+
+    def metric(self, judged: Callable[[Cases], Sequence[Measured]]) -> Batched:
+        """Return a metric with what has to be said of this classifier."""
+        return batched(judged, absent=NO_TEXT, check=self.check, describe=self.describe)
+
+    def check(self, example: GenerationExample) -> None:
+        """Raise `TaskError` for an example that has no story to judge."""
+        story_and_moral(example, "", self.language)
+
+    def measured(
+        self,
+        cases: Cases,
+        text_of: Callable[[GenerationExample, Prediction], str | None],
+        value: Callable[[float], float],
+    ) -> list[Measured]:
+        """Judge one text of each case; `value` makes its number of the probability of "matched"."""
+        texts = [text_of(example, prediction) for example, prediction in cases]
+        pairs = [
+            None if text is None else story_and_moral(example, text, self.language)
+            for (example, _), text in zip(cases, texts, strict=True)
+        ]
+        requests = [PairLabel(*pair, LABELS) for pair in pairs if pair is not None]
+        answers = iter(self.model.answer(requests) if requests else ())
+        return [
+            Measured(None) if pair is None else self._one(example, *next(answers), value)
+            for (example, _), pair in zip(cases, pairs, strict=True)
+        ]
+
+    def _one(
+        self, example: GenerationExample, answer: Mapping[str, Any], cut: bool, value: Callable[[float], float]
+    ) -> Measured:
+        probability = best(answer[MATCHED])
+        unknown = math.isnan(probability)
+        story, moral = story_and_moral(example, example.references[0], self.language)
+        role = self.model.role(PairExample(id=example.id, left=story, right=moral, label=None))
+        remarks = ((NOT_A_NUMBER, unknown), (CUT, cut), (SEEN.get(role or "", ""), role is not None))
+        return Measured(None if unknown else value(probability), tuple(text for text, holds in remarks if holds))
+
+    def describe(self) -> dict[str, Any]:
+        """Return fingerprint, training task and held-out accuracy, and a sentence of them for readers."""
+        about = self.model.about
+        score = about["held_out"]
+        known = ("task", "split", "metric", "value", "low", "high", "n")
+        return {
+            "fingerprint": self.model.fingerprint,
+            "trained_on": about["task"],
+            "held_out": {key: score.get(key) for key in known},
+            "remark": f"judged by {self.name}, trained on {about['task']}, {accuracy(score)}",
+        }
+
+
+def best(probability: float | Iterable[float]) -> float:
+    """Return the probability of a label, the highest one if several classes stand for it."""
+    return float(probability) if isinstance(probability, int | float) else max(map(float, probability))
+
+
+def accuracy(score: Mapping[str, Any]) -> str:
+    """Return how often the classifier itself is right, in words."""
+    low, high = score.get("low"), score.get("high")
+    where = f"of {score['n']} held-out pairs ({score['split']})"
+    if low is None or high is None:
+        return f"which is right in {score['value']:.1%} {where}, without an interval"
+    found = f"which is right in {score['value']:.1%} [{low:.1%}, {high:.1%}] {where}"
+    return found if low > 0.5 else f"{found}: no better than chance"
+
+
+def judge_of(context: MetricContext) -> Judge:
+    """Return the classifier that a metric names.
+
+    Raises:
+        ModelError: there is no such model; it was not trained on stories and morals as they are, or in another
+            language; or its accuracy is not stored.
+    """
+    model = context.model(context.argument)
+    about, asked = model.about, f"metric {context.name}={context.argument}"
+    task = about.get("task")
+    language = next(iter(context.languages))
+    wanted = next((name for name, known in TRAINED_ON.items() if known == language), None)
+    if wanted is None or len(context.languages) > 1:
+        languages = ", ".join(context.languages)
+        raise ModelError(f"{asked}: there are classifiers for {' and '.join(TRAINED_ON.values())}, not for {languages}")
+    cure = f"`figeval train --task {wanted} --model MODEL --output FOLDER` makes one that is"
+    if task not in TRAINED_ON:
+        what = f"was trained on {task}" if task else "was not trained by figeval"
+        raise ModelError(f"{asked}: it {what}, and is no classifier of stories and morals; {cure}")
+    if "label_pairs" not in model.capabilities:
+        raise ModelError(f"{asked}: its head cannot label pairs; {cure}")
+    if TRAINED_ON[task] != language:
+        raise ModelError(f"{asked}: it was trained on {task}, and {context.task} is in {language!r}; {cure}")
+    for key in ("probe", "augment"):
+        if about.get(key):
+            raise ModelError(f"{asked}: it was trained with --{key}, so it judges other texts; {cure}")
+    score = about.get("held_out") or {}
+    if score.get("metric") != "acc" or score.get("value") is None:
+        raise ModelError(
+            f"{asked}: its figeval.json has no held-out accuracy, which tells what its judgements are worth; run its "
+            "`figeval train` command again, which adds it, or train one without --select_on test"
+        )
+    return Judge(context.argument, model, language)

@@ -1,0 +1,438 @@
+"""Faithfulness of STORAL's texts: the pairs that a classifier learns from, what it is asked, and who may judge."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from figeval import plugins
+from figeval.api.comparisons import compare
+from figeval.builtin.tasks.storal import rows
+from figeval.config import RunConfig
+from figeval.data import DataContext
+from figeval.data.cache import copies, fetch
+from figeval.errors import DataError, FigevalError, ModelError, RecordError, TaskError
+from figeval.evaluation import Harness
+from figeval.evaluation.plan import metrics_of
+from figeval.evaluation.rescore import rescore
+from figeval.evaluation.run import run
+from figeval.metrics.catalogue import statistic_of
+from figeval.models.capabilities import Outputs
+from figeval.records.schema import RunRecord
+from figeval.report import table
+from figeval.report.exporters import load_exporters
+from figeval.task_types.generation import GenerationExample
+from figeval.task_types.pairs import PairExample
+from figeval.testing import check_metric
+from figeval.training.seen import Digests, Lineage, questions, write
+from figeval.types import Inputs, PairLabel, Prediction, letters
+from tests.evaluation.conftest import Heard, Models
+from tests.fakes import Writer
+from tests.runs import Deaf
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_metrics.json").read_text("utf-8"))
+SPLITS = {"train": 1068, "valid": 355, "test": 356}
+HELD_OUT = {"task": "storal_faithfulness_en", "split": "test", "metric": "acc"} | {
+    "value": 0.75, "low": 0.7, "high": 0.8, "n": 712, "clusters": 352
+}  # fmt: skip
+ABOUT = {"task": "storal_faithfulness_en", "head": "cross", "trained_from": "minilm", "held_out": HELD_OUT}
+NAMES = ("faithfulness", "faithfulness_probability", "faithfulness_references")
+ST2MO = """
+name: morals
+type: generation
+data: {test: "jsonl:stories.jsonl"}
+fields: {id: row.id, inputs: {story: row.story}, references: [row.moral]}
+metrics: [length]
+baselines: []
+"""
+MO2ST = """
+name: tales
+type: generation
+data: {test: "jsonl:stories.jsonl"}
+fields: {id: row.id, inputs: {moral: row.moral, beginning: row.id}, references: [row.story]}
+metrics: [length]
+baselines: []
+"""
+STORIES = [
+    {"id": "a", "story": "the proud crow fell", "moral": "pride fell"},
+    {"id": "b", "story": "slow and steady wins", "moral": "steady wins"},
+    {"id": "c", "story": "a wolf cried wolf", "moral": "never lie"},
+]
+
+
+# ---- stories with their own moral and with another one ---------------------------------------------------------------
+
+
+def made_of(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Rows of st2mo; morals are named by the first row that has them."""
+    found = [
+        {"id": f"test-{n}", "story": story, "moral": moral, "language": "en"} for n, (story, moral) in enumerate(pairs)
+    ]
+    return list(rows.clustered(found))
+
+
+PAIRS = st.lists(st.tuples(st.sampled_from("stuvwxyz"), st.sampled_from("ABCDEFGH")), min_size=2, max_size=30)
+
+
+@given(
+    pairs=PAIRS,
+    reads=st.functions(like=lambda moral: None, returns=st.sampled_from(["matched", "mismatched"]), pure=True),
+)
+def test_who_reads_the_moral_alone_is_right_in_half_of_the_rows(
+    pairs: list[tuple[str, str]], reads: Callable[[str], str]
+) -> None:
+    try:
+        made = list(rows.matched_and_mismatched(made_of(pairs)))
+    except DataError:
+        assume(False)
+    assert sum(reads(row["moral"]) == row["label"] for row in made) * 2 == len(made)
+
+
+@given(pairs=PAIRS)
+def test_no_story_gets_a_moral_of_its_own(pairs: list[tuple[str, str]]) -> None:
+    own: dict[str, set[str]] = {}
+    for story, moral in pairs:
+        own.setdefault(story, set()).add(moral)
+    try:
+        made = list(rows.matched_and_mismatched(made_of(pairs)))
+    except DataError:
+        assert max(len(own[s]) for s in own) > 1 or max(Counter(m for _, m in pairs).values()) * 2 > len(pairs)
+        return
+    assert all((row["moral"] in own[row["story"]]) == (row["label"] == "matched") for row in made)
+    assert len({row["id"] for row in made}) == len(made) == 2 * len(pairs)
+
+
+@given(pairs=PAIRS, order=st.randoms(use_true_random=False))
+def test_the_permutation_is_a_function_of_the_ids(pairs: list[tuple[str, str]], order: Any) -> None:
+    found = made_of(pairs)
+    other = list(found)
+    order.shuffle(other)
+    try:
+        first = {row["id"]: row["moral_of"] for row in rows.matched_and_mismatched(found)}
+    except DataError:
+        assume(False)
+    assert first == {row["id"]: row["moral_of"] for row in rows.matched_and_mismatched(other)}
+
+
+def test_too_many_equal_morals_are_an_error() -> None:
+    with pytest.raises(DataError, match="of 3 morals too many are the same to give every story another one"):
+        list(rows.matched_and_mismatched(made_of([("s", "Be kind."), ("t", "be kind"), ("u", "Run.")])))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_pairs_of_storal(split: str, real_data: str) -> None:
+    made = list(rows.open(f"faithfulness_en_{split}", DataContext(Path(), fetch)))
+    assert Counter(row["label"] for row in made) == {"matched": SPLITS[split], "mismatched": SPLITS[split]}
+    morals = {
+        label: Counter(letters(r["moral"]) for r in made if r["label"] == label) for label in ("matched", "mismatched")
+    }
+    assert morals["matched"] == morals["mismatched"]
+    assert all(row["moral_of"].startswith(f"{split}-") for row in made)
+    assert {row["same_moral"] for row in made} == {
+        r["same_moral"] for r in rows.open(f"st2mo_en_{split}", DataContext(Path(), fetch))
+    }
+
+
+def test_the_pairs_of_the_published_chinese_rows(real_data: str) -> None:
+    assert copies("storal")
+    made = list(rows.open("examples_faithfulness_zh_test", DataContext(Path(), fetch)))
+    assert Counter(row["label"] for row in made) == {"matched": 5, "mismatched": 5}
+    with pytest.raises(DataError, match="has 5 of the 421 published rows"):
+        list(rows.open("published_faithfulness_zh_test", DataContext(Path(), fetch)))
+
+
+def test_the_tasks_are_not_in_the_suite() -> None:
+    catalogue = Harness().catalogue
+    suites = [task.name for suite in ("storal", "storal_zh") for task in catalogue.expand([suite])]
+    assert not [name for name in suites if "faithfulness" in name]
+    for language in ("en", "zh"):
+        task = catalogue.tasks.get(f"storal_faithfulness_{language}")
+        assert (task.labels, task.cluster, task.floor) == (("matched", "mismatched"), "moral", "no_query")
+
+
+# ---- the metric ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Overlap:
+    """A classifier whose probability of "matched" is the share of the moral's words that the story has."""
+
+    folder: Path
+    longest: int = 100
+    calls: list[int] = field(default_factory=list)
+    deterministic_by_name = True
+
+    def source(self) -> str:
+        return str(self.folder)
+
+    def label_pairs(self, requests: Sequence[PairLabel]) -> Outputs[dict[str, float]]:
+        self.calls.append(len(requests))
+        shares = [self.share(request.left.split(), request.right.split()) for request in requests]
+        cut = frozenset(place for place, one in enumerate(requests) if len(one.left.split()) > self.longest)
+        return Outputs([{"matched": share, "mismatched": 1 - share} for share in shares], cut)
+
+    def share(self, story: list[str], moral: list[str]) -> float:
+        return float("nan") if "nan" in moral else sum(word in story for word in moral) / len(moral)
+
+
+class Echo:
+    """Writes the first words of its first input; nothing for a wolf."""
+
+    deterministic_by_name = True
+
+    def write(self, requests: Sequence[Inputs]) -> list[str]:
+        texts = [str(request.values[0][1]) for request in requests]
+        return ["" if "wolf" in text else " ".join(text.split()[:2]) for text in texts]
+
+
+class Bench:
+    """Tasks, a classifier `judge` with a figeval.json, and a model `model` that writes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.judged = path, path / "judge"
+        (path / "tasks").mkdir()
+        self.judged.mkdir()
+        self.classifier = Overlap(self.judged)
+        self.model: Any = Echo()
+        for name, text in {"morals": ST2MO, "tales": MO2ST}.items():
+            (path / "tasks" / f"{name}.task.yaml").write_text(text)
+        (path / "tasks" / "stories.jsonl").write_text("".join(json.dumps(row) + "\n" for row in STORIES))
+        self.declare()
+
+    def declare(self, **changes: Any) -> None:
+        """Say something else of the classifier; None takes an entry out."""
+        about = {key: value for key, value in {**ABOUT, **changes}.items() if value is not None}
+        (self.judged / "figeval.json").write_text(json.dumps({"kind": "pairs", "about": about}))
+        write(self.judged, Lineage())
+
+    def harness(self) -> Harness:
+        known = [
+            "figeval.builtin.tasks.storal",
+            "figeval.builtin.plugins.baselines",
+            "figeval.builtin.plugins.exporters",
+        ]
+        manager = plugins.load(modules=known)
+        manager.load("models", "test", lambda: Models(judge=self.classifier, model=self.model))
+        return Harness(manager, include=(self.path / "tasks",))
+
+    def run(
+        self, *tasks: str, metrics: Sequence[str] = ("faithfulness=judge",), observer: Any = None, **more: Any
+    ) -> RunRecord:
+        settings = {"model": "model", "output_path": self.path / "run", "metrics": tuple(metrics), **more}
+        config = RunConfig(tasks=tasks or ("morals",), **settings)
+        return run(config, self.harness(), observer or Deaf())[0]
+
+    def statistic(self, name: str, task: str = "morals") -> Any:
+        """The metric by this classifier, as runs get it."""
+        harness = self.harness()
+        spec = harness.catalogue.tasks.get(task)
+        (route,) = (one for one in harness.routes.of("generation") if one.name == "by_writing")
+        config = RunConfig(tasks=(task,), model="model", metrics=(f"{name}=judge",))
+        found = {one.name: one for one in metrics_of(spec, route, config, harness)}
+        return statistic_of(found[name], ())
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def value(record: RunRecord, metric: str = "faithfulness", task: int = 0) -> tuple[float | None, int]:
+    (score,) = (one for one in record.tasks[task].scores if one.metric == metric)
+    return score.value, score.n
+
+
+@pytest.mark.parametrize("case", GOLDEN["faithfulness"], ids=[case["why"][:50] for case in GOLDEN["faithfulness"]])
+def test_golden(case: dict[str, Any], bench: Bench) -> None:
+    example = GenerationExample(id="1", inputs=case["inputs"], references=(case["reference"],))
+    prediction = Prediction(example_id="1", value=case["text"], status=case.get("status", "ok"))
+    for name, expected in case["expected"].items():
+        check_metric(bench.statistic(name), [(example, prediction, expected), GOOD])
+
+
+GOOD = (
+    GenerationExample(id="g", inputs={"story": "a b"}, references=("a",)),
+    Prediction(example_id="g", value="a"),
+)
+
+
+def test_a_text_is_judged_with_its_story_and_a_story_with_its_moral(bench: Bench) -> None:
+    record = bench.run("morals", "tales", metrics=[f"{name}=judge" for name in NAMES])
+    # "the proud" and "slow and" stand in their stories; nothing was written for the wolf
+    assert [value(record, name) for name in NAMES] == [(1.0, 2), (1.0, 2), (0.75, 2)]
+    # behind the beginnings "a", "b" and "c" stand two words of the moral, so all of it
+    assert value(record, "faithfulness_probability", 1) == (pytest.approx((1 + 1 + 1) / 3), 3)
+
+
+def test_texts_are_judged_in_batches_and_each_once(bench: Bench) -> None:
+    bench.run("morals", metrics=["faithfulness=judge", "faithfulness_probability=judge"])
+    assert bench.classifier.calls == [2]
+
+
+def test_the_record_and_every_report_say_who_judged(bench: Bench) -> None:
+    record = bench.run("morals", metrics=["faithfulness=judge", "faithfulness_probability=judge"])
+    told = record.tasks[0].settings["metric_arguments"]
+    assert list(told) == ["faithfulness", "faithfulness_probability"]
+    assert told["faithfulness"]["trained_on"] == "storal_faithfulness_en"
+    assert told["faithfulness"]["held_out"] == {key: HELD_OUT[key] for key in HELD_OUT if key != "clusters"}
+    assert told["faithfulness"]["fingerprint"].startswith("judge:")
+    right = "which is right in 75.0% [70.0%, 80.0%] of 712 held-out pairs (test)"
+    said = f"judged by judge, trained on storal_faithfulness_en, {right}"
+    console = Console(file=StringIO(), width=400)
+    table.show(record, console)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"morals: faithfulness and faithfulness_probability: {said}" in shown
+    exporters = load_exporters(bench.harness().manager)
+    for name in ("csv", "json", "latex", "markdown"):
+        assert said in re.sub(r"\\([%_\[\]])", r"\1", exporters.get(name)([record])), name
+    notes = list(compare(bench.path / "run", bench.path / "run", metric="faithfulness").notes())
+    assert f"faithfulness: {said}" in notes
+
+
+def test_scores_by_different_classifiers_are_not_compared(bench: Bench) -> None:
+    bench.run()
+    bench.declare(held_out={**HELD_OUT, "value": 0.6})
+    bench.run(output_path=bench.path / "other")
+    with pytest.raises(RecordError, match="no task has 'faithfulness'"):
+        compare(bench.path / "run", bench.path / "other", metric="faithfulness")
+    (bench.path / "both").mkdir()
+
+
+def test_texts_that_were_cut_and_pairs_that_were_learned_are_counted(bench: Bench) -> None:
+    bench.classifier.longest = 3
+    learned = PairExample(id="", left=STORIES[1]["story"], right=STORIES[1]["moral"], label=None)
+    write(bench.judged, Lineage(trained=Digests(questions([learned]))))
+    counts = bench.run("morals").tasks[0].counts
+    assert counts["texts cut to the length of the classifier"] == 2
+    assert counts["pairs that the classifier was trained on"] == 1
+
+
+def test_no_number_is_no_value(bench: Bench) -> None:
+    class Nan(Echo):
+        def write(self, requests: Sequence[Inputs]) -> list[str]:
+            return ["nan" for _ in requests]
+
+    bench.model = Nan()
+    record = bench.run("morals")
+    assert value(record) == (None, 0)
+    assert record.tasks[0].counts["texts for which the classifier gives no number"] == 3
+    assert "no text was written" in record.tasks[0].scores[-1].interval
+
+
+def test_a_run_that_was_cut_short_and_rescore_give_the_same(bench: Bench) -> None:
+    bench.model = Writer(function=lambda prompt: "steady wins" if "steady" in prompt else "the crow")
+    whole = bench.run("morals", output_path=bench.path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        bench.run("morals", observer=Heard(stop_after=1))
+    resumed = bench.run("morals")
+    assert resumed.tasks[0].scores == whole.tasks[0].scores
+    rows_of = [(bench.path / name / "predictions" / "morals.jsonl").read_bytes() for name in ("run", "whole")]
+    assert rows_of[0] == rows_of[1]
+    rescore(bench.path / "run", bench.harness())
+    assert (bench.path / "run" / "predictions" / "morals.jsonl").read_bytes() == rows_of[0]
+    bench.declare(held_out={**HELD_OUT, "n": 3})
+    with pytest.raises(RecordError, match=r"what faithfulness of morals is made from \(judge\) changed since"):
+        rescore(bench.path / "run", bench.harness())
+    with pytest.raises(RecordError, match=r"settings\.metric_arguments of morals changed"):
+        bench.run("morals")
+
+
+def test_a_breakdown_of_stored_values_needs_no_classifier(bench: Bench) -> None:
+    file = bench.path / "tasks" / "morals.task.yaml"
+    file.write_text(ST2MO.replace("references: [row.moral]", "references: [row.moral], meta: {kind: row.id}"))
+    record = bench.run("morals", by=("kind",))
+    (breakdown,) = record.tasks[0].breakdowns
+    found = {
+        group.value: one.value for group in breakdown.groups for one in group.scores if one.metric == "faithfulness"
+    }
+    assert found == {"a": 1.0, "b": 1.0, "c": None}
+
+
+# ---- who may judge ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": None}, "was not trained by figeval, and is no classifier of stories and morals; `figeval train"),
+        ({"task": "mini_pairs"}, "it was trained on mini_pairs, and is no classifier"),
+        ({"task": "storal_faithfulness_zh"}, "it was trained on storal_faithfulness_zh, and morals is in 'en'; `"),
+        ({"probe": "no_query"}, "it was trained with --probe, so it judges other texts"),
+        ({"augment": {"add": "concepts"}}, "it was trained with --augment"),
+        ({"held_out": None}, "no held-out accuracy, .*; run its `figeval train` command again, which adds it"),
+        ({"held_out": {**HELD_OUT, "metric": "macro_f1"}}, "no held-out accuracy"),
+        ({"held_out": {**HELD_OUT, "value": None}}, "no held-out accuracy"),
+    ],
+    ids=lambda one: next(iter(one)) if isinstance(one, dict) else "",
+)  # fmt: skip
+def test_who_may_not(changes: dict[str, Any], message: str, bench: Bench) -> None:
+    bench.declare(**changes)
+    with pytest.raises(ModelError, match=f"^metric faithfulness=judge: .*{message}") as raised:
+        bench.run()
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        (["faithfulness"], "metric 'faithfulness' needs the folder of a classifier .*; write faithfulness=…"),
+        (["faithfulness="], "metric 'faithfulness' needs"),
+        (["length=3"], "metric 'length' takes no argument; write length without =3"),
+        (["faithfulness=judge", "faithfulness=model"], "is asked for with judge and with model; leave one out"),
+        (["faithfulness=nowhere/f"], "metric faithfulness=nowhere/f: .*nowhere/f"),
+        (["faithfulnes=judge"], "unknown metric 'faithfulnes'; did you mean 'faithfulness"),
+        (["faithfulness=model"], "metric faithfulness=model: it was not trained by figeval"),
+    ],
+    ids=lambda one: one[-1] if isinstance(one, list) else "",
+)
+def test_an_argument_that_is_no_good(metrics: list[str], message: str, bench: Bench) -> None:
+    with pytest.raises(FigevalError, match=message):
+        bench.run(metrics=metrics)
+
+
+def test_a_head_that_cannot_label(bench: Bench) -> None:
+    bench.classifier.label_pairs = None  # type: ignore[assignment, method-assign]
+    with pytest.raises(ModelError, match="its head cannot label pairs; `figeval train --task storal_faithfulness_en"):
+        bench.run()
+
+
+def test_a_task_without_a_story(bench: Bench) -> None:
+    file = bench.path / "tasks" / "morals.task.yaml"
+    file.write_text(ST2MO.replace("{story: row.story}", "{proverb: row.story}"))
+    with pytest.raises(
+        TaskError, match="for a `story`, or for a `moral` and a `beginning`; example 'a' has the inputs proverb"
+    ):
+        bench.run()
+
+
+@pytest.mark.parametrize("language", ["de", "[en, zh]"])
+def test_a_language_without_a_classifier(language: str, bench: Bench) -> None:
+    file = bench.path / "tasks" / "morals.task.yaml"
+    text = ST2MO + f"language: {language}\n"
+    file.write_text(
+        text.replace("references", "language: \"'en' if row.id == 'a' else 'zh'\", references")
+        if "[" in language
+        else text
+    )
+    with pytest.raises(ModelError, match="there are classifiers for en and zh, not for"):
+        bench.run()
+
+
+def test_a_classifier_that_is_no_better_than_chance_is_said_to_be(bench: Bench) -> None:
+    bench.declare(held_out={**HELD_OUT, "value": 0.52, "low": 0.48, "high": 0.56})
+    remark = bench.run().tasks[0].settings["metric_arguments"]["faithfulness"]["remark"]
+    assert remark.endswith("of 712 held-out pairs (test): no better than chance")
+    bench.declare(held_out={**HELD_OUT, "split": "dev", "low": None, "high": None})
+    remark = bench.run(fresh=True).tasks[0].settings["metric_arguments"]["faithfulness"]["remark"]
+    assert remark.endswith("which is right in 75.0% of 712 held-out pairs (dev), without an interval")
