@@ -14,6 +14,7 @@ from figeval.records.folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, TaskRecord
 
 DEFAULT = "default"  # a task's own prompt
+OTHER_ARGUMENT = "A and B have the metric from different models or other arguments, so its scores are not comparable"
 ALL_SEEN = "a model was trained or chosen on these examples, so no valid test exists"
 
 
@@ -81,8 +82,7 @@ def compare_runs(
         values_a = stored_values(folder_a, task.task, metric)
         values_b = stored_values(folder_b, other.task, metric)
         if not values_a or not values_b or argument_of(task, metric) != argument_of(other, metric):
-            made = f"{metric} was made from something else in A than in B"
-            left_out[name] = made if values_a and values_b else f"it has no {metric} per example"
+            left_out[name] = OTHER_ARGUMENT if values_a and values_b else f"it has no {metric} per example"
             continue
         seen = seen_ids(folder_a, task.task) | seen_ids(folder_b, other.task)
         unseen_a, unseen_b = (_without(values, seen) for values in (values_a, values_b))
@@ -98,13 +98,10 @@ def compare_runs(
             found = compare_values(f"{name} ({part})", _only(unseen_a, members), _only(unseen_b, members), seed)
             compared.append(replace(found, seen=sum(example in members for example in left_seen)))
         compared.append(replace(compare_values(name, unseen_a, unseen_b, seed, languages), seen=len(left_seen)))
-    if not compared and ALL_SEEN in left_out.values():
-        names = ", ".join(name for name, why in left_out.items() if why == ALL_SEEN)
-        raise RecordError(f"{names}: {ALL_SEEN}")
     if not compared:
         stored = [stored_metrics(folder_a, task.task) for task in tasks_a.values()]
         means = sorted({name for metrics in stored for name, is_mean in metrics.items() if is_mean})
-        raise RecordError(_nothing_in_common(tasks_a, tasks_b, metric, means))
+        raise RecordError(_excluded(left_out) or _nothing_in_common(tasks_a, tasks_b, metric, means))
     adjusted = iter(holm([one.comparison.p for one in compared if one.comparison.p is not None]))
     tasks = tuple(one if one.comparison.p is None else replace(one, p_holm=next(adjusted)) for one in compared)
     family = sum(one.p_holm is not None for one in tasks)
@@ -193,6 +190,14 @@ def compare_values(
         unmatched_b=len(b) - len(common),
         unanswered=len(common) - comparison.n,
     )
+
+
+def _excluded(left_out: Mapping[str, str]) -> str:
+    """Why tasks with values in both runs could not be compared, and which; empty if there are no such tasks."""
+    for why in (ALL_SEEN, OTHER_ARGUMENT):
+        if names := ", ".join(name for name, reason in left_out.items() if reason == why):
+            return f"{names}: {why}"
+    return ""
 
 
 def _nothing_in_common(a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], metric: str, known: list[str]) -> str:
