@@ -37,7 +37,9 @@ from figeval.text import whole_number
 @click.option("--by", multiple=True, callback=listed, help="Also print scores per idiom, proverb, corpus …")
 @click.option("--protocol", default="", help="Use another variant of tasks that have it, e.g. published.")
 @click.option("--split", default="", help="Use another split of tasks that have it, e.g. authors.")
-@click.option("--metrics", multiple=True, callback=listed, help="Additional metrics for tasks that they apply to: a,b.")
+@click.option(
+    "--metrics", multiple=True, callback=listed, help="Additional metrics for tasks that they apply to: a,b=MODEL."
+)
 @click.option("--threshold", type=Finite(), help="Similarity from which a pair counts as the first label.")
 @click.option(
     "--temperature",

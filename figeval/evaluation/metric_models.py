@@ -22,8 +22,8 @@ BATCH = 1024  # requests that are handed to the model together
 
 
 @dataclass(frozen=True)
-class MetricModel:
-    """A model of the registry, as metrics see it (`figeval.metrics.arguments.MetricModel`).
+class SharedModel:
+    """A model of the registry that several metrics may ask (`figeval.metrics.arguments.MetricModel`).
 
     Attributes:
         model: the model.
@@ -82,13 +82,13 @@ class MetricModels:
     """Opens each model once for all metrics and tasks of a run."""
 
     backends: Backends
-    _opened: dict[tuple[str, str | None], MetricModel] = field(default_factory=dict)
+    _opened: dict[tuple[str, str | None], SharedModel] = field(default_factory=dict)
 
     def context(self, metric: Metric, task: TaskSpec, device: str | None) -> MetricContext:
         """Return what a metric is made from for a task."""
         argument = metric.given or ""
 
-        def opened(name: str) -> MetricModel:
+        def opened(name: str) -> SharedModel:
             try:
                 return self._get(name, device)
             except FigevalError as error:
@@ -96,10 +96,10 @@ class MetricModels:
 
         return MetricContext(metric.name, argument, task.name, task.languages, opened)
 
-    def _get(self, name: str, device: str | None) -> MetricModel:
+    def _get(self, name: str, device: str | None) -> SharedModel:
         if (name, device) not in self._opened:
             model = open_model(self.backends, name, {}, {"device": device})
-            self._opened[name, device] = MetricModel(model)
+            self._opened[name, device] = SharedModel(model)
         return self._opened[name, device]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import TypeAlias
 
-from figeval.metrics.statistic import Collective, PerExample, PerLabel, Statistic, as_statistic
+from figeval.metrics.statistic import Batched, Collective, PerExample, PerLabel, Statistic, as_statistic
 from figeval.plugins import describe
 from figeval.types import Example, Prediction, Status
 
@@ -31,7 +31,8 @@ def check_metric(
     (unparseable, NaN, refused …) and with an example whose right answer is hidden: it returns None, or a number that
     needs neither. Where several options tie for the best, it does not matter which of them happens to come first:
     figeval scores ties by expectation. The features of a `figeval.Statistic` are equally many for all examples, and its
-    `combine` is vectorised: sums of shape (n, k) give n values, each the same as for its own row.
+    `combine` is vectorised: sums of shape (n, k) give n values, each the same as for its own row. A `figeval.Batched`
+    metric measures a case alike alone and among others.
 
     Args:
         metric: What is registered: a function of an example and a prediction, a `Statistic`, or a `PerLabel`.
@@ -61,8 +62,27 @@ def check_metric(
             )
         for one, other in variations(example, prediction):
             _features(name, statistic, one, other)
+    if isinstance(statistic, Batched):
+        _check_batch(name, statistic, [(example, prediction) for example, prediction, *_ in given], rows, tolerance)
     if not isinstance(statistic, Collective):
         _check_combine(name, statistic, [row for row in rows if row is not None])
+
+
+def _check_batch(
+    name: str,
+    statistic: Batched,
+    cases: Sequence[tuple[Example, Prediction]],
+    alone: Sequence[tuple[float, ...] | None],
+    tolerance: float,
+) -> None:
+    """All cases in one call give what each gives by itself."""
+    assert statistic.batch is not None, f"{name} has no `batch`; make it with figeval.batched"
+    together = [one.value for one in statistic.batch(cases)]
+    assert len(together) == len(cases), f"{name} measures {len(together)} of {len(cases)} cases; return one for each"
+    for (example, prediction), value, own in zip(cases, together, alone, strict=True):
+        assert _alike(None if value is None else (value, 1.0), own, tolerance), (
+            f"{name} gives {value} among other cases and {own} alone for {example} and {prediction}"
+        )
 
 
 def alternatives(prediction: Prediction) -> Iterator[Prediction]:

@@ -39,6 +39,8 @@ from figeval.training.seen import Digests, Lineage, questions, write
 from figeval.types import Inputs, PairLabel, Prediction, letters
 from tests.evaluation.conftest import Heard, Models
 from tests.fakes import Writer
+from tests.plugins.tiny import Workshop
+from tests.processes import figeval
 from tests.runs import Deaf
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_metrics.json").read_text("utf-8"))
@@ -356,6 +358,32 @@ def test_a_breakdown_of_stored_values_needs_no_classifier(bench: Bench) -> None:
         group.value: one.value for group in breakdown.groups for one in group.scores if one.metric == "faithfulness"
     }
     assert found == {"a": 1.0, "b": 1.0, "c": None}
+
+
+@pytest.mark.slow
+def test_a_real_classifier_in_two_processes_says_what_it_says_in_one(tmp_path: Path) -> None:
+    labels = {"id2label": {0: "matched", 1: "mismatched"}, "num_labels": 2}
+    folder = Workshop(tmp_path / "models")("bert", "ForSequenceClassification", **labels)
+    (folder / "figeval.json").write_text(json.dumps({"kind": "pairs", "about": ABOUT}))
+    (tmp_path / "tasks").mkdir()
+    task = ST2MO.replace('test: "jsonl:stories.jsonl"', 'test: "mini:retrieval", train: "mini:retrieval"')
+    task = task.replace("row.story", "row.narrative").replace("row.moral", "'row.candidates[row.relevant]'")
+    (tmp_path / "tasks" / "morals.task.yaml").write_text(task)
+    asked = ("run", "--tasks", "morals", "--include_path", "tasks", "--model", "tfidf", "--no_baselines")
+    for n in ("1", "2"):
+        metrics = f"faithfulness={folder},faithfulness_probability={folder}"
+        figeval(*asked, "--metrics", metrics, "--output_path", n, "--processes", n, cwd=tmp_path)
+    one, two = (
+        [json.loads(line) for line in (tmp_path / n / "predictions" / "morals.jsonl").read_text().splitlines()]
+        for n in ("1", "2")
+    )
+    assert len(one) == 60
+    for row, other in zip(one, two, strict=True):
+        assert row["metrics"] == pytest.approx(other["metrics"], abs=1e-6)
+        assert row.get("remarks") == other.get("remarks")
+    probabilities = {row["metrics"]["faithfulness_probability"] for row in one}
+    assert len(probabilities) > 30
+    assert all(0 <= one <= 1 for one in probabilities)
 
 
 # ---- who may judge ---------------------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from figeval import ChoiceExample, PairExample, Prediction, Statistic
+from figeval import ChoiceExample, Measured, PairExample, Prediction, Statistic, answered, batched
 from figeval.metrics import classification, ranking, statistic
 from figeval.task_types.ranking import RankingExample
 from figeval.testing import check_metric
@@ -73,6 +74,17 @@ BROKEN: dict[str, tuple[Any, str]] = {
 def test_a_broken_metric_is_told_what_is_wrong(metric: Any, said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         check_metric(metric, CASES)
+
+
+def test_a_batch_is_measured_as_its_cases_are_alone() -> None:
+    def sound(cases: Sequence[Any]) -> list[Measured]:
+        return [Measured(float(answered(prediction))) for _, prediction in cases]
+
+    check_metric(batched(sound), CASES)
+    with pytest.raises(AssertionError, match=r"gives 0\.3333333333333333 among other cases and \(1\.0, 1\.0\) alone"):
+        check_metric(batched(lambda cases: [Measured(1 / len(cases)) for _ in cases]), CASES)
+    with pytest.raises(AssertionError, match="measures 1 of 3 cases; return one for each"):
+        check_metric(batched(lambda cases: sound(cases)[:1]), CASES)
 
 
 def test_a_metric_that_changes() -> None:
