@@ -139,7 +139,7 @@ def _warnings(plan: Plan) -> list[str]:
     told: dict[str, list[str]] = {}
     for name, one in described(plan.metrics).items():
         told.setdefault(str(one.get("remark", "")), []).append(name)
-    found += [f"{' and '.join(names)}: {remark}" for remark, names in told.items() if remark]
+    found += [f"{', '.join(names)}: {remark}" for remark, names in told.items() if remark]
     cut = len(plan.available.cut_groups)
     if cut and any(metric.name == "acc" for metric in plan.metrics):
         pairs = "a minimal pair" if cut == 1 else f"{cut} minimal pairs"

@@ -277,6 +277,15 @@ def test_a_text_is_judged_with_its_story_and_a_story_with_its_moral(bench: Bench
     assert value(record, "faithfulness_probability", 1) == (pytest.approx((1 + 1 + 1) / 3), 3)
 
 
+def test_a_task_file_names_the_classifier_and_a_command_may_name_the_same(bench: Bench) -> None:
+    file = bench.path / "tasks" / "morals.task.yaml"
+    file.write_text(ST2MO.replace("[length]", "[length, faithfulness=judge]"))
+    assert value(bench.run("morals", metrics=())) == (1.0, 2)
+    assert value(bench.run("morals", metrics=["faithfulness=judge"], fresh=True)) == (1.0, 2)
+    with pytest.raises(TaskError, match="'faithfulness' is asked for with judge and with another; leave one out"):
+        bench.run("morals", metrics=["faithfulness=another"], fresh=True)
+
+
 def test_texts_are_judged_in_batches_and_each_once(bench: Bench) -> None:
     bench.run("morals", metrics=["faithfulness=judge", "faithfulness_probability=judge"])
     assert bench.classifier.calls == [2]
@@ -294,7 +303,7 @@ def test_the_record_and_every_report_say_who_judged(bench: Bench) -> None:
     console = Console(file=StringIO(), width=400)
     table.show(record, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert f"morals: faithfulness and faithfulness_probability: {said}" in shown
+    assert f"morals: faithfulness, faithfulness_probability: {said}" in shown
     exporters = load_exporters(bench.harness().manager)
     for name in ("csv", "json", "latex", "markdown"):
         assert said in re.sub(r"\\([%_\[\]])", r"\1", exporters.get(name)([record])), name
