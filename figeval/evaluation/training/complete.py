@@ -15,7 +15,7 @@ from figeval.jsonfile import read_json
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.training.config import TrainConfig
 from figeval.training.folder import DECLARED, write_json
-from figeval.training.loop import TrainingObserver
+from figeval.training.loop import LOSS, TrainingObserver
 from figeval.types import JSON
 
 
@@ -88,7 +88,8 @@ def held_out_on_dev(config: TrainConfig) -> JSON:
     """Return the first score of the chosen checkpoint on dev, as figeval.json holds it; empty where there is none."""
     told = stored_record(config.output)
     scores: JSON = next((one["scores"] for one in told["evaluations"] if one["step"] == told["best"]), {})
-    metric, value = next(((name, value) for name, value in scores.items() if value is not None), ("", None))
+    known = ((name, value) for name, value in scores.items() if value is not None and name != LOSS)
+    metric, value = next(known, ("", None))
     if value is None or config.select_on != "dev":
         return {}
     about = {"task": config.task, "split": "dev", "metric": metric, "value": value, "low": None, "high": None}
