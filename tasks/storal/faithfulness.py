@@ -91,7 +91,7 @@ def story_and_moral(example: GenerationExample, text: str, language: str) -> tup
             return f"{beginning}{BLANK.get(language, ' ')}{text}", moral
     raise TaskError(
         "faithfulness is of texts that are written for a `story`, or for a `moral` and a `beginning`; example "
-        f"{example.id!r:.80} has the inputs {', '.join(given)}"
+        f"{example.id!r:.80} has the inputs {', '.join(given)}; leave out the task or the metric"
     )
 
 
