@@ -25,6 +25,7 @@ from figeval.report import training as training_table
 from figeval.report.grid import page, plain
 from figeval.report.progress import TrainingProgress, display_on, stderr
 from figeval.training.config import TrainConfig
+from figeval.training.floor import floor_in
 from figeval.types import JSON
 from figeval.validation import checked_arguments
 
@@ -46,6 +47,7 @@ class TrainOptions(TypedDict, total=False):
     seed: int
     include_path: Folders
     probe: str | None
+    floor: bool
     holdout: float
     holdout_by: Literal["auto", "cluster", "within", "row"]
     limit: int | None
@@ -192,18 +194,28 @@ class Training:
         found = (one["scores"] for one in self.record["evaluations"] if one["step"] == self.record["best"])
         return next(found, {})
 
+    @property
+    def floor(self) -> Training | None:
+        """The training of its floor, as `--floor` leaves it: the same settings on a probe; None without one."""
+        found = floor_in(self.path)
+        return None if found is None else Training(found.folder)
+
     def evaluate(self, tasks: Task | Sequence[Task], *, progress: bool = False, **options: Unpack[RunOptions]) -> Run:
         """Run tasks with the trained model; arguments, errors and result are those of `figeval.run`."""
         return run(tasks, self.path, progress=progress, **options)
 
     def __str__(self) -> str:
-        return plain([training_table.dev_scores(self.record)], training_table.notes(self.record))
+        return plain([training_table.dev_scores(self.record)], self._notes())
 
     def __repr__(self) -> str:
         return f"<figeval.Training in {str(self.path)!r}>"
 
     def _repr_html_(self) -> str:
-        return page([training_table.dev_scores(self.record)], training_table.notes(self.record))
+        return page([training_table.dev_scores(self.record)], self._notes())
+
+    def _notes(self) -> Iterator[str]:
+        floor = floor_in(self.path)
+        return training_table.notes(self.record, floor.probe if floor else "")
 
 
 # ---- arguments and environment --------------------------------------------------------------------------------------

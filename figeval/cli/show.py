@@ -96,6 +96,7 @@ def show_training_record(file: Path, as_json: bool) -> None:
     from figeval.jsonfile import read_json
     from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read
     from figeval.report.training import show_grid, show_seeds, show_training
+    from figeval.training.floor import floor_in
 
     if as_json:
         echo_json_text(file.read_text(encoding="utf-8").rstrip("\n"))
@@ -106,7 +107,8 @@ def show_training_record(file: Path, as_json: bool) -> None:
         elif file.name == GRID:
             show_grid(read(GridRecord, file), Console())
         else:
-            show_training(read_json(file, RecordError), Console())
+            floor = floor_in(file.parent.parent)  # above `training`
+            show_training(read_json(file, RecordError), Console(), floor.probe if floor else "")
     except (ValueError, KeyError) as error:  # of a training's record, which has no schema
         raise RecordError(f"{file} was not written by this version of figeval ({error})") from error
 

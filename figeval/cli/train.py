@@ -148,7 +148,7 @@ def several(
         show_grid(compared, console)
     if wanted is None:
         assert best is not None  # there are seeds or a grid
-        return one(best.model_copy(update={"evaluate": asked.evaluate}), progress)
+        return one(best.model_copy(update={"evaluate": asked.evaluate, "floor": asked.floor}), progress)
     with progress.live():
         trained = sweep.over_seeds(wanted, best)
     show_seeds(trained, console)

@@ -1,30 +1,26 @@
-"""Examples → rows on disk: a task is put to a model along one route, and to the trivial models beside it."""
+"""Examples → rows on disk: a task is put to a model along one route."""
 
 from __future__ import annotations
 
 import time
 import traceback
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from figeval.errors import FigevalError, ModelError, PluginError, RecordError
-from figeval.evaluation.harness import Harness
-from figeval.evaluation.plan import Plan, metrics_of, settings_of
+from figeval.evaluation.plan import Plan
 from figeval.evaluation.retrieval.augmentation import Augmenter
-from figeval.evaluation.score import Aggregator, Measurements, MetricSet, Scored, TaskScorer, remarked
-from figeval.evaluation.selection_bias import UnseenExamples
+from figeval.evaluation.score import Measurements, MetricSet, remarked
 from figeval.models.batching import Answered, BatchScheduler, Memo
-from figeval.models.model import Model, open_model
-from figeval.plugins import describe
+from figeval.models.model import Model
 from figeval.prompts import PromptContext
 from figeval.records.folder import RunFolder
 from figeval.records.predictions import PredictionRow, prediction_row
-from figeval.records.schema import BaselineRecord, TaskRecord
+from figeval.records.schema import TaskRecord
 from figeval.spec import TaskSpec
-from figeval.task_types.routes import Dialogue, Route, choose
+from figeval.task_types.routes import Dialogue, Route
 from figeval.types import Example, KeptReply, Prediction
 
 # ---- one model, one task ---------------------------------------------------------------------------------------------
@@ -239,73 +235,3 @@ def recorded_failure(task: TaskRecord) -> Iterator[None]:
 def notes_of(error: BaseException) -> str:
     """Return the notes of an exception, such as the metric and the example that it is about, in parentheses."""
     return "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-
-
-# ---- trivial models --------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class BaselineScores:
-    """The scores of a task's trivial models.
-
-    Attributes:
-        whole: on all examples.
-        unseen: on those that the model has not seen.
-        languages: by language, for a task with several.
-        failures: a sentence for each baseline that could not be computed.
-    """
-
-    whole: list[BaselineRecord] = field(default_factory=list)
-    unseen: list[BaselineRecord] = field(default_factory=list)
-    languages: dict[str, list[BaselineRecord]] = field(default_factory=lambda: defaultdict(list))
-    failures: list[str] = field(default_factory=list)
-
-
-class Baselines:
-    """The trivial models of a run; each is opened once and serves every task that declares it."""
-
-    def __init__(self, harness: Harness, seed: int) -> None:
-        self.harness = harness
-        self.seed = seed
-        self._opened: dict[str, CachedModel] = {}
-
-    def scores(self, plan: Plan, unseen: UnseenExamples | None = None) -> BaselineScores:
-        """Return the scores of the task's baselines; one that fails costs neither the others nor the task's scores."""
-        found = BaselineScores()
-        for name in plan.baselines:
-            try:
-                whole, rest = self._scored(name, plan, unseen)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
-                found.failures.append(f"the baseline {name} has no scores: {describe(error)}{notes_of(error)}")
-                continue
-            found.whole.append(BaselineRecord(baseline=name, scores=whole.scores))
-            for one in whole.languages:
-                found.languages[one.language].append(BaselineRecord(baseline=name, scores=one.scores))
-            if unseen is not None:
-                found.unseen.append(BaselineRecord(baseline=name, scores=rest.scores))
-        return found
-
-    def _scored(self, name: str, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
-        """Return the scores of a baseline on all examples, and on the unseen ones."""
-        if name not in self._opened:
-            self._opened[name] = CachedModel(open_model(self.harness.backends, name, {}, {"seed": self.seed}))
-        model = self._opened[name]
-        route = choose(plan.task.type, model.model.offers, self.harness.routes.with_parts(plan.task.type))
-        metrics = MetricSet(metrics_of(plan.task, route, plan.config, self.harness), plan.task.labels)
-        settings = settings_of(plan.task, route, plan.config)
-        context = replace(plan.context, settings=settings, metrics=frozenset(metrics.statistics))
-        model.fit(plan)
-        strict = plan.task.group is not None
-        rows: Iterable[PredictionRow] = TaskEvaluator(plan, model, route, context, metrics).rows(plan.examples())
-        if metrics.collective or len(plan.task.languages) > 1:
-            settings, rows = replace(plan, route=route, context=context).settings, list(rows)
-            scorer = TaskScorer(metrics=metrics, strict=strict, seed=self.seed, settings=settings)
-            return scorer.scores(rows), scorer.scores(unseen.of(rows) if unseen is not None else ())
-        whole, rest = Aggregator(metrics, strict=strict), Aggregator(metrics, strict=strict)
-        for row in rows:  # summed up as they come: a baseline's rows are not kept
-            whole.add(row)
-            for one in unseen.of([row]) if unseen is not None else ():
-                rest.add(one)
-        return Scored(whole.scores(self.seed)), Scored(rest.scores(self.seed))

@@ -19,6 +19,7 @@ from figeval.evaluation.metric_models import described
 from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
 from figeval.evaluation.retrieval.shots import shots_of, shots_record
 from figeval.evaluation.variants import Variant, check_prompts, chosen, variants
+from figeval.files import expand_user, is_folder
 from figeval.metrics.arguments import made
 from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.models.model import Model, open_model
@@ -29,6 +30,7 @@ from figeval.spec.survey import Survey, first, survey
 from figeval.task_types.base import Metric
 from figeval.task_types.orders import in_orders
 from figeval.task_types.routes import Route, choose
+from figeval.training.floor import Floor, floor_in
 from figeval.types import Example
 
 PARAGRAPH = ("\n\n",)  # where a model that merely goes on with a text has given its answer
@@ -55,6 +57,7 @@ class Plan:
     augment: Augmenter | None  # what is retrieved for the model, and never for the baselines
     retrieval: Mapping[str, Any]  # settings that tell of it, and of solved examples that were retrieved
     config: RunConfig
+    floor: Floor | None = None  # of the floor of a task: the model's own one, trained on the same probe
 
     @property
     def task(self) -> TaskSpec:
@@ -204,12 +207,12 @@ class Planner:
         for check in (statistic_of(metric, task.labels).check for metric in metrics):
             if check is not None:
                 check(example)
-        probed = ("overlap",) if self.config.probes else ()
+        floor = floor_of(variant, self.model)
         return Plan(
             variant=variant,
             route=route,
             metrics=metrics,
-            baselines=tuple(dict.fromkeys((*task.baselines, *probed))) if variant.kind == "task" else (),
+            baselines=baselines_of(variant, self.config) if floor is None else (floor.name,),
             context=context,
             template=template,
             fit_examples=lambda splits: self.harness.examples(task, task.split(*splits) or "test"),
@@ -219,7 +222,27 @@ class Planner:
             config=self.config,
             augment=augment,
             retrieval=retrieval,
+            floor=floor,
         )
+
+
+def baselines_of(variant: Variant, config: RunConfig) -> tuple[str, ...]:
+    """Return the trivial models beside which the scores of a variant stand; only a task itself has any."""
+    probed = ("overlap",) if config.probes else ()
+    return tuple(dict.fromkeys((*variant.task.baselines, *probed))) if variant.kind == "task" else ()
+
+
+def floor_of(variant: Variant, model: Model) -> Floor | None:
+    """Return the model that was trained on this floor of a task, in the folder of the model; None without one.
+
+    Raises:
+        TrainError: a file in its folder is damaged.
+    """
+    if not variant.is_floor or not model.source or not is_folder(folder := expand_user(model.source)):
+        return None
+    found = floor_in(folder)
+    is_own = found is not None and (found.task, found.probe) == (variant.task.name, variant.name)
+    return found if is_own else None
 
 
 # ---- which tasks, which model, which route ---------------------------------------------------------------------------

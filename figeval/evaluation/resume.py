@@ -140,6 +140,8 @@ def _warnings(plan: Plan) -> list[str]:
     for name, one in described(plan.metrics).items():
         told.setdefault(str(one.get("remark", "")), []).append(name)
     found += [f"{', '.join(names)}: {remark}" for remark, names in told.items() if remark]
+    if plan.floor is not None and (other := plan.floor.differences):
+        found.append(f"{plan.floor.name} was trained with other settings than the model: {', '.join(other)}")
     cut = len(plan.available.cut_groups)
     if cut and any(metric.name == "acc" for metric in plan.metrics):
         pairs = "a minimal pair" if cut == 1 else f"{cut} minimal pairs"

@@ -17,8 +17,8 @@ from typing import Protocol
 
 from figeval.config import RunConfig
 from figeval.errors import BudgetExhausted
+from figeval.evaluation.baselines import Baselines, are_scored
 from figeval.evaluation.evaluate import (
-    Baselines,
     CachedModel,
     Executor,
     InProcess,
@@ -148,7 +148,7 @@ class _Session:
 
     @cached_property
     def baselines(self) -> Baselines:
-        """Trivial models, opened when first needed."""
+        """Trivial models, each opened when first needed."""
         return Baselines(self.harness, self.config.seed)
 
     def do(self, plan: Plan) -> None:
@@ -210,8 +210,7 @@ class _Session:
     def _score_baselines(self, plan: Plan, task: TaskRecord) -> None:
         """Add the scores of baselines if some are missing, also on the examples that the model has not seen."""
         overlap = task.overlap if task.overlap is not None and task.overlap.scores else None
-        known = {one.baseline for one in (task.baselines if overlap is None else overlap.baselines)}
-        if known.issuperset(plan.baselines):
+        if are_scored(plan, task.baselines if overlap is None else overlap.baselines):
             return
         self.observer.scoring("baselines")
         began = time.monotonic()

@@ -36,6 +36,7 @@ from figeval.records.schema import (
     TaskRecord,
 )
 from figeval.task_types.base import Metric
+from figeval.training.floor import name_of
 from figeval.types import Example, Prediction, Score
 
 Measurements: TypeAlias = Mapping[str, Measured]  # of one example, by metric
@@ -383,17 +384,23 @@ def summarize(record: RunRecord, suites: Iterable[str], harness: Harness) -> Non
 
 
 def add_floor(task: TaskRecord, probe: TaskRecord) -> None:
-    """Put the scores of a probe among the baselines of its task, also by language and on unseen examples."""
+    """Put the scores of a probe among the baselines of its task, also by language and on unseen examples.
 
-    def added(known: Iterable[BaselineRecord], scores: list[ScoreRecord]) -> list[BaselineRecord]:
-        kept = [one for one in known if one.baseline != probe.variant]
-        return [*kept, BaselineRecord(baseline=str(probe.variant), scores=scores)]
+    So stand those of a model that was trained on the probe, which are the baselines of the probe itself.
+    """
+    replaced = (str(probe.variant), name_of(str(probe.variant)))
 
-    task.baselines = added(task.baselines, probe.scores)
+    def added(
+        known: Iterable[BaselineRecord], scores: list[ScoreRecord], trained: Iterable[BaselineRecord]
+    ) -> list[BaselineRecord]:
+        kept = [one for one in known if one.baseline not in replaced]
+        return [*kept, BaselineRecord(baseline=replaced[0], scores=scores), *trained]
+
+    task.baselines = added(task.baselines, probe.scores, probe.baselines)
     for own, found in zip(task.languages, probe.languages, strict=False):
-        own.baselines = added(own.baselines, found.scores)
+        own.baselines = added(own.baselines, found.scores, found.baselines)
     if task.overlap is not None and task.overlap.scores and probe.overlap is not None:
-        task.overlap.baselines = added(task.overlap.baselines, probe.overlap.scores)
+        task.overlap.baselines = added(task.overlap.baselines, probe.overlap.scores, probe.overlap.baselines)
 
 
 def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRecord]:

@@ -36,7 +36,7 @@ from figeval.validation import first_problem
 # sha256 of the predictions; 2.0: the key `protocol` of a task is called `task_type`; 2.1: kinds of options that were
 # chosen (`choices` of a task, `choice` of a prediction) and rows in several languages (`languages` of a task,
 # `language` of a prediction), what the settings of a route mean (`legend` of a task); these keys are left out where
-# there is nothing to tell
+# there is nothing to tell; so are `weights` of a baseline, the trained floor of a model
 SCHEMA_VERSION = "2.1"
 READABLE = ("1", "2")  # major versions
 
@@ -123,11 +123,24 @@ class ScoreRecord(Stored):
         return self
 
 
-class BaselineRecord(Stored):
-    """A trivial model on the same examples."""
+def _without_weights(schema: dict[str, Any]) -> None:
+    """Of the published schema: a trivial model has none."""
+    schema["required"].remove("weights")
 
-    baseline: str
+
+class BaselineRecord(Stored):
+    """A trivial model on the same examples, the model itself on a probe, or one that was trained on that probe."""
+
+    model_config = ConfigDict(json_schema_extra=_without_weights)
+
+    baseline: str = Field(description="chance, overlap …; no_query: the model itself; no_query_trained: its floor")
+    weights: str = Field(default="", description="sha256 of those of a model that was trained on a probe")
     scores: list[ScoreRecord]
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        """Leave out the weights of models that have none."""
+        return {key: value for key, value in handler(self).items() if value or key != "weights"}
 
 
 class GroupRecord(Stored):

@@ -149,6 +149,8 @@ def signs(record: RunRecord) -> Iterator[str]:
     shown = [score for task in record.tasks for score in task.shown_scores()]
     seen = {score.seen for score in shown}
     yield from (f"{MARKS[role]} {text}" for role, text in SEEN_NOTES.items() if role in seen)
+    trained = {one.baseline: None for task in record.tasks for one in task.baselines if one.weights}
+    yield from (f"{name}: a second model, which was trained on this probe" for name in trained)
     if any(task.languages for task in record.tasks):
         yield "mean: over languages, each of which counts the same"
     if any(task.overlap is not None and task.overlap.scores for task in record.tasks):

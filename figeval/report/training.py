@@ -18,10 +18,16 @@ if TYPE_CHECKING:
 OVER_SEEDS = ("task", "metric", "mean", "sd", "95 % interval", "seeds", "n", "lowest", "highest")
 
 
-def show_training(record: JSON, console: Console) -> None:
-    """Print the table of a training and the notes under it."""
+def show_training(record: JSON, console: Console, floor: str = "") -> None:
+    """Print the table of a training and the notes under it.
+
+    Args:
+        record: of the training.
+        console: to print on.
+        floor: on which probe the floor of the model was trained; empty without one.
+    """
     dev_scores(record).print(console)
-    for note in notes(record):
+    for note in notes(record, floor):
         say(console, f"  {note}")
 
 
@@ -37,13 +43,17 @@ def dev_scores(record: JSON) -> Grid:
     return Grid(("step", *names, ""), rows, title, {"step", *names})
 
 
-def notes(record: JSON) -> Iterator[str]:
-    """What was learnt from, what the checkpoint was chosen by, and what it cost."""
+def notes(record: JSON, floor: str = "") -> Iterator[str]:
+    """What was learnt from, what the checkpoint was chosen by, what it cost, and whether the model has a floor."""
     took = timedelta(seconds=round(record["seconds"]))
     by = f"chosen by {', '.join(record['select_by'])} on {record['dev']['source']}"
     yield f"learnt from {record['train']['n']} examples in {record['steps']} steps ({record['why']})"
     yield by if record["evaluations"] else "the last checkpoint; nothing was held out"
     yield f"{took} and {record['tokens']:,} tokens, {record['peak_memory_mb']:,.0f} MB at most"
+    if probe := record["config"].get("probe"):
+        yield f"trained on the probe {probe} of {record['task']}"
+    if floor:
+        yield f"has a floor, trained on the probe {floor}: the folder `floor`"
 
 
 def chosen(step: int, record: JSON) -> str:

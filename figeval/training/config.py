@@ -17,7 +17,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 ELSEWHERE = frozenset(
     (
         *("output", "device", "processes", "nodes", "node_rank", "master", "deepspeed", "fsdp", "compile"),
-        *("tokens_per_batch", "checkpoint_every", "trackers", "evaluate", "include_path"),
+        *("tokens_per_batch", "checkpoint_every", "trackers", "evaluate", "include_path", "floor"),
     )
 )
 
@@ -39,6 +39,9 @@ class TrainConfig(BaseModel):
 
     probe: str | None = Field(
         None, description="Train and select on a probe of the task, e.g. no_query: a model that never reads the query."
+    )
+    floor: bool = Field(
+        False, description="Then train the floor, too: a second model with these settings, on the task's floor probe."
     )
     holdout: Share = Field(0.1, description="Share of train that is held out as dev, where the task has no such split.")
     holdout_by: Literal["auto", "cluster", "within", "row"] = Field(
@@ -102,6 +105,8 @@ class TrainConfig(BaseModel):
             raise ValueError("several nodes need --master host:port of the first")
         if self.node_rank >= self.nodes:
             raise ValueError(f"node_rank {self.node_rank} of {self.nodes} nodes; the first is 0")
+        if self.floor and self.probe:
+            raise ValueError("what is trained on a probe is a floor itself; leave out floor or probe")
         if self.select_on == "dev" and self.holdout == 0:
             raise ValueError("without a holdout nothing can be chosen on dev; use --select_on none")
         return self

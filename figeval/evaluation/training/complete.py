@@ -1,4 +1,4 @@
-"""A whole training: train, then evaluate the trained model like any other."""
+"""A whole training: train the model and its floor, then evaluate the trained model like any other."""
 
 from __future__ import annotations
 
@@ -10,34 +10,61 @@ from figeval.errors import TrainError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.run import run
 from figeval.evaluation.training.launcher import launch, needs_launcher
-from figeval.evaluation.training.train import catch_up, stored_record, train_here
+from figeval.evaluation.training.train import catch_up, finished, stored_record, train_here
+from figeval.frontend import notice
 from figeval.jsonfile import read_json
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.training.config import TrainConfig
-from figeval.training.folder import DECLARED, write_json
+from figeval.training.floor import config_of_floor
+from figeval.training.folder import DECLARED, TrainFolder, write_json
 from figeval.training.loop import LOSS, TrainingObserver
 from figeval.types import JSON
 
 
 def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | None:
-    """Train, run the tasks of `evaluate`, and return the record of that run; None if there are no such tasks.
+    """Train, then its floor if `floor` asks for it; run the tasks of `evaluate` and return the record of that run.
 
-    Of several machines only the first one evaluates.
+    None if there are no such tasks. Of several machines only the first one evaluates.
 
     Raises:
         FigevalError: An error that the user can correct.
     """
     harness = Harness(include=config.include_path)
+    floor = config_of_floor(config, probe_of_floor(config, harness)) if config.floor else None
+    trained(config, harness, observer)
+    if floor is not None:
+        if finished(floor, TrainFolder(floor.output)) is None:
+            notice(f"training the floor in {floor.output}: the same settings with --probe {floor.probe}")
+        trained(floor, harness, observer)
+    if config.node_rank > 0:
+        return None
+    record = evaluated(config, harness)
+    store_held_out(config, record)
+    return record
+
+
+def probe_of_floor(config: TrainConfig, harness: Harness) -> str:
+    """Return the probe on which the floor of a training is trained.
+
+    Raises:
+        TrainError: The task has no floor.
+    """
+    task = harness.catalogue.tasks.get(config.task)
+    if task.floor is None:
+        probes = ", ".join(task.task_type.probes)
+        cure = f"write `floor:` in its file ({probes})" if probes else "leave out --floor"
+        raise TrainError(f"--floor: {task.name} has no floor; {cure}")
+    return task.floor
+
+
+def trained(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> None:
+    """Train, in processes of their own where the config asks for them."""
     if needs_launcher(config):
         launch(config, observer)
     else:
         train_here(config, harness, observer)
-    if config.node_rank > 0:
-        return None
-    catch_up(config, harness)
-    record = evaluated(config, harness)
-    store_held_out(config, record)
-    return record
+    if config.node_rank == 0:
+        catch_up(config, harness)
 
 
 def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:

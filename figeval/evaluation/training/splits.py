@@ -21,11 +21,15 @@ DEV = ("dev", "validation")
 
 @dataclass(frozen=True)
 class Splits:
-    """Examples to train on, examples to select on (possibly none), and in words where the latter come from."""
+    """Examples to train on, examples to select on (possibly none), and in words where the latter come from.
+
+    Of a probe, `originals` are the same examples before something was taken from them.
+    """
 
     train: list[Example]
     dev: list[Example]
     source: str
+    originals: Splits | None = None
 
     @cached_property
     def digests(self) -> tuple[str, str]:
@@ -59,11 +63,14 @@ def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
 def shown_splits(splits: Splits, task: TaskSpec, config: TrainConfig, harness: Harness, device: str) -> Splits:
     """Return the splits as the model sees them: with what was retrieved for each example, if `--augment` asks for it.
 
-    The examples that are retrieved are those to train on, so that nothing held out is seen in training.
+    The examples that are retrieved are those to train on, so that nothing held out is seen in training. A probe that
+    leaves no text to search by has nothing added, as in a run.
 
     Raises:
         TaskError: The task cannot be augmented, or too few examples are left to retrieve.
     """
+    if config.probe is not None and not any(task.task_type.query_text(one).strip() for one in splits.train):
+        return splits
     wanted = augmentation_of(task, config.augment)
     pool = splits.train if wanted is not None and wanted.split == "train" else None
     augment = augmenter(task, config.augment, harness, device, pool)
@@ -110,7 +117,7 @@ def _probed(splits: Splits, task: TaskSpec, config: TrainConfig) -> Splits:
     def probed(examples: list[Example]) -> list[Example]:
         return list(probe(lambda: iter(examples), config.seed, task.name)())
 
-    return Splits(probed(splits.train), probed(splits.dev), splits.source)
+    return Splits(probed(splits.train), probed(splits.dev), splits.source, splits)
 
 
 def how(train: Sequence[Example], test: Iterable[Example]) -> str:

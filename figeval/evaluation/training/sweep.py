@@ -17,7 +17,7 @@ from itertools import product
 
 from figeval.errors import TrainError, near
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.training.complete import complete
+from figeval.evaluation.training.complete import complete, probe_of_floor
 from figeval.evaluation.training.configure import checked, typed
 from figeval.evaluation.training.seeds import scores_of, warnings_of
 from figeval.evaluation.training.train import criterion_of, stored_record
@@ -52,6 +52,8 @@ class Sweep:
             TrainError: There is no dev split to compare on, a value is wrong, or no combination could be trained.
         """
         check_grid(grid, self.config)
+        if self.config.floor:
+            probe_of_floor(self.config, Harness(include=self.config.include_path))
         points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
         configs = [self.at(values) for values in points]  # all are checked before the first one is trained
         self.begin()
@@ -66,7 +68,7 @@ class Sweep:
         return record, configs[place]
 
     def at(self, values: Mapping[str, str]) -> TrainConfig:
-        """Return the config of one combination, which is compared on dev alone and not evaluated."""
+        """Return the config of one combination, which is compared on dev alone: not evaluated, and without a floor."""
         options = {
             name.removeprefix(OPTIONS): scalar(text) for name, text in values.items() if name.startswith(OPTIONS)
         }
@@ -74,7 +76,7 @@ class Sweep:
         own = self.config.model_dump() | fields
         own["head_args"] = {**self.config.head_args, **options}
         folder = "-".join(["grid", *(re.sub(r"[^\w.-]", "_", f"{name}-{value}") for name, value in values.items())])
-        return checked({**own, "output": self.config.output / folder, "evaluate": ()}, "--grid: ")
+        return checked({**own, "output": self.config.output / folder, "evaluate": (), "floor": False}, "--grid: ")
 
     def point(self, values: Mapping[str, str], config: TrainConfig, record: GridRecord) -> GridPoint:
         """Train one combination, or read its results; a loss that is not a number ends this combination only."""
@@ -112,7 +114,8 @@ class Sweep:
         record = SeedsRecord(task=self.config.task, model=self.config.model, seeds=[], wanted=list(seeds), runs={})
         for number, seed in enumerate(seeds, start=1):
             self.say(f"seed {seed}, {number} of {len(seeds)}")
-            own = {"seed": seed, "output": place / f"seed-{seed}", "evaluate": self.config.evaluate}
+            given = {"evaluate": self.config.evaluate, "floor": self.config.floor}
+            own = {"seed": seed, "output": place / f"seed-{seed}", **given}
             config = (base or self.config).model_copy(update=own)
             run = complete(config, self.observer)
             record.seeds.append(seed)

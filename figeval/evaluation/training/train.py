@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 
 from figeval.config import RunConfig
@@ -162,14 +163,20 @@ def dev_scores(
 
 
 def seen_by(training: TrainingPlan, harness: Harness) -> Lineage:
-    """Return the examples of a training and those that its model had seen before."""
+    """Return the examples of a training and those that its model had seen before.
+
+    A model that was trained on a probe has learned the answers of the unchanged examples, which count as well.
+    """
     model, splits = training.config.model, training.splits
     folder = expand_user(model)
     trained = model not in harness.backends.registry and is_folder(folder)
     line = lineage_of(model, folder if trained else None)
     texts = getattr(training.learner, "texts", None)
     if texts is None:
-        return line | Lineage((), Digests(questions(splits.train)), Digests(questions(splits.dev)))
+        both = (splits, splits.originals or splits)
+        trained_on = chain.from_iterable(one.train for one in both)
+        chosen_on = chain.from_iterable(one.dev for one in both)
+        return line | Lineage((), Digests(questions(trained_on)), Digests(questions(chosen_on)))
     held_out = (text for example in splits.dev for text in example.texts)
     return line | Lineage((), Digests(passages(texts(splits.train))), Digests(passages(held_out)))
 

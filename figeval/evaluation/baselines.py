@@ -1,0 +1,139 @@
+"""The baselines of a task: trivial models, and the trained floor of the model itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+from figeval.evaluation.evaluate import CachedModel, TaskEvaluator, notes_of
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.lineage import line_of
+from figeval.evaluation.plan import Plan, metrics_of, opened, route_of, settings_of
+from figeval.evaluation.retrieval.augmentation import Augmenter
+from figeval.evaluation.score import Aggregator, MetricSet, Scored, TaskScorer
+from figeval.evaluation.selection_bias import UnseenExamples, marked, roles_of
+from figeval.models.model import open_model
+from figeval.plugins import describe
+from figeval.records.predictions import PredictionRow
+from figeval.records.schema import BaselineRecord, Role
+from figeval.task_types.routes import Route, choose
+from figeval.training.floor import Floor
+
+
+@dataclass(slots=True)
+class BaselineScores:
+    """The scores of a task's baselines.
+
+    Attributes:
+        whole: on all examples.
+        unseen: on those that the model has not seen.
+        languages: by language, for a task with several.
+        failures: a sentence for each baseline that could not be computed.
+    """
+
+    whole: list[BaselineRecord] = field(default_factory=list)
+    unseen: list[BaselineRecord] = field(default_factory=list)
+    languages: dict[str, list[BaselineRecord]] = field(default_factory=lambda: defaultdict(list))
+    failures: list[str] = field(default_factory=list)
+
+
+def are_scored(plan: Plan, records: Iterable[BaselineRecord]) -> bool:
+    """Whether these are all baselines of the task, and a trained floor among them is the one that there is now."""
+    known = {(one.baseline, one.weights) for one in records}
+    return known.issuperset((name, _weights(name, plan)) for name in plan.baselines)
+
+
+def _weights(name: str, plan: Plan) -> str:
+    """Return the digest of a baseline's weights; trivial models have none."""
+    return plan.floor.weights if plan.floor is not None and plan.floor.name == name else ""
+
+
+class Baselines:
+    """The baselines of a run; a trivial model is opened once and serves every task that declares it."""
+
+    def __init__(self, harness: Harness, seed: int) -> None:
+        self.harness = harness
+        self.seed = seed
+        self._opened: dict[str, CachedModel] = {}
+
+    def scores(self, plan: Plan, unseen: UnseenExamples | None = None) -> BaselineScores:
+        """Return the scores of the task's baselines; one that fails costs neither the others nor the task's scores."""
+        found = BaselineScores()
+        for name in plan.baselines:
+            try:
+                whole, rest = self._scored(name, plan, unseen)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                found.failures.append(f"the baseline {name} has no scores: {describe(error)}{notes_of(error)}")
+                continue
+            own = {"baseline": name, "weights": _weights(name, plan)}
+            found.whole.append(BaselineRecord(**own, scores=whole.scores))
+            for one in whole.languages:
+                found.languages[one.language].append(BaselineRecord(**own, scores=one.scores))
+            if unseen is not None:
+                found.unseen.append(BaselineRecord(**own, scores=rest.scores))
+        return found
+
+    def _scored(self, name: str, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
+        """Return the scores of a baseline on all examples, and on the unseen ones."""
+        if plan.floor is not None and plan.floor.name == name:
+            return self._of_floor(plan.floor, plan, unseen)
+        if name not in self._opened:
+            self._opened[name] = CachedModel(open_model(self.harness.backends, name, {}, {"seed": self.seed}))
+        model = self._opened[name]
+        route = choose(plan.task.type, model.model.offers, self.harness.routes.with_parts(plan.task.type))
+        model.fit(plan)
+        return self._summed(_Baseline(model, route), plan, unseen)
+
+    def _of_floor(self, floor: Floor, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
+        """Return the scores of a trained floor, which is opened, asked and augmented as the model itself.
+
+        Examples that the floor has seen are marked, so that its scores on them have no interval.
+        """
+        options = {key: value for key, value in plan.config.model_args.items() if key not in ("pretrained", "model")}
+        config = replace(plan.config, model=str(floor.folder), model_args=options, processes=1)
+        with closing(opened(config, self.harness)) as model:
+            route = route_of(plan.task, model, self.harness, config)
+            roles = roles_of(plan, line_of(model))
+            return self._summed(_Baseline(CachedModel(model), route, plan.augment, roles), plan, unseen)
+
+    def _summed(self, asked: _Baseline, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
+        """Put the task to a baseline; return the scores on all examples, and on the unseen ones."""
+        metrics = MetricSet(metrics_of(plan.task, asked.route, plan.config, self.harness), plan.task.labels)
+        settings = settings_of(plan.task, asked.route, plan.config)
+        context = replace(plan.context, settings=settings, metrics=frozenset(metrics.statistics))
+        strict = plan.task.group is not None
+        evaluator = TaskEvaluator(plan, asked.model, asked.route, context, metrics, augment=asked.augment)
+        rows: Iterable[PredictionRow] = (
+            marked(row, asked.roles.get(row["id"])) for row in evaluator.rows(plan.examples())
+        )
+        if metrics.collective or len(plan.task.languages) > 1:
+            settings, rows = replace(plan, route=asked.route, context=context).settings, list(rows)
+            scorer = TaskScorer(metrics=metrics, strict=strict, seed=self.seed, settings=settings)
+            return scorer.scores(rows), scorer.scores(unseen.of(rows) if unseen is not None else ())
+        whole, rest = Aggregator(metrics, strict=strict), Aggregator(metrics, strict=strict)
+        for row in rows:  # summed up as they come: a baseline's rows are not kept
+            whole.add(row)
+            for one in unseen.of([row]) if unseen is not None else ():
+                rest.add(one)
+        return Scored(whole.scores(self.seed)), Scored(rest.scores(self.seed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Baseline:
+    """A baseline as a task is put to it.
+
+    Attributes:
+        model: fitted on the task if it learns from it.
+        route: that it takes.
+        augment: what is added to the examples; nothing for trivial models.
+        roles: how it has seen examples, by id.
+    """
+
+    model: CachedModel
+    route: Route
+    augment: Augmenter | None = None
+    roles: dict[str, Role] = field(default_factory=dict)

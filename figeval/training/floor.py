@@ -1,0 +1,90 @@
+"""The floor of a trained model: a second one, trained with the same settings on a probe of the task.
+
+A model that was trained with the query (the story, the premise) meets a text unlike those of its training when it is
+asked without. What can be read off the options alone is known only from a model that was trained so. It lies in the
+folder `floor` of the model's own; one that was trained by hand (`figeval train --probe`) may be moved there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from figeval.errors import TrainError
+from figeval.jsonfile import read_json
+from figeval.training.config import ELSEWHERE, TrainConfig
+from figeval.training.folder import TrainFolder
+from figeval.training.seen import about_in, weights_in
+
+FOLDER = "floor"
+OWN = ELSEWHERE | {"probe"}  # settings that may differ between a model and its floor
+
+
+def config_of_floor(config: TrainConfig, probe: str) -> TrainConfig:
+    """Return the config of the floor of a training. It is evaluated beside its model, and not by itself."""
+    own = {"probe": probe, "floor": False, "evaluate": (), "output": config.output / FOLDER}
+    return config.model_copy(update=own)
+
+
+def name_of(probe: str) -> str:
+    """Return the name of a floor among the baselines of a task: `no_query_trained`."""
+    return f"{probe}_trained"
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The floor in the folder of a trained model.
+
+    Attributes:
+        model: folder of the model.
+        task: the task that both were trained on.
+        probe: the probe of that task that the floor was trained on.
+    """
+
+    model: Path
+    task: str
+    probe: str
+
+    @property
+    def folder(self) -> Path:
+        """Where the floor is."""
+        return self.model / FOLDER
+
+    @property
+    def name(self) -> str:
+        """Its name among the baselines of a task."""
+        return name_of(self.probe)
+
+    @cached_property
+    def weights(self) -> str:
+        """A digest of its weights. Reads them all."""
+        return weights_in(self.folder)
+
+    @property
+    def differences(self) -> list[str]:
+        """The settings in which its training differs from that of the model; none where either is not recorded."""
+        own, other = (_config(folder) for folder in (self.model, self.folder))
+        if not own or not other:
+            return []
+        return [name for name in own if name not in OWN and name in other and own[name] != other[name]]
+
+
+def floor_in(model: Path) -> Floor | None:
+    """Return the floor in the folder of a model; None where there is none, or its training is not complete.
+
+    Raises:
+        TrainError: a file in the folder of the floor is damaged.
+    """
+    about = about_in(model / FOLDER)
+    # Before `figeval train --floor`, only the record of a training said on which probe it was.
+    probe = about.get("probe") or _config(model / FOLDER).get("probe")
+    return Floor(model, str(about.get("task")), str(probe)) if about and probe else None
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """Return the settings of a finished training; empty where they are not recorded."""
+    file = TrainFolder(folder).record_file
+    found = read_json(file, TrainError).get("config", {}) if file.is_file() else {}
+    return dict(found)
