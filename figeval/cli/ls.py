@@ -20,11 +20,21 @@ BUILT_IN = "figeval.builtin."
 
 
 def tasks(manager: PluginManager) -> Iterator[JSON]:
-    """One row per task."""
-    for _, task in _harness(manager).catalogue.tasks.usable(manager):
+    """One row per task; `availability` tells whether its data are on this machine, without any network."""
+    from importlib.resources import files
+
+    from figeval.data.readers import availability
+
+    harness = _harness(manager)
+    for _, task in harness.catalogue.tasks.usable(manager):
         keys = ("name", "type", "metrics", "description", "owner", "version", "language", "labels", "cluster")
         more = {
             "data": dict(task.data),
+            "availability": (
+                "here"
+                if task.examples is not None
+                else availability(task.data["test"], task.folder or files("figeval"), harness.readers)
+            ),
             "splits": list(task.data) or ["test"],
             "baselines": task.baselines,
             "prompts": list(task.prompts),
@@ -131,7 +141,9 @@ class Listing:
 
 
 LISTINGS = {
-    "tasks": Listing(tasks, ("name", "type", "splits", "metrics", "owner", "description"), "for run --tasks"),
+    "tasks": Listing(
+        tasks, ("name", "type", "splits", "availability", "metrics", "owner", "description"), "for run --tasks"
+    ),
     "types": Listing(types, ("name", "fields", "owner", "description"), "kinds of tasks, for `type:` of a task file"),
     "suites": Listing(suites, ("name", "owner", "description", "tasks"), "several tasks under one name"),
     "models": Listing(models, ("name", "owner", "summary"), "for run --model, beside folders and hub ids"),

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from figeval.builtin.tasks.storal import rows
 from figeval.builtin.tasks.storal.archive import published, unwrapped
 from figeval.builtin.tasks.storal.pairs import PAPER_MOPREF, PAPER_SIZES
+from figeval.cli.main import cli
 from figeval.data import DataContext
 from figeval.data.cache import copies, fetch
 from figeval.errors import DataError
@@ -199,6 +201,27 @@ def test_whatever_is_around_a_target_is_taken_away(target: str, text: str) -> No
 
 
 # ---- as a user -------------------------------------------------------------------------------------------------------
+
+
+def test_the_listing_says_which_tasks_need_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples of the repository are none, and a file that can be fetched needs none."""
+    monkeypatch.setenv("FIGEVAL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(tmp_path / "mirror"))
+    monkeypatch.delenv("FIGEVAL_DATA_COPIES", raising=False)
+    archive(tmp_path / "mirror" / "storal", n=5)
+    needed = {"mocpt_en_published", "mopref_en_published", "mo2st_en_published"}
+    needed |= {f"{task}_zh" for task in rows.TASKS}
+    found = listed()
+    assert {name for name, availability in found.items() if availability == "needs your copy"} == needed
+    assert {found[f"{task}_en"] for task in rows.TASKS} == {"to be fetched"}
+    monkeypatch.setenv("FIGEVAL_DATA_COPIES", f"storal={archive(tmp_path / 'copy')}")
+    assert {name for name, availability in listed().items() if availability == "here"} == {"mocpt_zh", "mopref_zh"}
+
+
+def listed() -> dict[str, str]:
+    """What `figeval ls tasks` says of the data of each task."""
+    listing = json.loads(CliRunner().invoke(cli, ["ls", "tasks", "storal_*", "--json"]).output)
+    return {row["name"].removeprefix("storal_"): row["availability"] for row in listing}
 
 
 def test_chinese_runs_on_a_users_copy(tmp_path: Path) -> None:

@@ -1,0 +1,75 @@
+"""Whether rows are on this machine, found out without downloading or parsing an upstream file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from figeval.data import DataContext, Row
+from figeval.data.readers import Opener, availability
+from figeval.errors import DataError
+from figeval.registry import Registry
+from tests.data.loopback import Site
+
+BODY = b"rows\n"
+
+
+def readers(opener: Opener) -> Registry[Opener]:
+    found: Registry[Opener] = Registry("data scheme", "figeval ls plugins")
+    found.add("bench", opener, "test")
+    return found
+
+
+def fetched(path: str, context: DataContext) -> Iterator[Row]:
+    """Handles whatever goes wrong with the file, as a reader may."""
+    try:
+        context.fetch("bench", path).read_text()
+    except Exception:
+        return
+    raise AssertionError("the file was handed out")
+
+
+def copied(path: str, context: DataContext) -> Iterator[Row]:
+    """Rows of a user's own copy."""
+    for folder in context.copies("bench"):
+        if (folder / path).is_file():
+            yield {"id": "1"}
+            raise AssertionError("read behind the first row")
+    raise DataError("there is no copy")
+
+
+def test_an_upstream_file_is_looked_for_and_neither_read_nor_fetched(
+    site: Site, listed: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A damaged file counts as there: whether it is whole is seen when it is read."""
+    listed(site.file("file.txt", BODY))
+    monkeypatch.setenv("FIGEVAL_DATA_MIRROR", f"{tmp_path},{site.url}")
+    assert availability("bench:file.txt", tmp_path, readers(fetched)) == "to be fetched"
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "file.txt").write_text("damaged")
+    assert availability("bench:file.txt", tmp_path, readers(fetched)) == "here"
+    assert availability("bench:other.txt", tmp_path, readers(fetched)) == "cannot be read"
+    assert site.asked == []
+
+
+def test_a_copy_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FIGEVAL_DATA_MIRROR", raising=False)
+    monkeypatch.delenv("FIGEVAL_DATA_COPIES", raising=False)
+    assert availability("bench:file.txt", tmp_path, readers(copied)) == "needs your copy"
+    monkeypatch.setenv("FIGEVAL_DATA_COPIES", f"bench={tmp_path}")
+    assert availability("bench:file.txt", tmp_path, readers(copied)) == "needs your copy"
+    (tmp_path / "file.txt").write_text("")
+    assert availability("bench:file.txt", tmp_path, readers(copied)) == "here"
+
+
+@pytest.mark.parametrize("reference", ["nobody:file.txt", "file.txt", "jsonl:file.jsonl"])
+def test_what_no_reader_can_read(reference: str, tmp_path: Path) -> None:
+    from figeval.data.formats import open_jsonl
+
+    known = readers(fetched)
+    known.add("jsonl", open_jsonl, "test")
+    assert availability(reference, tmp_path, known) == "cannot be read"
+    (tmp_path / "file.jsonl").write_text('{"id": "1"}\n')
+    assert availability("jsonl:file.jsonl", tmp_path, known) == "here"
