@@ -102,7 +102,8 @@ class Baselines:
 
     def _summed(self, asked: _Baseline, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
         """Put the task to a baseline; return the scores on all examples, and on the unseen ones."""
-        metrics = MetricSet(metrics_of(plan.task, asked.route, plan.config, self.harness), plan.task.labels)
+        own = metrics_of(plan.task, asked.route, plan.config, self.harness)
+        metrics = MetricSet(own, plan.task.labels, plan.task.language_of_rows)
         settings = settings_of(plan.task, asked.route, plan.config)
         context = replace(plan.context, settings=settings, metrics=frozenset(metrics.statistics))
         strict = plan.task.group is not None

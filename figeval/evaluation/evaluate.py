@@ -163,7 +163,7 @@ class InProcess:
         to the model with it; replies that did not become rows are kept, and the next session does not ask for them.
         """
         self.model.fit(plan)
-        metrics = MetricSet(plan.metrics, plan.task.labels)
+        metrics = MetricSet(plan.metrics, plan.task.labels, plan.task.language_of_rows)
         kept = {
             k: v for one in (self.earlier, self.folder) if one is not None for k, v in one.replies(plan.name).items()
         }

@@ -111,6 +111,8 @@ class Plan:
         found: dict[str, Any] = {"num_fewshot": config.num_fewshot, "split": "test", **self.notes}
         if len(self.task.languages) > 1:
             found["languages"] = list(self.task.languages)
+        if self.task.language_of_rows:
+            found["language"] = self.task.language_of_rows
         if context.labels:
             found["labels"] = list(context.labels)
         found |= context.settings

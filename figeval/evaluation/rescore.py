@@ -87,7 +87,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
         route = in_orders(route, orders, seed)
     applied = metrics_of(variant.task, route, config, harness)
     _check_arguments(task, described(applied))
-    metrics = MetricSet(applied, variant.task.labels)
+    metrics = MetricSet(applied, variant.task.labels, variant.task.language_of_rows)
     reading = _Reader(variant.task, route, reader.read, _context(task, variant, route, config), metrics)
     stored = list(folder.rows(task.task))
     read = metrics.related(list(reading.rows(stored, variant.examples())), task.settings)

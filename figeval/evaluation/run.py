@@ -190,7 +190,7 @@ class _Session:
         """Sum up the stored rows, and score baselines once."""
         self.observer.scoring("scores")
         rows = partial(self.folder.rows, plan.name)
-        metrics = MetricSet(plan.metrics, plan.task.labels)
+        metrics = MetricSet(plan.metrics, plan.task.labels, plan.task.language_of_rows)
         self._mark_seen(task, plan)
         if metrics.collective:
             before = list(rows())

@@ -48,10 +48,12 @@ class MetricSet:
     Args:
         metrics: in the order in which scores are reported.
         labels: of the task, for metrics with a score per label.
+        language: of examples that name none (`TaskSpec.language_of_rows`); metrics see it as the examples' own.
     """
 
-    def __init__(self, metrics: Sequence[Metric], labels: tuple[str, ...]) -> None:
+    def __init__(self, metrics: Sequence[Metric], labels: tuple[str, ...], language: str = "") -> None:
         self.metrics = metrics
+        self.language = language
         self.statistics: dict[str, Statistic] = {metric.name: statistic_of(metric, labels) for metric in metrics}
         self._titles = {metric.name: f"plugin {metric.owner!r}: metric {metric.name!r}" for metric in metrics}
 
@@ -78,6 +80,8 @@ class MetricSet:
         Metrics that give None for the example are left out. Those in `measured` are not computed again.
         """
         found: dict[str, float | list[float]] = {}
+        if self.language and not example.language:
+            example = replace(example, language=self.language)
         for name, statistic in self.statistics.items():
             try:
                 with foreign_code(self._titles[name]):

@@ -69,6 +69,7 @@ class _ReadAgain(TypedDict, total=False):
     """The settings of a task, and the flags of a run, that figeval reads from a record; there may be others."""
 
     labels: list[str]
+    language: str
     languages: list[str]
     metrics: list[str]
     orders: str

@@ -26,6 +26,7 @@ from figeval.validation import validated
 
 FieldSource = str | int | float | list[Any] | dict[str, str]
 NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,99}")  # becomes part of file names, of which 255 bytes are allowed
+ENGLISH = "en"  # the language of a task that names none
 RENAMED = {  # keys of figeval 0.1 → what to write
     "protocol": "write `type: {}`",
     "threshold": "write `settings: {{threshold: {}}}`",
@@ -113,7 +114,7 @@ class TaskSpec(Named):
 
     type: str  # the task type: choice, ranking, pairs …
     version: int = 1
-    language: Language = "en"  # or several, of which the field `language` says which one a row is in
+    language: Language = ENGLISH  # or several, of which the field `language` says which one a row is in
     data: Mapping[str, str] = Field(default_factory=dict)  # split → "scheme:path"; `test` is what is scored
     fields: Mapping[str, FieldSource] = Field(default_factory=dict)
     prompt_fields: Mapping[str, FieldSource] = Field(default_factory=dict)  # what prompts show in a field's place
@@ -188,6 +189,11 @@ class TaskSpec(Named):
     def languages(self) -> tuple[str, ...]:
         """The languages of its rows, one or several."""
         return (self.language,) if isinstance(self.language, str) else self.language
+
+    @property
+    def language_of_rows(self) -> str:
+        """The language of rows that name none, where the task is in one; empty for English, the default."""
+        return self.language if isinstance(self.language, str) and self.language != ENGLISH else ""
 
     @property
     def task_type(self) -> TaskType[Any]:

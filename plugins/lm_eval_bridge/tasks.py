@@ -219,7 +219,8 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
     def measures(self) -> MetricSet:
         """The task's metrics that mean something on this route."""
         config = RunConfig(tasks=(self.spec.name,), model="lm-eval")
-        return MetricSet(metrics_of(self.spec, self.route, config, self.harness), self.spec.labels)
+        own = metrics_of(self.spec, self.route, config, self.harness)
+        return MetricSet(own, self.spec.labels, self.spec.language_of_rows)
 
     def process_results(self, doc: Document, results: Sequence[LMResult]) -> dict[str, object]:
         """The metrics of one example; one that does not apply to it (no answer) is left out, not zero.

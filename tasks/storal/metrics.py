@@ -49,7 +49,7 @@ def language_of(example: GenerationExample) -> str:
         raise DataError(f"example {example.id!r}: the metrics of STORAL are for {known}, not {language!r}")
     if not example.language and HAN.search(example.references[0]):
         raise DataError(
-            f"example {example.id!r} has a Chinese reference and no language; add the field language: \"'zh'\""
+            f"example {example.id!r} has a Chinese reference and no language; write `language: zh` into the task file"
         )
     return language
 
@@ -143,18 +143,19 @@ DISTINCT = {"distinct_2_published": 2, "distinct_4": 4}
 
 
 def _new_ngrams(
-    rows: Sequence[Mapping[str, Any]], names: Sequence[str], _settings: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, list[Features]]:
     """Return per metric and row how many of its n-grams no row before it has, and how many it has."""
     found: dict[str, list[Features]] = {name: [] for name in names}
     seen: dict[str, set[tuple[str, ...]]] = {name: set() for name in names}
+    language = settings.get("language", DEFAULT_LANGUAGE)
     for row in rows:
         text = row["pred"].lower() if row["status"] == "ok" and isinstance(row["pred"], str) else ""
         for name in names:
             if not text.strip():
                 found[name].append(None)
                 continue
-            own = list(ngrams(tokens(text, row.get("language") or DEFAULT_LANGUAGE), DISTINCT[name]))
+            own = list(ngrams(tokens(text, row.get("language") or language), DISTINCT[name]))
             before = len(seen[name])
             seen[name].update(own)
             found[name].append((float(len(seen[name]) - before), float(len(own))))

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import figeval
 from figeval import nltk_data
 from figeval.builtin.tasks.storal import extras, metrics, outline_metrics
 from figeval.cli.main import main
@@ -314,6 +315,32 @@ def test_a_run_scores_and_says_with_what(english: None, tmp_path: Path) -> None:
     assert record["settings"]["signatures"]["bleu_1"].startswith("case:lc|tok:word_tokenize,jieba|nltk:3.")
 
 
+CHINESE_ROWS = """
+{"id": "a", "half": "1", "outline": ["狐狸 来到 了"], "story": "狐狸来到了大厦。"}
+{"id": "b", "half": "2", "outline": ["狐狸 吃 羊"], "story": "山羊不吃狐狸。"}
+"""
+
+
+def test_the_language_of_a_task_is_that_of_rows_that_name_none(chinese: None, tmp_path: Path) -> None:
+    """Scores, those of baselines and those of a breakdown without the model are as where every row says it."""
+    fields = "fields: {id: row.id, inputs: {outline: row.outline}, references: '[row.story]', meta: {half: row.half}}\n"
+    metrics = "metrics: [bleu_1, length_published, distinct_2_published]\nbaselines: [echo]\n"
+    data = f'type: generation\ndata: {{test: "jsonl:rows.jsonl"}}\nlanguage: zh\n{metrics}'
+    said = fields.replace("{id:", "{language: \"'zh'\", id:")
+    (tmp_path / "rows.jsonl").write_text(CHINESE_ROWS.strip(), "utf-8")
+    (tmp_path / "task.task.yaml").write_text(f"name: of_task\n{data}{fields}", "utf-8")
+    (tmp_path / "row.task.yaml").write_text(f"name: of_row\n{data}{said}", "utf-8")
+    run = figeval.run(["of_task", "of_row"], "echo", include_path=tmp_path, output_path=tmp_path / "run")
+    assert run.complete, run.record
+    first, second = run.record.tasks
+    values = {score.metric: score.value for score in first.scores}
+    assert values["length_published"] == 5.0, "jieba takes blanks for tokens, and NLTK would find three"
+    assert first.scores == second.scores == first.baselines[0].scores
+    assert (first.settings["language"], first.settings.get("languages")) == ("zh", None)
+    halves = [task.breakdowns for task in run.by("half").record.tasks]
+    assert halves[0] == halves[1] and len(halves[0][0].groups) == 2
+
+
 # ---- what is missing -------------------------------------------------------------------------------------------------
 
 
@@ -330,7 +357,7 @@ def test_a_language_without_tokens_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["bleu_1", "coverage", "order", "distinct_4"])
 def test_chinese_is_not_taken_for_english(name: str) -> None:
-    with pytest.raises(DataError, match="has a Chinese reference and no language; add the field language"):
+    with pytest.raises(DataError, match="has a Chinese reference and no language; write `language: zh` into"):
         statistic(name).features(example("狐狸", ["狐狸"], language=""), answer("狐狸"))
 
 
