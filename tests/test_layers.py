@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PLUMBING = {
     "config",
     "defaults",
+    "display",
     "errors",
     "files",
     "frontend",

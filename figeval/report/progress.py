@@ -1,7 +1,7 @@
 """Progress of runs and trainings: bars with rate and time left on a terminal, plain lines elsewhere, or nothing.
 
-A *display* shows how far a piece of work is, and knows nothing of what the work is. `RunProgress` and
-`TrainingProgress` are the observers that runs and trainings report to; they put into words what a display shows.
+A display (`figeval.display`) shows how far a piece of work is, and knows nothing of what the work is. `RunProgress`
+and `TrainingProgress` are the observers that runs and trainings report to; they put into words what a display shows.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from figeval.display import Display
 from figeval.records.schema import TaskRecord
 from figeval.text import clean
 
@@ -21,25 +22,6 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 PAUSE = 10.0  # seconds between two plain lines about the same piece of work
-
-
-class Display(Protocol):
-    """Where progress is shown. `status` is what stands beside a bar, `line` what is printed where there are no bars."""
-
-    def live(self) -> AbstractContextManager[object]:
-        """Return the context in which the display is open."""
-
-    def begin(self, name: str, total: int, done: int, line: str) -> None:
-        """Begin a piece of work, of which some may be done already."""
-
-    def update(self, done: int | None, status: str, line: str = "") -> None:
-        """Show how much is done; None leaves the count alone, and no line means that this is not worth one."""
-
-    def end(self, status: str, line: str) -> None:
-        """End the piece of work."""
-
-    def say(self, text: str) -> None:
-        """Print a line, above bars."""
 
 
 class Silent:

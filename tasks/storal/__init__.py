@@ -22,12 +22,13 @@ def register_sources(register: SourceRegistrar) -> None:
 
 
 CLASSIFIER = "the folder of a classifier that `figeval train --task storal_faithfulness_en --output FOLDER` has made"
-WRITTEN = ("by_writing", "by_decoding")  # routes whose rows hold the text itself
 
 
 @hookimpl
 def register_metrics(register: MetricRegistrar) -> None:
     """The paper's metrics of written texts, corrected ones beside them, and win rates; METRICS.md has the formulas."""
+    from figeval.task_types.generation import WRITTEN
+
     texts, outlines, preference = (
         f"{__name__}.{module}" for module in ("metrics", "outline_metrics", "preference.metrics")
     )

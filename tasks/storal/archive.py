@@ -25,7 +25,7 @@ from figeval.errors import DataError
 
 from .pairs import PAPER_MOPREF, PAPER_SIZES
 
-WRITTEN = ("st2mo", "mo2st")  # tasks with folders of their own
+GENERATION = ("st2mo", "mo2st")  # tasks with folders of their own
 CANDIDATES = {5: "mocpt", 2: "mopref"}
 MARKER = re.compile(r"<extra_id_\d+>")
 CURE = "give the folder with your copy as --data storal=FOLDER; README.md of tasks/storal says where the archive is"
@@ -64,7 +64,7 @@ def _files(task: str, language: str, split: str, folder: Path) -> Iterator[tuple
     names = {"valid": ("valid", "val")}.get(split, (split,))
     for place in sorted(path for path in folder.rglob(f"*_{language}") if path.is_dir()):
         kind = place.name.removesuffix(f"_{language}").removesuffix("_data")
-        if (kind if kind in WRITTEN else "") != (task if task in WRITTEN else ""):
+        if (kind if kind in GENERATION else "") != (task if task in GENERATION else ""):
             continue
         for name in names:
             if (file := place / f"{name}.json").is_file():

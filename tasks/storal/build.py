@@ -20,8 +20,9 @@ from figeval.types import JSON
 from .folder import KINDS, PAPER
 
 if TYPE_CHECKING:
+    from figeval.display import Display
+
     from .builder import Options
-    from .stages import Progress
 
 FILE = click.Path(path_type=Path)
 
@@ -102,7 +103,7 @@ def storal_items(output: Path) -> None:
         click.echo(f"{output / name}  {written['items']} items  {written['sha256']}")
 
 
-def build(options: Options, output: Path, display: Progress) -> JSON:
+def build(options: Options, output: Path, display: Display) -> JSON:
     """Build the tasks in a folder and return the report.
 
     Raises:

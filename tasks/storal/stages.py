@@ -8,30 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
+from figeval.display import Display
 from figeval.errors import DataError, FigevalError
 from figeval.jsonfile import read_json
 from figeval.storage import locked, replace_text, replacing
 from figeval.types import JSON
 
 RECORD = "stages.json"
-
-
-class Progress(Protocol):
-    """Where progress is shown, as in `figeval.report.progress`."""
-
-    def begin(self, name: str, total: int, done: int, line: str) -> None:
-        """Begin a piece of work."""
-
-    def update(self, done: int | None, status: str, line: str = "") -> None:
-        """Show how much is done."""
-
-    def end(self, status: str, line: str) -> None:
-        """End the piece of work."""
-
-    def say(self, text: str) -> None:
-        """Print a line."""
 
 
 @dataclass
@@ -46,7 +31,7 @@ class Stages:
 
     folder: Path
     key: JSON
-    progress: Progress
+    progress: Display
     _done: dict[str, JSON] = field(default_factory=dict)
 
     @contextmanager
