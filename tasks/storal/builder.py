@@ -24,7 +24,7 @@ from . import extras, items, topics
 from .antonyms import Antonyms, WordNetAntonyms, read_antonyms
 from .audits import AUDITED, MOST_ITEMS, ambiguous, blind
 from .folder import CHOICES, PAPER, data_file
-from .index import Index, digest
+from .index import Index
 from .pairs import PAPER_MOPREF, PAPER_SIZES, Pair, PairFile
 from .preference.versions import options_of
 from .stages import Stages, Writers
@@ -135,7 +135,7 @@ class Builder:
         def row(pair: Pair) -> JSON:
             item = found[pair.id]
             return {
-                **_shared(pair),
+                **self._shared(pair),
                 "options": [morals[option] for option in item["options"]],
                 "gold": item["gold"],
                 "option_ids": item["options"],
@@ -183,7 +183,13 @@ class Builder:
             options = [f"{pair.moral[:start]}{item['word']}{pair.moral[end:]}"]
             options.insert(item["gold"], pair.moral)
             replaced = pair.moral[start:end]
-            return {**_shared(pair), "options": options, "gold": item["gold"], "replaced": replaced, "by": item["word"]}
+            return {
+                **self._shared(pair),
+                "options": options,
+                "gold": item["gold"],
+                "replaced": replaced,
+                "by": item["word"],
+            }
 
         return {"sizes": self._write("mopref", writers, row), "notes": dropped}
 
@@ -195,7 +201,7 @@ class Builder:
 
         def row(pair: Pair) -> JSON | None:
             item = found.get(pair.id)
-            return None if item is None else {**_shared(pair), **options_of(pair.moral, item)}
+            return None if item is None else {**self._shared(pair), **options_of(pair.moral, item)}
 
         return {"sizes": self._write("preference", writers, row), "notes": dropped}
 
@@ -213,7 +219,7 @@ class Builder:
 
     def _st2mo(self, writers: Writers) -> JSON:
         return {
-            "sizes": self._write("st2mo", writers, lambda pair: {**_shared(pair), "moral": pair.moral}),
+            "sizes": self._write("st2mo", writers, lambda pair: {**self._shared(pair), "moral": pair.moral}),
             "notes": {},
         }
 
@@ -230,7 +236,7 @@ class Builder:
                 notes[pair.split]["kept: no phrase for an outline"] += 1
             return {
                 "id": pair.id,
-                "moral_group": digest(pair.moral).hex()[:12],
+                "moral_group": self._index.moral_groups[pair.id],
                 "moral": pair.moral,
                 "beginning": pair.story[: item["beginning"]],
                 "outline": [pair.story[start:end].lower() for start, end in item["outline"]],
@@ -251,6 +257,10 @@ class Builder:
             progress.update(number, "", f"{kind}: {number} of {total}")
         progress.end("", f"{kind}: {sum(sizes.values())} items")
         return sizes
+
+    def _shared(self, pair: Pair) -> JSON:
+        """Return what every row with a story begins with."""
+        return {"id": pair.id, "moral_group": self._index.moral_groups[pair.id], "story": pair.story}
 
     # ---- audits ------------------------------------------------------------------------------------------------------
 
@@ -284,11 +294,6 @@ class Builder:
             yield ChoiceExample(
                 id=row["id"], query=story, options=tuple(options), gold=row["gold"], cluster=row["moral_group"]
             )
-
-
-def _shared(pair: Pair) -> JSON:
-    """Return what every row with a story begins with."""
-    return {"id": pair.id, "moral_group": digest(pair.moral).hex()[:12], "story": pair.story}
 
 
 def _checksum(file: Path | None) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from figeval.errors import DataError
-from figeval.types import JSON
+from figeval.types import JSON, letters
 
 from .negatives import folded
 from .pairs import SPLITS, Pair, PairFile, draw_splits
@@ -24,7 +24,7 @@ class Index:
     Attributes:
         file: where the stories are.
         pairs: every pair, with its split and without its story.
-        stories: of each pair a digest of the story, case and punctuation folded.
+        stories: of each pair a digest of the letters of its story (`digest`).
         removed: places of the pairs that are no part of the build, because their stories occur elsewhere.
     """
 
@@ -45,6 +45,15 @@ class Index:
         kept = [pair for place, pair in enumerate(self.pairs) if place not in self.removed]
         splits = {split: tuple(pair for pair in kept if pair.split == split) for split in SPLITS}
         return {split: pairs for split, pairs in splits.items() if pairs}
+
+    @cached_property
+    def moral_groups(self) -> Mapping[str, str]:
+        """By id of a pair its cluster in the rows: pairs share one whose morals have the same letters.
+
+        It is named after the first wording.
+        """
+        firsts: dict[bytes, str] = {}
+        return {pair.id: firsts.setdefault(digest(pair.moral), _name(folded(pair.moral))) for pair in self.pairs}
 
     def duplicates(self) -> JSON:
         """Count the pairs of the file whose story, or whose moral, occurs more than once, and those across splits."""
@@ -102,8 +111,15 @@ def read_index(file: PairFile, seed: int, *, deduplicate: bool = False) -> Index
 
 
 def digest(text: str) -> bytes:
-    """Return a digest under which texts are equal that differ in case, punctuation and blanks only."""
-    return hashlib.blake2b(folded(text).encode(), digest_size=16).digest()
+    """Return a digest that is the same for texts that differ in case, punctuation and blanks only.
+
+    They are the texts that count as the same wherever tasks are run: in clusters, and among what a model has seen.
+    """
+    return hashlib.blake2b(letters(text).encode(), digest_size=16).digest()
+
+
+def _name(wording: str) -> str:
+    return hashlib.blake2b(wording.encode(), digest_size=16).hexdigest()[:12]
 
 
 def _surplus(pairs: Sequence[Pair], stories: Sequence[bytes]) -> frozenset[int]:

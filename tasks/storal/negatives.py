@@ -74,7 +74,10 @@ def choose(morals: Sequence[str], topics: Topics, seed: str) -> Items:
 
 
 def folded(text: str) -> str:
-    """Return a text in lower case, without punctuation and with single blanks."""
+    """Return a text in lower case, without punctuation and with single blanks, to see how many words two texts share.
+
+    Texts that are the same up to punctuation are told by their letters alone (`index.digest`).
+    """
     return " ".join(re.sub(r"[\W_]+", " ", text.lower()).split())
 
 
