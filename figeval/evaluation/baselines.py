@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from figeval.evaluation.evaluate import CachedModel, TaskEvaluator, notes_of
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.lineage import line_of
-from figeval.evaluation.plan import Plan, metrics_of, opened, route_of, settings_of
+from figeval.evaluation.plan import Plan, opened, route_of, settings_of
 from figeval.evaluation.retrieval.augmentation import Augmenter
 from figeval.evaluation.score import Aggregator, MetricSet, Scored, TaskScorer
 from figeval.evaluation.selection_bias import UnseenExamples, marked, roles_of
+from figeval.evaluation.task_metrics import metrics_of
 from figeval.models.model import open_model
 from figeval.plugins import describe
 from figeval.records.predictions import PredictionRow

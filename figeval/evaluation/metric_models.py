@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -101,9 +101,3 @@ class MetricModels:
             model = open_model(self.backends, name, {}, {"device": device})
             self._opened[name, device] = SharedModel(model)
         return self._opened[name, device]
-
-
-def described(metrics: Sequence[Metric]) -> dict[str, Mapping[str, Any]]:
-    """Return, by name, what the record of a task holds of metrics that were made from an argument."""
-    made = (metric for metric in metrics if metric.argument)
-    return {one.name: {"argument": one.given, **(one.target.describe() if one.target.describe else {})} for one in made}

@@ -15,13 +15,12 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, ModelError, TaskError, near
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.metric_models import described
 from figeval.evaluation.retrieval.augmentation import Augmenter, augmenter
 from figeval.evaluation.retrieval.shots import shots_of, shots_record
+from figeval.evaluation.task_metrics import check_metrics, described, metrics_of, signatures
 from figeval.evaluation.variants import Variant, check_prompts, chosen, variants
 from figeval.files import expand_user, is_folder
-from figeval.metrics.arguments import made
-from figeval.metrics.catalogue import Metrics, statistic_of
+from figeval.metrics.catalogue import statistic_of
 from figeval.models.model import Model, open_model
 from figeval.prompts import LETTERS, PromptContext, PromptTemplate, SolvedExamples, load_template
 from figeval.spec import TaskSpec
@@ -111,8 +110,6 @@ class Plan:
         found: dict[str, Any] = {"num_fewshot": config.num_fewshot, "split": "test", **self.notes}
         if len(self.task.languages) > 1:
             found["languages"] = list(self.task.languages)
-        if self.task.language_of_rows:
-            found["language"] = self.task.language_of_rows
         if context.labels:
             found["labels"] = list(context.labels)
         found |= context.settings
@@ -127,8 +124,6 @@ class Plan:
             found |= {"stop": list(context.stop), "max_new_tokens": context.max_new_tokens}
         if self.signatures:
             found["signatures"] = dict(self.signatures)
-        if arguments := described(self.metrics):
-            found["metric_arguments"] = arguments
         if config.num_fewshot and config.shots != "per_example":
             found["shots"] = config.shots
         found |= self.retrieval
@@ -138,6 +133,8 @@ class Plan:
             "chat_template": context.chat is not None,
             "system_instruction": config.system_instruction,
             "orders": config.orders,
+            "language": self.task.language_of_rows,
+            "metric_arguments": described(self.metrics),
         }
         return found | {key: value for key, value in given.items() if value}
 
@@ -339,45 +336,6 @@ def flagged(task: TaskSpec, route: Route, config: RunConfig) -> Route:
         return in_orders(route, config.orders, config.seed)
     except CapabilityError as error:
         raise CapabilityError(f"{task.name}: {error}") from error
-
-
-# ---- metrics ---------------------------------------------------------------------------------------------------------
-
-
-def metrics_of(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> tuple[Metric, ...]:
-    """Return the task's metrics, those of --metrics that apply to it, and those of the route, ready to compute.
-
-    Raises:
-        FigevalError: a metric does not exist or does not apply, or cannot be made from its argument.
-    """
-    requested = [name for name in config.metrics if applies(name, task, harness.metrics)]
-    names = list(dict.fromkeys((*task.metrics, *requested, *route.metrics)))
-    return tuple(
-        made(one, task.labels, harness.metric_models.context(one, task, config.device)) if one.argument else one
-        for one in harness.metrics.applicable(names, task.type, route.name)
-    )
-
-
-def signatures(metrics: Sequence[Metric], task: TaskSpec) -> dict[str, str]:
-    """Return the signature of each metric that a library computes.
-
-    Raises:
-        FigevalError: the library is not installed.
-    """
-    found = {metric.name: statistic_of(metric, task.labels).signature for metric in metrics}
-    return {name: signature() for name, signature in found.items() if signature is not None}
-
-
-def applies(name: str, task: TaskSpec, metrics: Metrics) -> bool:
-    """Whether a metric applies to the task's type. Raises `UnknownName` if there is none of that name."""
-    return any(metric.is_for(task.type) for metric in metrics.named(name))
-
-
-def check_metrics(tasks: Sequence[TaskSpec], config: RunConfig, metrics: Metrics) -> None:
-    """Raise `TaskError` for a metric of --metrics that none of the tasks could have."""
-    for name in config.metrics:
-        if not any(applies(name, task, metrics) for task in tasks):
-            raise TaskError(f"--metrics {name}: it is for {' and '.join(metrics.types_of(name))}, not these tasks")
 
 
 # ---- prompts and settings --------------------------------------------------------------------------------------------

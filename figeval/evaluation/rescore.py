@@ -14,10 +14,10 @@ from figeval.config import RunConfig
 from figeval.errors import RecordError
 from figeval.evaluation.evaluate import check_value
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.metric_models import described
-from figeval.evaluation.plan import context_of, metrics_of
+from figeval.evaluation.plan import context_of
 from figeval.evaluation.score import MetricSet, TaskScorer, remarked, summarize
 from figeval.evaluation.selection_bias import marked, withhold_intervals
+from figeval.evaluation.task_metrics import described, metrics_of
 from figeval.evaluation.variants import Variant, recorded_variant
 from figeval.prompts import PromptContext, Shots
 from figeval.records.folder import RunFolder, read_run

@@ -20,9 +20,9 @@ from figeval import frontend
 from figeval.config import RunConfig
 from figeval.errors import RecordError
 from figeval.evaluation.evaluate import has_no_reply
-from figeval.evaluation.metric_models import described
 from figeval.evaluation.plan import Plan, template_file
 from figeval.evaluation.score import MetricSet
+from figeval.evaluation.task_metrics import described
 from figeval.models.model import Model
 from figeval.records import provenance
 from figeval.records.folder import RunFolder, own_folder

@@ -24,9 +24,9 @@ from figeval.data import DataContext
 from figeval.data.cache import copies, fetch
 from figeval.errors import DataError, FigevalError, ModelError, RecordError, TaskError
 from figeval.evaluation import Harness
-from figeval.evaluation.plan import metrics_of
 from figeval.evaluation.rescore import rescore
 from figeval.evaluation.run import run
+from figeval.evaluation.task_metrics import metrics_of
 from figeval.metrics.catalogue import statistic_of
 from figeval.models.capabilities import Outputs
 from figeval.records.schema import RunRecord

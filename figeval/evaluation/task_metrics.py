@@ -1,0 +1,57 @@
+"""The metrics of a task in a run: which ones apply, ready to compute, and what the record says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from figeval.config import RunConfig
+from figeval.errors import TaskError
+from figeval.evaluation.harness import Harness
+from figeval.metrics.arguments import made
+from figeval.metrics.catalogue import Metrics, statistic_of
+from figeval.spec import TaskSpec
+from figeval.task_types.base import Metric
+from figeval.task_types.routes import Route
+
+
+def metrics_of(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> tuple[Metric, ...]:
+    """Return the task's metrics, those of --metrics that apply to it, and those of the route, ready to compute.
+
+    Raises:
+        FigevalError: a metric does not exist or does not apply, or cannot be made from its argument.
+    """
+    requested = [name for name in config.metrics if applies(name, task, harness.metrics)]
+    names = list(dict.fromkeys((*task.metrics, *requested, *route.metrics)))
+    return tuple(
+        made(one, task.labels, harness.metric_models.context(one, task, config.device)) if one.argument else one
+        for one in harness.metrics.applicable(names, task.type, route.name)
+    )
+
+
+def signatures(metrics: Sequence[Metric], task: TaskSpec) -> dict[str, str]:
+    """Return the signature of each metric that a library computes.
+
+    Raises:
+        FigevalError: the library is not installed.
+    """
+    found = {metric.name: statistic_of(metric, task.labels).signature for metric in metrics}
+    return {name: signature() for name, signature in found.items() if signature is not None}
+
+
+def applies(name: str, task: TaskSpec, metrics: Metrics) -> bool:
+    """Whether a metric applies to the task's type. Raises `UnknownName` if there is none of that name."""
+    return any(metric.is_for(task.type) for metric in metrics.named(name))
+
+
+def check_metrics(tasks: Sequence[TaskSpec], config: RunConfig, metrics: Metrics) -> None:
+    """Raise `TaskError` for a metric of --metrics that none of the tasks could have."""
+    for name in config.metrics:
+        if not any(applies(name, task, metrics) for task in tasks):
+            raise TaskError(f"--metrics {name}: it is for {' and '.join(metrics.types_of(name))}, not these tasks")
+
+
+def described(metrics: Sequence[Metric]) -> dict[str, Mapping[str, Any]]:
+    """Return, by name, what the record of a task holds of metrics that were made from an argument."""
+    made = (metric for metric in metrics if metric.argument)
+    return {one.name: {"argument": one.given, **(one.target.describe() if one.target.describe else {})} for one in made}
