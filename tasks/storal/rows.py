@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -28,6 +27,7 @@ Pairs = Mapping[str, Pair]  # by id
 PUBLISHED = ("mocpt", "mopref", "st2mo", "mo2st", "faithfulness")
 MATCHED, MISMATCHED = "matched", "mismatched"  # the labels of faithfulness
 SEED = 0  # of the morals that change places
+CLUSTER = 16  # hex digits of the digest of a moral
 KNOWN = {  # name → whose rows, task, language, split
     f"{source}{source and '_'}{task}_{language}_{split}": (source, task, language, split)
     for source, tasks, languages in (
@@ -58,16 +58,17 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 def _english(task: str, split: str, context: DataContext) -> Iterator[Row]:
     """Yield the rows of the pairs and the frozen items."""
     pairs = {pair.id: pair for pair in english_pairs(context)}
-    firsts = {row["id"]: row["same_moral"] for row in clustered(map(asdict, pairs.values()))}
-    for row in MADE[task](pairs, split):
-        yield {**row, "language": "en", "same_moral": firsts[row["id"]]}
+    for row in clustered({**row, "moral": pairs[row["id"]].moral} for row in MADE[task](pairs, split)):
+        yield {**row, "language": "en"}
 
 
 def clustered(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows with the id of the first one that has the same moral, up to case and punctuation."""
-    firsts: dict[str, str] = {}
+    """Yield the rows with a name of their moral that does not tell its text: equal up to case and punctuation.
+
+    It is the same in all splits, so that what is retrieved from train for a question of test never has its moral.
+    """
     for row in rows:
-        yield {**row, "same_moral": firsts.setdefault(letters(row["moral"]), row["id"])}
+        yield {**row, "same_moral": hashlib.sha256(letters(row["moral"]).encode()).hexdigest()[:CLUSTER]}
 
 
 def story_rows(pairs: Pairs, split: str) -> Iterator[Row]:
@@ -129,9 +130,8 @@ def matched_and_mismatched(rows: Sequence[Row]) -> Iterator[Row]:
     of the rows. No story gets a moral of its own: neither that of its row nor, of a story that occurs several times,
     that of another one, up to case and punctuation.
 
-    The permutation is a function of the ids and `SEED`, and nothing of it is stored: morals are put in the order of a
-    digest of their ids, equal ones side by side, and each row takes the moral so many places further that none is its
-    own.
+    The permutation is a function of morals, ids and `SEED`, and nothing of it is stored: morals are put in the order of
+    a digest, equal ones side by side, and each row takes the moral so many places further that none is its own.
 
     Raises:
         DataError: there is no such permutation, as more than half of the morals are the same.

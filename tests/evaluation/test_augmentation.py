@@ -174,6 +174,15 @@ def as_examples(drawn, prefix):
     ]
 
 
+def is_apart(one, question):
+    """Whether an example neither asks what the question asks nor has its cluster."""
+    return (
+        one.id != question.id
+        and letters(one.query) != letters(question.query)
+        and (one.cluster is None or one.cluster != question.cluster)
+    )
+
+
 @given(drawn=examples, asked=examples)
 def test_no_neighbour_gives_the_answer_away(tmp_path_factory, drawn, asked):
     manager = plugins.load(modules=[])
@@ -186,14 +195,30 @@ def test_no_neighbour_gives_the_answer_away(tmp_path_factory, drawn, asked):
             (found,) = neighbours.of(question)
         except TaskError:
             found = None
-        apart = [
-            one
-            for one in pool
-            if one.id != question.id
-            and letters(one.query) != letters(question.query)
-            and (one.cluster is None or one.cluster != question.cluster)
-        ]
+        apart = [one for one in pool if is_apart(one, question)]
         assert (found in apart) if apart else found is None
+
+    for shot in pool:  # what is added to a solved example gives away neither its answer nor that of the question
+        for question in as_examples(asked, "q"):
+            apart = [one for one in pool if is_apart(one, shot)]
+            try:
+                (found,) = neighbours.of(shot, question)
+            except TaskError:
+                found = None
+            if found is not None:
+                assert found in apart and is_apart(found, question)
+            else:
+                assert not any(is_apart(one, question) for one in apart)
+
+
+@pytest.mark.parametrize("sampler", ["random", "nearest"])
+def test_nothing_added_to_a_solved_example_answers_the_question(colours, sampler):
+    colours.workshop.backend = Writer()
+    colours.run(augment=NEIGHBOURS, num_fewshot=1, fewshot_sampler=sampler, limit=1)
+    (request,) = colours.workshop.backend.asked
+    shown = "\n".join(turn.content for turn in request.messages)
+    assert "a leaf" in shown  # was retrieved
+    assert not any(answer in shown.partition("nothing")[0] for answer in ("an apple", "a fire"))  # of its own cluster
 
 
 # ---- the index on disk -----------------------------------------------------------------------------------------------

@@ -92,7 +92,19 @@ def test_stories_with_one_moral_are_a_cluster(english: DataContext) -> None:
     by_cluster = Counter(row["same_moral"] for row in made)
     assert sum(count > 1 for count in by_cluster.values()) == 93
     assert sum(count for count in by_cluster.values() if count > 1) == 202
-    assert all(row["same_moral"] in {one["id"] for one in made} for row in made)
+
+
+def test_a_moral_is_one_cluster_in_all_splits_of_a_copy(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        archive(tmp_path, split=split)
+    context = DataContext(Path(), fetch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIGEVAL_DATA_COPIES", f"storal={tmp_path}")
+        train, test = (
+            {row["same_moral"] for row in rows.open(f"published_mocpt_zh_{split}", context)}
+            for split in ("train", "test")
+        )
+    assert train == test and len(test) == len(MORALS)
 
 
 def test_rows_that_do_not_exist_are_refused(tmp_path: Path) -> None:
@@ -144,7 +156,7 @@ def archive(folder: Path, language: str = "zh", split: str = "test", n: int | No
         size = n or (PAPER_MOPREF if task == "mopref" else PAPER_SIZES)[language][split]
         data = [{"text": masked(MORALS[:count], f"Story {row}."), "label": row % count + 1} for row in range(size)]
         place = folder / task / f"data_{language}"
-        place.mkdir(parents=True)
+        place.mkdir(parents=True, exist_ok=True)
         (place / f"{split}.json").write_text(json.dumps({"data": data}), encoding="utf-8")
     return folder
 
@@ -210,10 +222,10 @@ def test_the_listing_says_which_tasks_need_a_copy(tmp_path: Path, monkeypatch: p
     monkeypatch.delenv("FIGEVAL_DATA_COPIES", raising=False)
     archive(tmp_path / "mirror" / "storal", n=5)
     needed = {"mocpt_en_published", "mopref_en_published", "mo2st_en_published"}
-    needed |= {f"{task}_zh" for task in rows.TASKS}
+    needed |= {f"{task}_zh" for task in rows.PUBLISHED}
     found = listed()
     assert {name for name, availability in found.items() if availability == "needs your copy"} == needed
-    assert {found[f"{task}_en"] for task in rows.TASKS} == {"to be fetched"}
+    assert {found[f"{task}_en"] for task in rows.PUBLISHED} == {"to be fetched"}
     monkeypatch.setenv("FIGEVAL_DATA_COPIES", f"storal={archive(tmp_path / 'copy')}")
     assert {name for name, availability in listed().items() if availability == "here"} == {"mocpt_zh", "mopref_zh"}
 

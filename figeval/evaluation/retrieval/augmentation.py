@@ -59,23 +59,32 @@ class Augmenter:
     neighbours: Neighbours
     _words: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict, repr=False)
     _finders: dict[str, ContentWords] = field(default_factory=dict, repr=False)
+    _plain: dict[str, Example] = field(default_factory=dict, repr=False)
 
-    def __call__(self, example: E) -> E:
+    def __call__(self, example: E, besides: Example | None = None) -> E:
         """Return the example with what its neighbours hold; itself where they hold nothing, or nothing is asked.
+
+        `besides` is a question before which the example is shown: neighbours do not give away its answer either.
 
         Raises:
             TaskError: the type of the task cannot take it, there are too few neighbours, or they have no outline.
         """
-        added = self.added(example)
+        added = self.added(example, besides)
+        if besides is None:
+            self._plain[example.id] = example
         return self.task.task_type.augmented(example, added) if added else example
+
+    def plain(self, example: Example) -> Example:
+        """Return a question that was augmented as it was before."""
+        return self._plain.get(example.id, example)
 
     def retrieved(self, example: Example) -> list[str]:
         """Return the ids of the neighbours, the nearest first."""
         return [one.id for one in self.neighbours.of(example)]
 
-    def added(self, example: Example) -> tuple[str, ...]:
+    def added(self, example: Example, besides: Example | None = None) -> tuple[str, ...]:
         """Return the words or texts that are added to an example."""
-        return tuple(text for one in self.neighbours.of(example) for text in self._held(one))
+        return tuple(text for one in self.neighbours.of(example, besides) for text in self._held(one))
 
     def record(self, examples: Iterable[Example]) -> JSON:
         """Return what the record says of it, with a digest of all that is added to these examples."""

@@ -85,17 +85,25 @@ class Neighbours:
             for example, row in zip(chunk, similarities, strict=True):
                 self._found[self._key(example)] = self._places(example, row)
 
-    def of(self, question: Example) -> Sequence[Example]:
+    def of(self, question: Example, besides: Example | None = None) -> Sequence[Example]:
         """Return the k nearest examples, the nearest first; none for a question without a text.
+
+        Args:
+            question: the example that they are near to.
+            besides: Another example whose answer they must not give away: a question before which this one is shown.
 
         Raises:
             TaskError: fewer than k are left.
         """
-        if not self.task_type.query_text(question).strip():
+        text = self.task_type.query_text(question)
+        if not text.strip():
             return ()
         if self._key(question) not in self._found:
             self.prepare([question])
-        return [self.pool[place] for place in self._found[self._key(question)]]
+        found = self._found[self._key(question)]
+        if besides is not None and any(map(self._gives_away(besides), found)):
+            found = self._places(question, (self.retriever.vectors([text]) @ self._vectors.T)[0], besides)
+        return [self.pool[place] for place in found]
 
     def _new(self, questions: Iterable[Example]) -> Iterable[Example]:
         for example in questions:
@@ -105,18 +113,16 @@ class Neighbours:
     def _key(self, question: Example) -> tuple[str, str]:
         return question.id, self.task_type.query_text(question)
 
-    def _places(self, question: Example, similarities: Any) -> tuple[int, ...]:
+    def _places(self, question: Example, similarities: Any, *others: Example) -> tuple[int, ...]:
         import numpy as np
 
         order = np.argsort(-np.round(similarities, DECIMALS), kind="stable").tolist()
         if question.language:
             order.sort(key=lambda place: self.pool[place].language != question.language)
-        asked, text = self._wording(question)
+        left_out = [self._gives_away(example) for example in (question, *others)]
         found: list[int] = []
         for place in order:
-            other, (other_asked, other_text) = self.pool[place], self._wordings[place]
-            same = other.id == question.id or other_asked == asked or other_text == text
-            if not same and (other.cluster is None or other.cluster != question.cluster):
+            if not any(gives_away(place) for gives_away in left_out):
                 found.append(place)
                 if len(found) == self.k:
                     return tuple(found)
@@ -124,3 +130,14 @@ class Neighbours:
             f"{self.flag} is more than the {len(found)} training examples that are left for {question.id!r:.80}, "
             "without its own cluster; ask for fewer"
         )
+
+    def _gives_away(self, question: Example) -> Callable[[int], bool]:
+        """Return what tells whether the example at a place of the pool asks the same, or has the cluster."""
+        asked, text = self._wording(question)
+
+        def gives_away(place: int) -> bool:
+            other, (other_asked, other_text) = self.pool[place], self._wordings[place]
+            same = other.id == question.id or other_asked == asked or other_text == text
+            return same or (other.cluster is not None and other.cluster == question.cluster)
+
+        return gives_away

@@ -33,15 +33,17 @@ class NearestShots:
 
 @dataclass(frozen=True, slots=True)
 class ShownShots:
-    """Solved examples as prompts show them, augmented as the question is."""
+    """Solved examples as prompts show them, augmented as the question is, never by what gives away its answer."""
 
     chosen: Shots | NearestShots
     augment: Augmenter | None
 
     def before(self, question: Example) -> Sequence[Example]:
         """Return the examples to show before a question. Raises `TaskError` if there are too few."""
-        found = self.chosen.before(question)
-        return [(one if self.augment is None else self.augment(one)).for_prompt() for one in found]
+        if self.augment is None:
+            return [one.for_prompt() for one in self.chosen.before(question)]
+        question = self.augment.plain(question)
+        return [self.augment(one, question).for_prompt() for one in self.chosen.before(question)]
 
 
 def shots_of(task: TaskSpec, harness: Harness, config: RunConfig, augment: Augmenter | None = None) -> SolvedExamples:

@@ -68,12 +68,17 @@ def shown_splits(splits: Splits, task: TaskSpec, config: TrainConfig, harness: H
 
     Raises:
         TaskError: The task cannot be augmented, or too few examples are left to retrieve.
+        TrainError: They would be retrieved from another split than that of the training.
     """
     if config.probe is not None and not any(task.task_type.query_text(one).strip() for one in splits.train):
         return splits
     wanted = augmentation_of(task, config.augment)
-    pool = splits.train if wanted is not None and wanted.split == "train" else None
-    augment = augmenter(task, config.augment, harness, device, pool)
+    if wanted is not None and wanted.split != "train":
+        raise TrainError(
+            f"--augment from={wanted.split}: a training learns from its own split alone, and answers of another one "
+            "would be seen in it; leave out from="
+        )
+    augment = augmenter(task, config.augment, harness, device, splits.train)
     if augment is None:
         return splits
     for examples in (splits.train, splits.dev):

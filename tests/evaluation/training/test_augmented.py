@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from figeval.config import RunConfig
+from figeval.errors import FigevalError, TrainError
 from figeval.evaluation import Harness
 from figeval.evaluation.run import run
 from figeval.evaluation.training.complete import complete
@@ -78,3 +79,12 @@ def test_another_augmentation_is_another_training(model: Path, augment: dict[str
         for given in ({}, augment, {**augment, "k": 3})
     ]
     assert len({config.identity() for config in made}) == 3
+
+
+def test_answers_of_another_split_are_not_learned_from(model: Path, augment: dict[str, Any], tmp_path: Path) -> None:
+    config = trainings.config(model, tmp_path / "tasks", tmp_path / "out", augment={**augment, "from": "test"})
+    with pytest.raises(FigevalError, match="from=test"):
+        settle(config, Harness(include=config.include_path), "cpu")
+    config = config.model_copy(update={"augment": {**augment, "from": "dev"}})
+    with pytest.raises(TrainError, match="leave out from="):
+        settle(config, Harness(include=config.include_path), "cpu")
