@@ -208,6 +208,20 @@ def test_sheets_that_may_be_filled_in_are_not_written_over(run: Any, texts: Any,
         write_sheets(tmp_path / "sheets", texts(run("anna")), (), seed=1)
 
 
+def test_sheets_that_were_interrupted_are_completed(run: Any, texts: Any, tmp_path: Path) -> None:
+    folder, given = tmp_path / "sheets", texts(run("anna"))
+    key = write_sheets(folder, given, (), annotators=2)
+    wanted = (folder / "sheet_2.csv").read_bytes()
+    (folder / "sheet_2.csv").unlink()
+    fill(folder / "sheet_1.csv", lambda row: {"unrelated": "yes"})
+    filled = (folder / "sheet_1.csv").read_bytes()
+    assert write_sheets(folder, given, (), annotators=2) == key
+    assert ((folder / "sheet_1.csv").read_bytes(), (folder / "sheet_2.csv").read_bytes()) == (filled, wanted)
+    (folder / "sheet_2.csv").unlink()
+    with pytest.raises(OptionError, match="has sheets already"):
+        write_sheets(folder, given, (), annotators=2, seed=1)
+
+
 @pytest.mark.parametrize("errors", [("story",), ("unrelated", "unrelated"), ("item",), (" ",)])
 def test_error_types_are_columns_of_their_own(errors: tuple[str, ...], run: Any, texts: Any, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="is blank, given twice, or one of the other columns"):
@@ -298,6 +312,25 @@ def test_rows_may_be_sorted_and_left_out(sheets: tuple[Path, Key]) -> None:
     assert found == {(row["item"], name): name == "unrelated" for row in rows for name in ERRORS}
 
 
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_spreadsheets_write_the_delimiter_of_the_users_language(quoting: Any, delimiter: str, tmp_path: Path) -> None:
+    file = tmp_path / "sheet.csv"
+    with file.open("w", encoding="utf-8-sig", newline="") as stream:
+        writer = csv.writer(stream, delimiter=delimiter, quoting=quoting)
+        writer.writerows(
+            [("item", "text", "bad"), ("1", 'He said,"Go; away"\tand left', "yes"), ("2", "a" * 200_000, "no")]
+        )
+    assert read_sheet(file, key_of(2)) == {("1", "bad"): True, ("2", "bad"): False}
+
+
+def test_one_sheet_is_one_annotator(tmp_path: Path) -> None:
+    file = tmp_path / "sheet.csv"
+    file.write_text("item,bad\n1,yes")
+    with pytest.raises(DataError, match="is given twice"):
+        score_sheets(key_of(1), [file, tmp_path / ".." / tmp_path.name / "sheet.csv"])
+
+
 def key_of(n: int) -> Key:
     """A key of texts by one author."""
     items = {str(number): Item(author="anna", example=f"s{number}", cluster=None) for number in range(1, n + 1)}
@@ -357,6 +390,7 @@ BAD = [
     ("bad,item\nyes", r"sheet.csv, row 2, column 'item': item '' is none of this set of sheets"),
     ("item,bed\n1,yes", r"sheet.csv: there is not one column 'bad'; did you mean 'bed'"),
     ("item,bad,bad\n1,yes,no", r"sheet.csv: there is not one column 'bad'"),
+    ("item,bad\n1,yes,no", r"sheet.csv, row 2: it has 3 cells and the first row 2; check the quotes"),
     ("", r"sheet.csv: there is not one column 'item'"),
     ('item,bad\n1,"yes', r"sheet.csv is no CSV file"),
     ("item,bäd\n".encode("latin-1"), r"sheet.csv is not in UTF-8; save it as `CSV UTF-8`"),

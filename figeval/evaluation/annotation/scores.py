@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from figeval.data.formats import max_row_bytes
 from figeval.errors import DataError, near
 from figeval.evaluation.annotation.sheets import ITEM, Key
 from figeval.metrics.aggregation import MetricAggregator
@@ -64,9 +65,13 @@ def score_sheets(key: Key, files: Sequence[Path]) -> Annotation:
     """Score filled-in sheets, one file for each annotator.
 
     Raises:
-        DataError: a file is no sheet of this key, or a cell is neither yes nor no; the message names file, row and
-            column.
+        DataError: a file is given twice or is no sheet of this key, or a cell is neither yes nor no; the message names
+            file, row and column.
     """
+    named: dict[Path, Path] = {}
+    for file in files:
+        if (other := named.setdefault(file.resolve(), file)) is not file:
+            raise DataError(f"{file} is given twice (as {other}); give the sheet of each annotator once")
     sheets = {str(file): read_sheet(file, key) for file in files}
     cells = len(key.items) * len(key.error_types)
     return Annotation(
@@ -109,6 +114,8 @@ def read_sheet(file: Path, key: Key) -> Cells:
         if not any(cells.values()):
             continue
         where, item = f"{file}, row {number}", cells.get(ITEM, "")
+        if any(cell.strip() for cell in row[len(header) :]):
+            raise DataError(f"{where}: it has {len(row)} cells and the first row {len(header)}; check the quotes")
         if item not in key.items or item in seen:
             what = "stands there twice" if item in seen else "is none of this set of sheets"
             raise DataError(f"{where}, column {ITEM!r}: item {item!r:.40} {what}")
@@ -126,12 +133,12 @@ def read_sheet(file: Path, key: Key) -> Cells:
 
 def _rows(file: Path) -> list[list[str]]:
     """Return the rows of a CSV file, whichever delimiter the first line has."""
+    csv.field_size_limit(max(max_row_bytes(), csv.field_size_limit()))
     try:
         text = file.read_bytes().decode("utf-8-sig")
         for delimiter in DELIMITERS:
-            rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
-            if rows and ITEM in (cell.strip() for cell in rows[0]):
-                return rows
+            if ITEM in _first_row(text, delimiter):
+                return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error.strerror}); give a sheet that was filled in") from error
     except UnicodeDecodeError as error:
@@ -139,6 +146,14 @@ def _rows(file: Path) -> list[list[str]]:
     except csv.Error as error:
         raise DataError(f"{file} is no CSV file ({error}); save the sheet as `CSV UTF-8`") from error
     return []
+
+
+def _first_row(text: str, delimiter: str) -> list[str]:
+    """Return the cells of the first row; empty where they are not parted so."""
+    try:
+        return [cell.strip() for cell in next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])]
+    except csv.Error:
+        return []
 
 
 # ---- scores ----------------------------------------------------------------------------------------------------------

@@ -56,7 +56,8 @@ def write_sheets(
     """Number the texts in an order drawn from the seed, and write a sheet for each annotator and the key.
 
     Args:
-        folder: is made; one with sheets is refused, since they may have been filled in.
+        folder: is made. Sheets that are there are refused, since they may have been filled in; of those that were begun
+            with the same key and interrupted, the missing ones are written.
         written: the texts.
         error_types: a column for each; the task's own where there are none.
         annotators: number of sheets, each with the items in an order of its own.
@@ -70,8 +71,6 @@ def write_sheets(
     inputs = tuple(dict.fromkeys(name for text in written.texts for name in text.inputs))
     shown = tuple(f"input {name}" if name in (ITEM, TEXT, COMMENT) else name for name in inputs)
     _check_columns(written.task, columns, (ITEM, *shown, TEXT, COMMENT))
-    if any((folder / name).exists() for name in (KEY, sheet_name(1))):
-        raise OptionError(f"{folder} has sheets already, which may be filled in; choose another --output")
     texts = list(written.texts)
     random.Random(f"{seed} items").shuffle(texts)
     numbered = {str(number): text for number, text in enumerate(texts, 1)}
@@ -88,17 +87,28 @@ def write_sheets(
             for number, text in numbered.items()
         },
     )
+    missing = [sheet for sheet in sheets if not (folder / sheet).exists()]
+    if any((folder / name).exists() for name in (KEY, *sheets)) and not (missing and _is_key_in(folder, key)):
+        raise OptionError(f"{folder} has sheets already, which may be filled in; choose another --output")
     with cure(folder, "--output"):
         folder.mkdir(parents=True, exist_ok=True)
-        for sheet in sheets:
+        with replacing(folder / KEY) as stream:  # first: sheets without it could not be read back
+            stream.write((json.dumps(key.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n").encode())
+        for sheet in missing:
             order = list(numbered)
             random.Random(f"{seed} {sheet}").shuffle(order)
             rows = [_row(number, numbered[number], inputs, columns) for number in order]
             with replacing(folder / sheet) as stream:
                 stream.write(_csv([(ITEM, *shown, TEXT, *columns, COMMENT), *rows]))
-        with replacing(folder / KEY) as stream:
-            stream.write((json.dumps(key.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n").encode())
     return key
+
+
+def _is_key_in(folder: Path, key: Key) -> bool:
+    """Whether the same sheets were begun in the folder."""
+    try:
+        return read_key(folder) == key
+    except DataError:
+        return False
 
 
 def read_key(folder: Path) -> Key:
