@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval.data import Row
-from figeval.data.formats import read_json
+from figeval.data.formats import read_json, text_lines
 from figeval.errors import DataError
 
 from .pairs import PAPER_MOPREF, PAPER_SIZES
@@ -74,9 +74,21 @@ def _files(task: str, language: str, split: str, folder: Path) -> Iterator[tuple
 
 
 def _of(task: str, file: Path, rows: list[Row]) -> Iterator[tuple[Path, list[Row]]]:
-    """Yield the rows if they are those of the task."""
-    if rows and rows[0]["task"] == task:
-        yield file, rows
+    """Yield the rows if they are those of the task.
+
+    Raises:
+        DataError: a row has the candidates of another task than the first one, or an empty text.
+    """
+    if not rows or rows[0]["task"] != task:
+        return
+    for number, row in enumerate(rows, 1):
+        where = f"storal: {file}, row {number}"
+        if row["task"] != task:
+            raise DataError(f"{where}: it is of {row['task']}, and the rows before it are of {task}")
+        for name in ("story", "moral"):
+            if name in row and not row[name].strip():
+                raise DataError(f"{where}: the {name} is empty")
+    yield file, rows
 
 
 def _json_rows(kind: str, file: Path) -> Iterator[Row]:
@@ -84,7 +96,7 @@ def _json_rows(kind: str, file: Path) -> Iterator[Row]:
     listed = content.get("data") if isinstance(content, Mapping) else content
     if not isinstance(listed, list):
         raise DataError(f"storal: {file} holds no list of rows")
-    for number, row in enumerate(listed):
+    for number, row in enumerate(listed, 1):
         where = f"storal: {file}, row {number}"
         if kind == "mo2st":
             moral, beginning, story = _texts(where, row, "moral", "beginning", "story")
@@ -102,7 +114,9 @@ def _json_rows(kind: str, file: Path) -> Iterator[Row]:
 
 
 def _text_rows(kind: str, file: Path, blank: str) -> Iterator[Row]:
-    sources, targets = (one.read_text(encoding="utf-8").splitlines() for one in (file, file.with_suffix(".target")))
+    if not (answers := file.with_suffix(".target")).is_file():
+        raise DataError(f"storal: {file} has no {answers.name} beside it; complete your copy")
+    sources, targets = ([line.rstrip("\r\n") for line in text_lines(one)] for one in (file, answers))
     if len(sources) != len(targets):
         raise DataError(f"storal: {file} has {len(sources)} lines, and its targets {len(targets)}")
     for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
@@ -117,7 +131,7 @@ def _text_rows(kind: str, file: Path, blank: str) -> Iterator[Row]:
         else:
             candidates, _, answer = target.partition("<mask>")
             options = [one.strip() for one in MARKER.split(candidates) if one.strip()]
-            gold = re.search(r"extra_id_(\d+)", answer)  # the last line of a published file has no > at its end
+            gold = re.search(r"extra_id_(\d{1,4})", answer)  # the last line of a published file has no > at its end
             yield _choice_row(where, source, options, int(gold[1]) if gold else None)
 
 

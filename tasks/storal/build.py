@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import time
 from importlib.resources import files
 from pathlib import Path
@@ -64,7 +65,7 @@ def storal(  # noqa: PLR0913 - one argument per option
     from .builder import Options
     from .pairs import PairFile
 
-    named = read_columns(columns)
+    language, named = read_language(language), read_columns(columns)
     options = Options(
         file=PairFile(path, language, named),
         language=language,
@@ -85,7 +86,7 @@ def storal(  # noqa: PLR0913 - one argument per option
         click.echo(f"{kind}: {', '.join(f'{count} {split}' for split, count in sizes.items())}")
     names = ",".join(f"{options.name}_{kind}" for kind in options.tasks)
     click.echo(f"built in {time.monotonic() - began:.0f} s; the report is {output / 'README.md'}")
-    click.echo(f"figeval run --include_path {output} --tasks {names} --model minilm")
+    click.echo(f"figeval run --include_path {shlex.quote(str(output))} --tasks {names} --model minilm")
 
 
 @click.command("storal-items")
@@ -112,7 +113,7 @@ def build(options: Options, output: Path, display: Display) -> JSON:
     """
     from figeval.storage import replace_text
 
-    from .builder import Builder, stage_key
+    from .builder import AUDIT, Builder, stage_key
     from .folder import suite_file, task_file
     from .index import read_index
     from .readme import readme
@@ -121,6 +122,7 @@ def build(options: Options, output: Path, display: Display) -> JSON:
     check_resources(options)
     index = read_index(options.file, options.seed, deduplicate=options.deduplicate)
     with Stages(output, stage_key(options), display).open() as stages:
+        stages.refuse_others((*options.tasks, AUDIT))
         report = Builder(options, index, stages).report()
         for kind in options.tasks:
             text = task_file(options.name, kind, options.language, index.by_split)
@@ -166,6 +168,14 @@ def check_resources(options: Options) -> None:
         versions("Good.", "")
     if "mo2st" in tasks and options.stop_list is None and language == "zh":
         extras.chinese_stop_words()
+
+
+def read_language(given: str) -> str:
+    """Return the code of a language in lower case. Raises `OptionError` for what is no code."""
+    code = given.strip().lower()
+    if not re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{1,8})*", code):
+        raise OptionError(f"--language: {given[:40]!r} is no code of a language, such as en, zh or pt-br")
+    return code
 
 
 def read_tasks(given: str) -> tuple[str, ...]:

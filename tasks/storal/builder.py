@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -31,6 +32,7 @@ from .stages import Stages, Writers
 
 VERSION = 1  # of the rules; stages of an older one are made again
 SCORERS = ("tfidf", "minilm")  # that the negatives of moCpt are audited with
+AUDIT = "audit"  # the stage after all tasks
 PACKAGES = ("jieba", "python-rake", "lemminflect", "nltk", "scikit-learn", "simplemma", "numpy")
 
 
@@ -60,6 +62,15 @@ class Options:
         if self.stop_words is None:
             return None
         return tuple(word for line in text_lines(self.stop_words) if (word := line.strip()))
+
+
+@contextmanager
+def located(where: object) -> Iterator[None]:
+    """Name the file in an error about its content."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
 
 
 def stage_key(options: Options) -> JSON:
@@ -102,7 +113,7 @@ class Builder:
             "overlap": {other.path.name: index.overlap(other.pairs()) for other in options.compare},
             **{kind: notes["notes"] for kind, notes in made.items() if notes["notes"]},
         }
-        return report | self._stages.run("audit", list(made), (), self._audit)
+        return report | self._stages.run(AUDIT, list(made), (), self._audit)
 
     def _stage(self, kind: str) -> JSON:
         options = self._options
@@ -120,12 +131,14 @@ class Builder:
         options, by_split = self._options, self._index.by_split
         if "train" not in by_split:
             raise DataError(f"{options.file.path}: no pair is in the split 'train', whose morals the topics come from")
-        learned = self._topics([pair.moral for pair in by_split["train"]])
+        with located(options.file.path):
+            learned = self._topics([pair.moral for pair in by_split["train"]])
         found: dict[str, JSON] = {}
         rules, shares = {}, []
         for split, pairs in by_split.items():
             of_split = learned.of([pair.moral for pair in pairs])
-            chosen = items.mocpt(pairs, of_split, options.seed)
+            with located(f"{options.file.path}, split {split!r}"):
+                chosen = items.mocpt(pairs, of_split, options.seed)
             rules[split] = chosen.notes
             found |= {item["id"]: item for item in chosen.items}
             if split == "train":

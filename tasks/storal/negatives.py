@@ -140,7 +140,7 @@ def _drawn(place: int, alike: Barred, generator: np.random.Generator, morals: Se
         if not len(left):
             raise DataError(
                 f"the moral {morals[place][:60]!r} has only {len(negatives)} others in its split that differ from it "
-                f"and from each other; {NEGATIVES} are needed"
+                f"and from each other; {NEGATIVES} are needed: add pairs, or leave mocpt out of --tasks"
             )
         negatives.append(int(generator.choice(left)))
         barred |= alike[negatives[-1]]

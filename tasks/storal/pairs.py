@@ -87,7 +87,8 @@ class PairFile:
             story, moral = (self._text(row, name, where) for name in ("story", "moral"))
             if len(story) < SHORTEST and self._is_one_word(story):
                 raise DataError(f"{where}: {self._column('story')!r} is a single word; a story has several")
-            identity, split = (str(row.get(self._column(name)) or "").strip() for name in ("id", "split"))
+            given = (row.get(self._column(name)) for name in ("id", "split"))
+            identity, split = ("" if value is None else str(value).strip() for value in given)
             yield Pair(identity or str(number), story, moral, self._split(split, where))
 
     def _rows(self) -> Iterator[Row]:

@@ -46,7 +46,7 @@ class Stages:
             busy = FigevalError(f"another process builds in {self.folder}; wait for it, or choose another --output")
             with locked(self.folder / ".lock", busy):
                 if (file := self.folder / RECORD).is_file():
-                    self._done = read_json(file, DataError, cure="delete it")
+                    self._done = _finished_in(file)
                 yield self
         except OSError as error:
             raise FigevalError(f"cannot write {self.folder} ({error.strerror}); choose another --output") from error
@@ -61,7 +61,7 @@ class Stages:
             make: writes the rows and returns the notes; not called if the stage is finished and its files are
                 as they were written.
         """
-        key = hashlib.sha256(json.dumps([self.key, depends], sort_keys=True).encode()).hexdigest()
+        key = _digest([self.key, depends])
         stage = self._done.get(name)
         if stage and stage["key"] == key and all(self._sum(file) == sha for file, sha in stage["files"].items()):
             self.progress.say(f"{name}: kept from an earlier session")
@@ -70,9 +70,23 @@ class Stages:
         with Writers(self.folder, tuple(files)) as writers:
             notes = make(writers)
         sums = {file: self._sum(file) for file in writers.names}
-        self._done[name] = {"key": key, "files": sums, "notes": notes}
+        self._done[name] = {"build": _digest(self.key), "key": key, "files": sums, "notes": notes}
         replace_text(self.folder / RECORD, json.dumps(self._done, indent=1, ensure_ascii=False) + "\n")
         return notes
+
+    def refuse_others(self, names: Iterable[str]) -> None:
+        """Refuse to leave stages beside those of these names that are of another build, whose splits may differ.
+
+        Raises:
+            DataError: there are such stages.
+        """
+        build = _digest(self.key)
+        others = [name for name, stage in self._done.items() if name not in names and stage["build"] != build]
+        if others:
+            raise DataError(
+                f"{self.folder} has {', '.join(others)} of other pairs, another seed, other options or versions, which "
+                "would not fit; choose another --output, or name them in --tasks, too"
+            )
 
     def checksums(self) -> Mapping[str, str]:
         """Return the sha256 of every file that a stage has written."""
@@ -84,6 +98,22 @@ class Stages:
             return None
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _finished_in(file: Path) -> dict[str, JSON]:
+    """Return the finished stages that a file names. Raises `DataError` for one that no build has written."""
+    found = read_json(file, DataError, cure="delete it")
+    kinds = {"build": str, "key": str, "files": dict, "notes": dict}
+    if not isinstance(found, dict) or not all(
+        isinstance(stage, dict) and all(isinstance(stage.get(name), kind) for name, kind in kinds.items())
+        for stage in found.values()
+    ):
+        raise DataError(f"{file}: no build has written this; delete it")
+    return found
 
 
 class Writers:

@@ -332,6 +332,37 @@ def test_a_build_runs_at_once_and_again_is_the_same(call, wordnet, tmp_path, cap
     assert contents(tmp_path / "one") != contents(tmp_path / "two")
 
 
+def test_a_folder_holds_one_build(call, wordnet, tmp_path):
+    source = written(tmp_path / "in.jsonl", stories())
+    call("--pairs", source, "--output", "out", "--tasks", "st2mo,mopref")
+    code, _, err = call("--pairs", source, "--output", "out", "--tasks", "st2mo", "--seed", 3)
+    assert code == 2
+    assert "out has mopref of other pairs, another seed, other options" in err.splitlines()[-1]
+    code, _, err = call("--pairs", source, "--output", "out", "--tasks", "st2mo,mopref", "--seed", 3)
+    assert code == 0, err
+
+
+@pytest.mark.parametrize("content", ["[]", '{"st2mo": 5}', '{"st2mo": {"key": "a"}}', "{"])
+def test_a_damaged_record_of_stages_is_one_line(call, wordnet, tmp_path, content):
+    source = written(tmp_path / "in.jsonl", stories(9))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "stages.json").write_text(content)
+    code, _, err = call("--pairs", source, "--output", "out", "--tasks", "st2mo")
+    assert code == 2 and "delete it" in err.splitlines()[-1]
+
+
+def test_ids_may_be_numbers_from_0(call, wordnet, tmp_path):
+    source = written(tmp_path / "in.jsonl", [{**row, "id": number} for number, row in enumerate(stories(9))])
+    code, _, err = call("--pairs", source, "--output", "my tasks", "--tasks", "st2mo", "--name", "mine")
+    assert code == 0, err
+    made = [
+        row["id"]
+        for split in ("train", "valid", "test")
+        for row in read_jsonl(tmp_path / "my tasks" / f"st2mo_{split}.jsonl")
+    ]
+    assert sorted(made, key=int) == [str(number) for number in range(9)]
+
+
 def contents(folder):
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
@@ -460,8 +491,12 @@ BAD = {
         [{"story": "Once upon.", "moral": "Be wise.", "id": "a"}] * 2, (), "row 2: 'id' 'a' is that of row 1, too",
     ),
     "no rows": ([], (), "there is no pair in it"),
-    "fewer stories than topics": (list(stories(20)), ("--topics", 30), r"fewer stories \(12\) than topics \(30\)"),
-    "too few morals": (list(stories(6)), ("--topics", 2, "--tasks", "mocpt"), "others in its split"),
+    "fewer stories than topics": (
+        list(stories(20)), ("--topics", 30), r"in\.jsonl: .*fewer stories \(12\) than topics \(30\)",
+    ),
+    "too few morals": (
+        list(stories(6)), ("--topics", 2, "--tasks", "mocpt"), r"in\.jsonl, split '\w+': .* others in its split.*leave moc",
+    ),
     "no training split": (
         list(stories(9, split=lambda _: "test")), ("--tasks", "mocpt"), "no pair is in the split 'train'",
     ),
@@ -469,6 +504,8 @@ BAD = {
     "a language without stop words": (
         list(stories(9)), ("--language", "fr", "--tasks", "mo2st"), "no stop list for 'fr', .*--stopwords FILE",
     ),
+    "no code of a language": (list(stories(9)), ("--language", "en\n x: {{"), "no code of a language, such as en"),
+    "a language in capitals": (list(stories(9)), ("--language", "ZH"), "no antonyms for 'zh'"),
     "a task of another name": (list(stories(9)), ("--tasks", "mocept"), "no 'mocept'; did you mean 'mocpt'"),
     "columns": (list(stories(9)), ("--columns", "fable"), "write FIELD=NAME, such as story=fable"),
     "a name without letters": (list(stories(9)), ("--name", "123"), "give --name with a letter first"),

@@ -186,12 +186,13 @@ def test_the_hubs_form_of_mo2st_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        ({"label": 1}, "row 0: there is no text 'text' (it has 'label')"),
+        ({"label": 1}, "row 1: there is no text 'text' (it has 'label')"),
         ({"text": "[MASK]a [MASK]b story", "label": 1}, "field 'text': there is no [P] before the story"),
         ({"text": masked(MORALS, "s"), "label": 0}, "field 'label': 0 is no number from 1 to 5"),
         ({"text": masked(MORALS, "s"), "label": "3"}, "field 'label': '3' is no number from 1 to 5"),
         ({"text": masked(MORALS[:3], "s"), "label": 1}, "3 candidates, where moCpt has five and moPref two"),
-        ("a line", "row 0: there is no text 'text' (it has no columns)"),
+        ({"text": masked(MORALS, ""), "label": 1}, "row 1: the story is empty"),
+        ("a line", "row 1: there is no text 'text' (it has no columns)"),
     ],
 )
 def test_an_archive_with_other_columns_is_told_in_one_line(row: Any, told: str, tmp_path: Path) -> None:
@@ -202,6 +203,44 @@ def test_an_archive_with_other_columns_is_told_in_one_line(row: Any, told: str, 
         list(published("mocpt", "en", "test", [tmp_path]))
     assert told in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_file_of_two_tasks_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "data_en"
+    place.mkdir()
+    data = [{"text": masked(MORALS[:count], "s"), "label": 1} for count in (2, 5)]
+    (place / "test.json").write_text(json.dumps({"data": data}), encoding="utf-8")
+    with pytest.raises(DataError, match="row 2: it is of mocpt, and the rows before it are of mopref"):
+        list(published("mopref", "en", "test", [tmp_path], whole=False))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "told"),
+    [
+        (b"Once upon a time.\n", None, "has no test.target beside it; complete your copy"),
+        ("Es w\u00e4re.\n".encode("latin-1"), b"A.\n", "is not utf-8"),
+        (b"One.\nTwo.\n", b"A.\n", "has 2 lines, and its targets 1"),
+    ],
+)
+def test_text_files_that_cannot_be_read_are_told_in_one_line(
+    source: bytes, target: bytes | None, told: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "st2mo_data_en"
+    place.mkdir()
+    (place / "test.source").write_bytes(source)
+    if target is not None:
+        (place / "test.target").write_bytes(target)
+    with pytest.raises(DataError, match=told):
+        list(published("st2mo", "en", "test", [tmp_path], whole=False))
+
+
+def test_separators_of_unicode_end_no_line(tmp_path: Path) -> None:
+    place = tmp_path / "st2mo_data_en"
+    place.mkdir()
+    (place / "test.source").write_bytes("Once\u2028upon\x0ba time.\n".encode())
+    (place / "test.target").write_bytes(b"A.\n")
+    (found,) = published("st2mo", "en", "test", [tmp_path], whole=False)
+    assert found["story"] == "Once\u2028upon\x0ba time."
 
 
 @pytest.mark.parametrize(
