@@ -495,7 +495,7 @@ BAD = {
         list(stories(20)), ("--topics", 30), r"in\.jsonl: .*fewer stories \(12\) than topics \(30\)",
     ),
     "too few morals": (
-        list(stories(6)), ("--topics", 2, "--tasks", "mocpt"), r"in\.jsonl, split '\w+': .* others in its split.*leave moc",
+        list(stories(6)), ("--topics", 2, "--tasks", "mocpt"), r"in\.jsonl, split '\w+': .* others in its split.*leave",
     ),
     "no training split": (
         list(stories(9, split=lambda _: "test")), ("--tasks", "mocpt"), "no pair is in the split 'train'",

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 HEAD = ("model", "task", "metric", "value", "95 % interval", "n", "clusters won", "tied", "lost", "p")
 NUMBERS = HEAD[3:]
 READING = (
-    "win_antonym is the preference; win_synonym is its control, since a synonym is meant to say what the moral says. What "
-    "is as large on both, or without the story (no_query), is a preference for words.",
+    "win_antonym is the preference; win_synonym is its control, since a synonym is meant to say what the moral says. "
+    "What is as large on both, or without the story (no_query), is a preference for words.",
     "p: exact two-sided sign test over clusters without ties, one test per line and not corrected for their number",
 )
 
