@@ -33,8 +33,9 @@ class Metrics:
             for metric in self._of(entry.name):
                 _add(named, metric)
 
-        def register(*, function: Any, task_types: Any, routes: Any, **given: Any) -> None:
-            _add(named, Metric(target=function, task_types=frozenset(task_types), routes=frozenset(routes), **given))
+        def register(*, function: Any, task_types: Any, routes: Any, owner: str, **given: Any) -> None:
+            made = Metric(target=function, task_types=frozenset(task_types), routes=frozenset(routes), **given)
+            _add(named, replace(made, owner=owner))
 
         fill(self._manager, "register_metrics", register)
         return named
