@@ -55,7 +55,7 @@ def register_presets(register: PresetRegistrar) -> None:
 @hookimpl
 def register_commands(cli: click.Group) -> None:
     """`figeval build storal`, `figeval build storal-items`, `figeval analyze preference`."""
-    from .build import storal, storal_items
+    from .building.command import storal, storal_items
     from .preference.command import preference
 
     for name, command in (("build", storal), ("build", storal_items), ("analyze", preference)):

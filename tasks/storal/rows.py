@@ -21,7 +21,7 @@ from figeval.types import letters
 
 from .archive import published
 from .pairs import SPLITS, Pair, english_pairs
-from .preference.versions import options_of
+from .preference.options import options_of
 
 Pairs = Mapping[str, Pair]  # by id
 PUBLISHED = ("mocpt", "mopref", "st2mo", "mo2st", "faithfulness")

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.tasks.storal import antonyms, extras, frozen, negatives, outlines, topics
-from figeval.builtin.tasks.storal.build import KINDS, storal
+from figeval.builtin.tasks.storal import extras
+from figeval.builtin.tasks.storal.building import antonyms, frozen, negatives, outlines, topics
+from figeval.builtin.tasks.storal.building.command import KINDS, storal
 from figeval.builtin.tasks.storal.pairs import PairFile, draw_splits, english_pairs
 from figeval.cli.main import main
 from figeval.data import DataContext

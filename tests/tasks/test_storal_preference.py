@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 from figeval import ChoiceExample, Prediction
 from figeval.builtin.tasks.storal import rows
-from figeval.builtin.tasks.storal.antonyms import Dropped
-from figeval.builtin.tasks.storal.items import preference
+from figeval.builtin.tasks.storal.building.antonyms import Dropped
+from figeval.builtin.tasks.storal.building.items import preference
+from figeval.builtin.tasks.storal.building.versions import versions
 from figeval.builtin.tasks.storal.pairs import Pair
 from figeval.builtin.tasks.storal.preference import metrics
+from figeval.builtin.tasks.storal.preference.options import KINDS
 from figeval.builtin.tasks.storal.preference.sign_test import preferences, sign_test
-from figeval.builtin.tasks.storal.preference.versions import KINDS, versions
 from figeval.cli.main import main
 from figeval.data import DataContext
 from figeval.data.cache import fetch

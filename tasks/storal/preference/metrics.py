@@ -13,7 +13,7 @@ from statistics import fmean
 from figeval import ChoiceExample, Prediction, answered, mean_of
 from figeval.metrics.ties import answers
 
-from .versions import ANTONYM, MORAL, SYNONYM
+from .options import ANTONYM, MORAL, SYNONYM
 
 KEY = "version"  # of option_meta
 NO_SCORES = "no answer with scores of the moral and of its versions"

@@ -21,13 +21,14 @@ from figeval.models.model import Backends, open_model
 from figeval.task_types.choice import ChoiceExample
 from figeval.types import JSON
 
-from . import extras, items, topics
+from .. import extras
+from ..pairs import PAPER_MOPREF, PAPER_SIZES, Pair, PairFile
+from ..preference.options import options_of
+from . import items, topics
 from .antonyms import Antonyms, WordNetAntonyms, read_antonyms
 from .audits import AUDITED, MOST_ITEMS, ambiguous, blind
 from .folder import CHOICES, PAPER, data_file
 from .index import Index
-from .pairs import PAPER_MOPREF, PAPER_SIZES, Pair, PairFile
-from .preference.versions import options_of
 from .stages import Stages, Writers
 
 VERSION = 1  # of the rules; stages of an older one are made again

@@ -1,4 +1,4 @@
-"""The topics of morals: latent Dirichlet allocation, and how many topics there are (BUILD.md beside this file)."""
+"""The topics of morals: latent Dirichlet allocation, and how many topics there are (BUILD.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from figeval.errors import DataError
 
-from . import extras
+from .. import extras
 
 FEWEST_TOPICS, MOST_TOPICS = 8, 60  # the five options of an item are of five topics
 LARGEST_SHARE = 1 / 6  # of a split that one topic may have; above 1/5, options of five topics cannot be balanced

@@ -11,8 +11,8 @@ from functools import cached_property
 from figeval.errors import DataError
 from figeval.types import JSON, letters
 
+from ..pairs import SPLITS, Pair, PairFile, draw_splits
 from .negatives import folded
-from .pairs import SPLITS, Pair, PairFile, draw_splits
 
 PREFERRED = ("test", "valid", "train")  # of pairs with equal stories, one of the first of these splits is kept
 

@@ -1,6 +1,6 @@
 """The frozen items of the built-in English tasks: how they are made and what they are made with.
 
-`items/` beside this file holds ids, places and the words that replace others; the texts are STORAL's and not stored.
+`tasks/storal/items/` holds ids, places and the words that replace others; the texts are STORAL's and not stored.
 `items.json` has the checksum of each file, the seed and the versions of the packages.
 """
 
@@ -15,9 +15,9 @@ from pathlib import Path
 from figeval.errors import FigevalError
 from figeval.types import JSON
 
+from ..pairs import SPLITS, Pair
 from . import items, topics
 from .antonyms import WordNetAntonyms
-from .pairs import SPLITS, Pair
 
 SEED = 0
 TOPICS = 24  # the paper's number: no number up to 60 gives every topic a specificity above 0.5 (BUILD.md)

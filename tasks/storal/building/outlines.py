@@ -1,4 +1,4 @@
-"""The beginning and the outline of a story, by the rules of the published mo2st data (BUILD.md beside this file)."""
+"""The beginning and the outline of a story, by the rules of the published mo2st data (BUILD.md)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from itertools import groupby
 from typing import TypeAlias
 
-from . import extras
+from .. import extras
 
 Place: TypeAlias = tuple[int, int]  # start and end in a text, half-open, in characters
 

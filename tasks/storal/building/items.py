@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from figeval.types import JSON
 
+from ..pairs import Pair
+from ..preference.options import ANTONYM, KINDS, SYNONYM
 from . import antonyms, negatives, outlines
-from .pairs import Pair
-from .preference import versions
+from .versions import versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +84,14 @@ def preference(pairs: Sequence[Pair], seed: int) -> Choices:
     kept: list[JSON] = []
     dropped: dict[str, int] = {}
     for pair in pairs:
-        found = versions.versions(pair.moral, f"{seed} preference {pair.id}")
+        found = versions(pair.moral, f"{seed} preference {pair.id}")
         if isinstance(found, antonyms.Dropped):
             dropped[found.reason] = dropped.get(found.reason, 0) + 1
             continue
-        replaced = {versions.SYNONYM: found.synonym, versions.ANTONYM: found.antonym}
+        replaced = {SYNONYM: found.synonym, ANTONYM: found.antonym}
         item = {kind: {"place": [one.start, one.end], "word": one.word} for kind, one in replaced.items()}
         kept.append({"id": pair.id, **item})
-    listed = list(permutations(versions.KINDS))
+    listed = list(permutations(KINDS))
     orders = [listed[place % len(listed)] for place in range(len(kept))]
     random.Random(f"{seed} preference {pairs[0].split}").shuffle(orders)
     return Choices(tuple({**item, "order": list(order)} for item, order in zip(kept, orders, strict=True)), dropped)

@@ -1,4 +1,4 @@
-"""A moral with one word replaced by an antonym: the wrong option of moPref (BUILD.md beside this file)."""
+"""A moral with one word replaced by an antonym: the wrong option of moPref (BUILD.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from figeval.data.formats import text_lines
 from figeval.errors import DataError
 
-from . import extras
+from .. import extras
 
 WORD = re.compile(r"[A-Za-z]+(?:['\u2019-][A-Za-z]+)*")
 ARTICLE = re.compile(r"\b(an?)(\s+)$", re.IGNORECASE)

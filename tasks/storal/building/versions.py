@@ -7,17 +7,14 @@ is the control: it says what the moral says, so a preference against it is one o
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
-
-from figeval.types import JSON
+from typing import TypeAlias
 
 from .. import extras
-from ..antonyms import NO_WORDS, UNIVERSAL, WORD, Dropped, Replacement, inflected, open_wordnet, replacement
+from .antonyms import NO_WORDS, UNIVERSAL, WORD, Dropped, Replacement, inflected, open_wordnet, replacement
 
-MORAL, SYNONYM, ANTONYM = KINDS = ("moral", "synonym", "antonym")  # kinds of the options of an item
 NO_BOTH = Dropped("no word with a synonym and an antonym of one sense")
 
 Sense: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]  # synonyms and antonyms, in the form of the word
@@ -50,20 +47,6 @@ def versions(moral: str, seed: str) -> Versions | Dropped:
     match, senses = generator.choice(content or words)
     synonym, antonym = (generator.choice(listed) for listed in generator.choice(senses))
     return Versions(replacement(moral, match, synonym), replacement(moral, match, antonym))
-
-
-def options_of(moral: str, item: Mapping[str, Any]) -> JSON:
-    """Return `options`, `versions` (what is known of each of them) and `gold` of an item (`items.preference`)."""
-    texts = {MORAL: moral}
-    for kind in (SYNONYM, ANTONYM):
-        start, end = item[kind]["place"]
-        texts[kind] = f"{moral[:start]}{item[kind]['word']}{moral[end:]}"
-    order = item["order"]
-    return {
-        "options": [texts[kind] for kind in order],
-        "versions": [{"version": kind} for kind in order],
-        "gold": order.index(MORAL),
-    }
 
 
 def _plain(word: str) -> str:

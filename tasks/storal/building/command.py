@@ -62,8 +62,8 @@ def storal(  # noqa: PLR0913 - one argument per option
     """
     from figeval.report.progress import display_on, stderr
 
+    from ..pairs import PairFile
     from .builder import Options
-    from .pairs import PairFile
 
     language, named = read_language(language), read_columns(columns)
     options = Options(
@@ -96,10 +96,10 @@ def storal_items(output: Path) -> None:
     from figeval.data import DataContext
     from figeval.data.cache import fetch
 
+    from ..pairs import english_pairs
     from .frozen import freeze
-    from .pairs import english_pairs
 
-    pairs = list(english_pairs(DataContext(files(__package__), fetch)))
+    pairs = list(english_pairs(DataContext(files("figeval.builtin.tasks.storal"), fetch)))
     for name, written in freeze(pairs, output)["files"].items():
         click.echo(f"{output / name}  {written['items']} items  {written['sha256']}")
 
@@ -140,8 +140,8 @@ def check_resources(options: Options) -> None:
     Raises:
         FigevalError: something is missing; the message says how to get it.
     """
-    from . import extras
-    from .preference.versions import versions
+    from .. import extras
+    from .versions import versions
 
     language, tasks = options.language, options.tasks
     if "mopref" in tasks and language != "en" and options.antonyms is None:
@@ -190,7 +190,7 @@ def read_tasks(given: str) -> tuple[str, ...]:
 
 def read_columns(given: str) -> dict[str, str]:
     """Return what `--columns` calls each field. Raises `OptionError` for what is no `field=name`."""
-    from .pairs import FIELDS
+    from ..pairs import FIELDS
 
     columns = {}
     for part in filter(None, given.split(",")):
