@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from figeval.data import DataContext, Row
 from figeval.data.formats import json_rows, read_json, read_jsonl, read_table
 from figeval.errors import DataError, near
+from figeval.types import letters
 
 from . import extras
 
@@ -24,6 +26,7 @@ PAPER_MOPREF = {
 SPLITS = tuple(SIZES)
 SPELLINGS = {"train": "train", "valid": "valid", "test": "test", "val": "valid", "validation": "valid", "dev": "valid"}
 FIELDS = ("story", "moral", "id", "split")
+FOOTNOTES = re.compile(r"([^\W\d_][^\w\s]*)\d+")  # of the source: digits behind a word or its punctuation
 SHORTEST = 20  # characters; whether a longer story is a single word is not asked
 
 
@@ -42,6 +45,14 @@ class Pair:
     story: str
     moral: str
     split: str
+
+
+def wording(text: str) -> str:
+    """Return what stories or morals that count as the same have in common: their letters, without digits behind words.
+
+    Such digits are footnotes of the source, which one of two copies of a fable may have and the other not.
+    """
+    return letters(FOOTNOTES.sub(r"\1", text))
 
 
 def english_pairs(context: DataContext) -> Iterator[Pair]:

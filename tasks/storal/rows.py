@@ -17,10 +17,9 @@ from typing import Any
 from figeval.data import DataContext, Row
 from figeval.data.formats import read_jsonl
 from figeval.errors import DataError, near
-from figeval.types import letters
 
 from .archive import published
-from .pairs import SPLITS, Pair, english_pairs
+from .pairs import SPLITS, Pair, english_pairs, wording
 from .preference.options import options_of
 
 Pairs = Mapping[str, Pair]  # by id
@@ -63,12 +62,12 @@ def _english(task: str, split: str, context: DataContext) -> Iterator[Row]:
 
 
 def clustered(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows with a name of their moral that does not tell its text: equal up to case and punctuation.
+    """Yield the rows with a name of their moral that does not tell its text: a digest of its wording.
 
     It is the same in all splits, so that what is retrieved from train for a question of test never has its moral.
     """
     for row in rows:
-        yield {**row, "same_moral": hashlib.sha256(letters(row["moral"]).encode()).hexdigest()[:CLUSTER]}
+        yield {**row, "same_moral": hashlib.sha256(wording(row["moral"]).encode()).hexdigest()[:CLUSTER]}
 
 
 def story_rows(pairs: Pairs, split: str) -> Iterator[Row]:
@@ -128,7 +127,7 @@ def matched_and_mismatched(rows: Sequence[Row]) -> Iterator[Row]:
 
     The morals of the mismatched rows are a permutation of all morals, so whoever reads the moral alone is right in half
     of the rows. No story gets a moral of its own: neither that of its row nor, of a story that occurs several times,
-    that of another one, up to case and punctuation.
+    that of another one, up to case, punctuation and footnotes.
 
     The permutation is a function of morals, ids and `SEED`, and nothing of it is stored: morals are put in the order of
     a digest, equal ones side by side, and each row takes the moral so many places further that none is its own.
@@ -137,11 +136,11 @@ def matched_and_mismatched(rows: Sequence[Row]) -> Iterator[Row]:
         DataError: there is no such permutation, as more than half of the morals are the same.
     """
     order = sorted(rows, key=lambda row: (_digest(row["same_moral"]), _digest(row["id"])))
-    morals = [letters(row["moral"]) for row in order]
+    morals = [wording(row["moral"]) for row in order]
     own: dict[str, set[str]] = {}
     for row, moral in zip(order, morals, strict=True):
-        own.setdefault(letters(row["story"]), set()).add(moral)
-    forbidden = [own[letters(row["story"])] for row in order]
+        own.setdefault(wording(row["story"]), set()).add(moral)
+    forbidden = [own[wording(row["story"])] for row in order]
     further = next((k for k in range(1, len(order)) if _none_is_own(morals[k:] + morals[:k], forbidden)), None)
     if further is None:
         raise DataError(f"storal: of {len(rows)} morals too many are the same to give every story another one")

@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 from figeval.builtin.tasks.storal import extras
 from figeval.builtin.tasks.storal.building import antonyms, frozen, negatives, outlines, topics
 from figeval.builtin.tasks.storal.building.command import KINDS, storal
-from figeval.builtin.tasks.storal.pairs import PairFile, draw_splits, english_pairs
+from figeval.builtin.tasks.storal.pairs import PairFile, draw_splits, english_pairs, wording
 from figeval.cli.main import main
 from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.data.formats import read_jsonl
 from figeval.errors import DataError
-from figeval.types import letters
 
 STORAL = files("figeval.builtin.tasks.storal")
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_build.json").read_text(encoding="utf-8"))
@@ -412,17 +411,17 @@ def test_duplicates_are_counted_and_removed(call, tmp_path):
     assert report["sizes"]["st2mo"] == {"train": 15, "test": 5}
 
 
-def test_texts_are_the_same_that_have_the_same_letters(call, tmp_path):
+def test_texts_are_the_same_that_have_the_same_wording(call, tmp_path):
     """In the clusters of the rows and in the figures of the report, as in the built-in tasks."""
     rows = list(stories(8, split=lambda _: "train"))
-    for number, moral in enumerate(("Every one is wise!", "Everyone is wise.", "every-one IS wise")):
+    for number, moral in enumerate(("Every one is wise!", "Everyone is wise.4", "every-one IS wise")):
         rows[number] |= {"moral": moral}
-    rows[7] |= {"story": rows[6]["story"].replace(" ", "-", 1)}
+    rows[7] |= {"story": rows[6]["story"].replace(" ", "12 ", 1)}
     source = written(tmp_path / "in.jsonl", rows)
     call("--pairs", source, "--output", "out", "--tasks", "st2mo")
     made = [json.loads(line) for line in (tmp_path / "out" / "st2mo_train.jsonl").read_text("utf-8").splitlines()]
     assert len({row["moral_group"] for row in made[:3]}) == 1
-    assert len({row["moral_group"] for row in made}) == len({letters(row["moral"]) for row in made})
+    assert len({row["moral_group"] for row in made}) == len({wording(row["moral"]) for row in made})
     report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
     assert report["duplicates"]["morals"]["pairs"] >= 3
     assert report["duplicates"]["stories"]["repeated"] == 1

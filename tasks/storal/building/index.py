@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from figeval.errors import DataError
-from figeval.types import JSON, letters
+from figeval.types import JSON
 
-from ..pairs import SPLITS, Pair, PairFile, draw_splits
+from ..pairs import SPLITS, Pair, PairFile, draw_splits, wording
 from .negatives import folded
 
 PREFERRED = ("test", "valid", "train")  # of pairs with equal stories, one of the first of these splits is kept
@@ -24,7 +24,7 @@ class Index:
     Attributes:
         file: where the stories are.
         pairs: every pair, with its split and without its story.
-        stories: of each pair a digest of the letters of its story (`digest`).
+        stories: of each pair a digest of its story (`digest`).
         removed: places of the pairs that are no part of the build, because their stories occur elsewhere.
     """
 
@@ -48,7 +48,7 @@ class Index:
 
     @cached_property
     def moral_groups(self) -> Mapping[str, str]:
-        """By id of a pair its cluster in the rows: pairs share one whose morals have the same letters.
+        """By id of a pair its cluster in the rows: pairs share one whose morals have the same wording.
 
         It is named after the first wording.
         """
@@ -111,11 +111,8 @@ def read_index(file: PairFile, seed: int, *, deduplicate: bool = False) -> Index
 
 
 def digest(text: str) -> bytes:
-    """Return a digest that is the same for texts that differ in case, punctuation and blanks only.
-
-    They are the texts that count as the same wherever tasks are run: in clusters, and among what a model has seen.
-    """
-    return hashlib.blake2b(letters(text).encode(), digest_size=16).digest()
+    """Return a digest of the wording of a text, which is the same in spite of case, punctuation and footnotes."""
+    return hashlib.blake2b(wording(text).encode(), digest_size=16).digest()
 
 
 def _name(wording: str) -> str:
