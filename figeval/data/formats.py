@@ -23,6 +23,14 @@ from figeval.jsonfile import InvalidJSON, parse_json
 from figeval.text import whole_number
 
 MAX_ROW_BYTES = 1_000_000
+SEMICOLONS = "excel-semicolon"  # as spreadsheets write CSV where the comma is the decimal mark
+
+
+class _Semicolons(csv.excel):
+    delimiter = ";"
+
+
+csv.register_dialect(SEMICOLONS, _Semicolons)
 
 
 def open_jsonl(path: str, context: DataContext) -> Iterator[Row]:
@@ -128,7 +136,9 @@ def json_rows(content: object, file: Traversable) -> Iterator[Row]:
     """The objects of a JSON list, each checked for kind and size."""
     limit = max_row_bytes()
     if not isinstance(content, list):
-        raise DataError(f"{file}: holds {_kind(content)}, not a list of objects; for one object per line use jsonl:")
+        raise DataError(
+            f"{file}: holds {_kind(content)}, not a list of objects; one object per line is JSON Lines (.jsonl)"
+        )
     for number, row in enumerate(content, 1):
         if not isinstance(row, dict):
             raise DataError(f"{file}: row {number} is {_kind(row)}, not an object")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import json_rows, read_json, read_jsonl, read_table
+from figeval.data.formats import SEMICOLONS, json_rows, read_json, read_jsonl, read_table, text_lines
 from figeval.errors import DataError, near
 from figeval.types import letters
 
@@ -25,6 +25,7 @@ PAPER_MOPREF = {
 }
 SPLITS = tuple(SIZES)
 SPELLINGS = {"train": "train", "valid": "valid", "test": "test", "val": "valid", "validation": "valid", "dev": "valid"}
+DIALECTS = {"excel": ",", "excel-tab": "\t", SEMICOLONS: ";"}  # of tables: name → what parts values
 FIELDS = ("story", "moral", "id", "split")
 FOOTNOTES = re.compile(r"([^\W\d_][^\w\s]*)\d+")  # of the source: digits behind a word or its punctuation
 SHORTEST = 20  # characters; whether a longer story is a single word is not asked
@@ -74,7 +75,9 @@ def english_pairs(context: DataContext) -> Iterator[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class PairFile:
-    """A file of pairs: JSON Lines, CSV or TSV with a header, or a JSON list, by its suffix.
+    """A file of pairs: JSON Lines, a table with a header (`.csv`, `.tsv`), or a JSON list, by its suffix.
+
+    The values of a table are parted by commas, tabs or semicolons, whichever the header has most.
 
     Attributes:
         path: the file; read line by line, unless it is a JSON list.
@@ -109,7 +112,8 @@ class PairFile:
         if suffix == ".json":
             return json_rows(read_json(self.path), self.path)
         if suffix in (".csv", ".tsv"):
-            return read_table(self.path, "excel" if suffix == ".csv" else "excel-tab")
+            header = next(iter(text_lines(self.path)), "")
+            return read_table(self.path, max(DIALECTS, key=lambda one: header.count(DIALECTS[one])))
         return read_jsonl(self.path)
 
     def _column(self, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import random
@@ -193,7 +194,7 @@ def test_the_number_of_topics_is_the_smallest_specific_one():
 
 
 def test_too_few_morals_for_topics_are_refused():
-    with pytest.raises(DataError, match=r"fewer stories \(3\) than topics \(24\)"):
+    with pytest.raises(DataError, match=r"fewer stories \(3\) than --topics 24"):
         topics.learn(["the wise fox", "the wise crow", "a wise lion"], "en", 0, count=24)
     with pytest.raises(DataError, match="no content words in common"):
         topics.learn(["fox", "crow", "lion"], "en", 0, count=2)
@@ -473,6 +474,40 @@ def test_memory_does_not_grow_with_the_stories(call, tmp_path):
     assert peak < source.stat().st_size / 2
 
 
+def test_few_words_in_common_make_topics_that_say_nothing(call, tmp_path):
+    """With 20 words or fewer the 20 heaviest are all of them, so every topic would be specific."""
+    morals = [f"the wise {'fox' if place % 2 else 'crow'} {chr(97 + place) * 4}" for place in range(14)]
+    learned = topics.learn(morals, "en", 0)
+    assert (learned.by_rule, learned.vocabulary, learned.count) == (False, 3, 14)
+    rows = [row | {"moral": f"The wise {'fox' if place % 2 else 'crow'} {chr(97 + place) * 4}."}
+            for place, row in enumerate(stories(30))]  # fmt: skip
+    rows = [row for row in rows if row["moral"]]
+    code, _, err = call("--pairs", written(tmp_path / "in.jsonl", rows), "--output", "out", "--tasks", "mocpt")
+    assert code == 0, err
+    assert "figeval: the training morals have only 3 content words that occur in two of them" in err
+    page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "the topics say next to nothing" in page
+    assert "Smallest specificity undefined" in page
+
+
+def test_without_a_test_split_the_last_one_is_run_and_said(call, tmp_path):
+    source = written(tmp_path / "in.jsonl", stories(9, split=lambda _: "train"))
+    code, _, err = call("--pairs", source, "--output", "out", "--tasks", "st2mo")
+    assert (code, "there is no test split, so the tasks are run on the split 'train'" in err) == (0, True)
+    assert "run on the split 'train'" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    task = (tmp_path / "out" / "st2mo.task.yaml").read_text(encoding="utf-8")
+    assert "baselines: [echo, overlap]" in task  # `random` takes a text from the training split
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_tables_may_have_any_delimiter(delimiter, tmp_path):
+    rows = [("story", "moral"), ("A fox, once; upon a time.", 'Be "wise", friend.')]
+    with (tmp_path / "in.csv").open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream, delimiter=delimiter).writerows(rows)
+    (pair,) = PairFile(tmp_path / "in.csv").pairs()
+    assert (pair.story, pair.moral) == rows[1]
+
+
 BAD = {
     "no moral": ([{"story": "Once upon a time."}], (), r"in\.jsonl: row 1: no field 'moral'"),
     "no story": ([{"moral": "Be wise.", "storry": "Once upon."}], (), "no field 'story'; did you mean 'storry'"),
@@ -492,10 +527,11 @@ BAD = {
     ),
     "no rows": ([], (), "there is no pair in it"),
     "fewer stories than topics": (
-        list(stories(20)), ("--topics", 30), r"in\.jsonl: .*fewer stories \(12\) than topics \(30\)",
+        list(stories(30)), ("--topics", 30), r"in\.jsonl: .*fewer stories \(18\) than --topics 30",
     ),
     "too few morals": (
-        list(stories(6)), ("--topics", 2, "--tasks", "mocpt"), r"in\.jsonl, split '\w+': .* others in its split.*leave",
+        list(stories(6)), ("--topics", 2, "--tasks", "mocpt"),
+        r"in\.jsonl: the split 'train' has only 4 different morals, .*leave",
     ),
     "no training split": (
         list(stories(9, split=lambda _: "test")), ("--tasks", "mocpt"), "no pair is in the split 'train'",

@@ -29,9 +29,10 @@ from .antonyms import Antonyms, WordNetAntonyms, read_antonyms
 from .audits import AUDITED, MOST_ITEMS, ambiguous, blind
 from .folder import CHOICES, PAPER, data_file
 from .index import Index
+from .negatives import OPTIONS, folded
 from .stages import Stages, Writers
 
-VERSION = 1  # of the rules; stages of an older one are made again
+VERSION = 2  # of the rules; stages of an older one are made again
 SCORERS = ("tfidf", "minilm")  # that the negatives of moCpt are audited with
 AUDIT = "audit"  # the stage after all tasks
 PACKAGES = ("jieba", "python-rake", "lemminflect", "nltk", "scikit-learn", "simplemma", "numpy")
@@ -132,6 +133,13 @@ class Builder:
         options, by_split = self._options, self._index.by_split
         if "train" not in by_split:
             raise DataError(f"{options.file.path}: no pair is in the split 'train', whose morals the topics come from")
+        for split, pairs in by_split.items():
+            different = len({folded(pair.moral) for pair in pairs})
+            if different < OPTIONS:
+                raise DataError(
+                    f"{options.file.path}: the split {split!r} has only {different} different morals, and every "
+                    f"item of mocpt has {OPTIONS}; add pairs, or leave mocpt out of --tasks"
+                )
         with located(options.file.path):
             learned = self._topics([pair.moral for pair in by_split["train"]])
         found: dict[str, JSON] = {}
@@ -161,6 +169,7 @@ class Builder:
             "notes": {
                 "count": learned.count,
                 "by_rule": learned.by_rule,
+                "vocabulary": learned.vocabulary,
                 "given": options.topics is not None,
                 "shares": shares,
                 "specificity": learned.specificity,

@@ -64,6 +64,7 @@ def storal(  # noqa: PLR0913 - one argument per option
 
     from ..pairs import PairFile
     from .builder import Options
+    from .readme import warnings
 
     language, named = read_language(language), read_columns(columns)
     options = Options(
@@ -84,6 +85,8 @@ def storal(  # noqa: PLR0913 - one argument per option
         report = build(options, output, display)
     for kind, sizes in report["sizes"].items():
         click.echo(f"{kind}: {', '.join(f'{count} {split}' for split, count in sizes.items())}")
+    for warning in warnings(report):
+        click.echo(f"figeval: {warning[0].lower()}{warning[1:]}", err=True)
     names = ",".join(f"{options.name}_{kind}" for kind in options.tasks)
     click.echo(f"built in {time.monotonic() - began:.0f} s; the report is {output / 'README.md'}")
     click.echo(f"figeval run --include_path {shlex.quote(str(output))} --tasks {names} --model minilm")

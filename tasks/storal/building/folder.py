@@ -33,7 +33,7 @@ VOCABULARY = {
     "zh": "vocabulary: {option: [寓意, 道理, 启示, 教训], answer: [寓意, 道理]}\n",
 }
 GENERATION = """type: generation
-baselines: [echo, random, overlap]
+baselines: [{baselines}]
 error_types: [{errors}, unrelated, conflicting]
 max_new_tokens: {tokens}
 metrics: [{metrics}]
@@ -67,18 +67,21 @@ def task_file(name: str, kind: str, language: str, splits: Iterable[str]) -> str
     return (
         f'name: {name}_{kind}\ndescription: "{name}: {DESCRIPTIONS[kind]}"\nlanguage: {language}\n'
         f"data: {{{listed}}}\nfields:\n  id: row.id\n  {FIELDS[kind]}\n  meta: {{moral: row.moral_group}}\n"
-        f"{_type(kind, language)}cluster: moral\n{_prompts(TEMPLATES[kind], language)}"
+        f"{_type(kind, language, trained='train' in data)}cluster: moral\n{_prompts(TEMPLATES[kind], language)}"
     )
 
 
-def _type(kind: str, language: str) -> str:
-    """Return the lines with the type and its metrics, behind those of the fields."""
+def _type(kind: str, language: str, *, trained: bool) -> str:
+    """Return the lines with the type, its metrics and, if `trained`, a baseline that takes texts of the training split;
+    they stand behind those of the fields.
+    """
     if kind in CHOICES:
         return CHOICE.format(metrics=METRICS[kind]) + VOCABULARY.get(language, "")
     known = language in ("en", "zh")
     field = f"  language: \"'{language}'\"\n" if known else ""  # by which the metrics of STORAL split texts into words
     metrics = METRICS[kind] if known else METRICS_OF_ANY_LANGUAGE
-    return field + GENERATION.format(errors=ERRORS[kind], tokens=TOKENS[kind], metrics=metrics)
+    baselines = "echo, random, overlap" if trained else "echo, overlap"
+    return field + GENERATION.format(baselines=baselines, errors=ERRORS[kind], tokens=TOKENS[kind], metrics=metrics)
 
 
 def _prompts(template: str, language: str) -> str:

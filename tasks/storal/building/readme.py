@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from figeval.types import JSON
+
+from .topics import TOP_WORDS
 
 RULES = "## Rules that do not read the story"
 
@@ -17,6 +19,7 @@ def readme(name: str, report: JSON) -> str:
         "from pairs of stories and morals. `report.json` holds all numbers; the rules are in figeval's "
         f"`tasks/storal/BUILD.md`.\n\n    figeval run --include_path FOLDER --tasks {tasks} --model minilm",
         _sizes(report),
+        *warnings(report),
         *([_topics(report["mocpt"])] if "mocpt" in report else []),
         *([_dropped("Morals without a wrong option", report["mopref"])] if "mopref" in report else []),
         *([_dropped("Morals without both versions", report["preference"])] if "preference" in report else []),
@@ -26,6 +29,23 @@ def readme(name: str, report: JSON) -> str:
         *([_ambiguous(report["ambiguous"])] if report["ambiguous"] else []),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def words_in_common(vocabulary: int) -> str:
+    """Return a warning of topics that were learned from few words."""
+    return (
+        f"The training morals have only {vocabulary} content words that occur in two of them, so the topics say next "
+        "to nothing, and whether a wrong moral is of another topic is arbitrary."
+    )
+
+
+def warnings(report: JSON) -> Iterator[str]:
+    """Yield what a user has to know before running the tasks."""
+    splits = list(report["sizes"]["pairs"])
+    if "test" not in splits:
+        yield f"There is no test split, so the tasks are run on the split '{splits[-1]}'."
+    if "mocpt" in report and report["mocpt"]["vocabulary"] <= TOP_WORDS:
+        yield words_in_common(report["mocpt"]["vocabulary"])
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -41,16 +61,19 @@ def _sizes(report: JSON) -> str:
         [kind, *counts.values(), *(paper.get(kind, {}).get(split, "–") for split in splits)]
         for kind, counts in report["sizes"].items()
     ]
-    header = ["", *splits, *(f"STORAL {split}" for split in splits)]
+    header = ["", *splits, *(f"paper, {split}" for split in splits)]
     return f"## Sizes\n\n{table(header, rows)}"
 
 
 def _topics(topics: JSON) -> str:
-    rule = "as given"
-    if not topics["given"]:
+    few = topics["vocabulary"] <= TOP_WORDS
+    if topics["given"]:
+        rule = "as given"
+    elif topics["by_rule"]:
         rule = "the smallest number from 8 on for which the specificity of every topic exceeds 0.5"
-    if not (topics["given"] or topics["by_rule"]):
-        rule = "as in the paper, because no number from 8 to 60 gives every topic a specificity above 0.5"
+    else:
+        reason = "the rule needs more words" if few else "no number up to 60 gives every topic a specificity above 0.5"
+        rule = f"the paper's number or that of the training morals, whichever is smaller, because {reason}"
     rows = [
         [number, f"{share:.1%}", f"{specificity:.2f}", " ".join(words)]
         for number, (share, specificity, words) in enumerate(
@@ -59,11 +82,14 @@ def _topics(topics: JSON) -> str:
     ]
     listed = table(["topic", "share of training morals", "specificity", "heaviest words"], rows)
     rules = "; ".join(f"{split}: {rule}" for split, kept in topics["rules"].items() for rule in kept)
-    return (
-        f"## Topics\n\n{topics['count']} topics, {rule}. Smallest specificity "
-        f"{min(topics['specificity']):.3f}, smallest share {min(topics['shares']):.1%}. "
-        f"Negatives: {rules}.\n\n{listed}"
+    specificity = "undefined" if few else f"{min(topics['specificity']):.3f}"
+    empty = sum(share == 0 for share in topics["shares"])
+    without = f"; {empty} topics have no moral" if empty else ""
+    found = (
+        f"{topics['count']} topics, {rule}. Smallest specificity {specificity}, smallest share "
+        f"{min(topics['shares']):.1%}{without}. Negatives: {rules}."
     )
+    return "\n\n".join(("## Topics", found, listed))
 
 
 def _dropped(title: str, notes: JSON) -> str:

@@ -30,13 +30,15 @@ class Topics:
 
     Attributes:
         count: number of topics.
-        by_rule: whether every topic's specificity exceeds the threshold; otherwise `count` is that of the paper.
-        specificity: of each topic, the weight of its 20 heaviest words / the weight of all.
+        by_rule: whether every topic's specificity exceeds the threshold.
+        vocabulary: how many content words occur in two morals or more.
+        specificity: of each topic, the weight of its 20 heaviest words / the weight of all; 1 where there are no more.
         words: of each topic, its heaviest words.
     """
 
     count: int
     by_rule: bool
+    vocabulary: int
     specificity: tuple[float, ...]
     words: tuple[tuple[str, ...], ...]
     _counts: Any
@@ -72,11 +74,12 @@ def learn(
         language: which lemmas and stop words are taken.
         seed: of the sample of morals and of the model.
         count: number of topics. None takes the smallest number from 8 to 60 for which the specificity of every topic
-            exceeds 0.5, and the paper's number where there is none.
+            exceeds 0.5. Where there is none, and where 20 words are all that there are, it takes the paper's number, or
+            that of the morals if these are fewer.
         progress: is told which number is tried.
 
     Raises:
-        DataError: there are fewer morals than topics, or they have no words in common.
+        DataError: there are fewer morals than `count`, or they have no words in common.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -88,30 +91,27 @@ def learn(
         matrix = counts.fit_transform(morals)
     except ValueError as error:
         raise DataError("the morals of the training split have no content words in common, so no topics") from error
-    tried = [count] if count else [*range(FEWEST_TOPICS, min(MOST_TOPICS, len(morals)) + 1)]
-    for number in tried:
-        _check(number, len(morals))
+    if count and len(morals) < count:
+        raise DataError(
+            f"the training split has fewer stories ({len(morals)}) than --topics {count}; give a smaller one"
+        )
+    vocabulary = matrix.shape[1]
+    numbers = range(FEWEST_TOPICS, min(MOST_TOPICS, len(morals)) + 1) if vocabulary > TOP_WORDS else ()
+    for number in [count] if count else numbers:
         progress(number)
         model = _fit(matrix, number, seed)
         specificity = _specificity(model)
         if specificity.min() > THRESHOLD:
             break
     else:
-        number = count or PAPER.get(language, PAPER["en"])
-        _check(number, len(morals))
+        number = count or min(PAPER.get(language, PAPER["en"]), len(morals))
         model = _fit(matrix, number, seed)
         specificity = _specificity(model)
     names = counts.get_feature_names_out()
     heaviest = [tuple(str(names[place]) for place in np.argsort(-row)[:8]) for row in model.components_]
     shares = tuple(float(value) for value in specificity.round(6))
-    return Topics(number, bool(specificity.min() > THRESHOLD), shares, tuple(heaviest), counts, model)
-
-
-def _check(topics: int, morals: int) -> None:
-    if morals < topics:
-        raise DataError(
-            f"the training split has fewer stories ({morals}) than topics ({topics}); add stories, or give --topics"
-        )
+    by_rule = vocabulary > TOP_WORDS and bool(specificity.min() > THRESHOLD)
+    return Topics(number, by_rule, vocabulary, shares, tuple(heaviest), counts, model)
 
 
 def _fit(matrix: Any, number: int, seed: int) -> Any:
