@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @hookimpl
 def register_learners(register: LearnerRegistrar) -> None:
     """Task type, head, factory; the first head of a task type is its default."""
-    register("ranking", "biencoder", f"{__name__}.biencoder:biencoder", "query and candidates apart, all in every step")
+    register("ranking", "biencoder", f"{__name__}.biencoder:ranking", "query and candidates apart, all in every step")
     register("generation", "seq2seq", f"{__name__}.writing:seq2seq", "an encoder-decoder that writes from the inputs")
     register("generation", "causal", f"{__name__}.writing:causal", "a causal model that writes after the inputs")
     register("*", "mlm", f"{__name__}.posttraining:mlm", "unlabelled text: words under masks (texts=FILE)")
@@ -34,6 +34,7 @@ def register_learners(register: LearnerRegistrar) -> None:
     register(
         "choice", "cross", f"{__name__}.cross_encoder:choice", "query and option together, softmax over the options"
     )
+    register("choice", "biencoder", f"{__name__}.biencoder:choice", "query and options apart, softmax over the options")
     register(
         "choice", "marker", f"{__name__}.marker:marker", "query and all options together, each behind a marker token"
     )

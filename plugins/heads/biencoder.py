@@ -2,12 +2,13 @@
 
 As in Ghosh and Srivastava (2022, section 5.1): in every step all candidates are encoded anew, with gradient, and the
 loss is the cross-entropy of the right one among all of them. Candidates go through in batches of like length, once a
-step, however many batches the queries take.
+step, however many batches the queries take. The options of a choice task are the candidates of its questions.
 """
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from torch.nn import Module, Parameter, functional
 from torch.utils.checkpoint import checkpoint
 
 from figeval.errors import TrainError
+from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import JSON, Example, Text
 
@@ -28,7 +30,7 @@ from ..encoders.loading import ModelSetup
 from ..encoders.settings import one_of, positive
 from ..encoders.tokens import IDS, Tokens, tokenize
 from .base_model import Base, base_of, frozen_modules, options_of
-from .inputs import inputs_of, ranking_losses, rectangle
+from .inputs import gold_of, inputs_of, ranking_losses, rectangle
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 TEMPERATURE = 0.05  # of cosines, as sentence-transformers' ranking losses have it
 CANDIDATES = ("all", "batch")
+OPTIONS = ("own", "batch")
 CACHING = ("auto", "on", "off")
 Encoded = TypeVar("Encoded")
 Golds = Sequence[Sequence[int]]  # per row the numbers of its right candidates
@@ -46,19 +49,16 @@ SHARE = 2  # of all memory, one part may be taken by activations of candidates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BiencoderOptions:
+class EncodingOptions:
     """`pooling` is that of the checkpoint where it declares one. `similarity` is cosine or dot; its `temperature` is
-    .05 for cosines and 1 for dots, learnt with `learn_temperature`. `candidates` of a step are "all" or those of its
-    "batch", then with the `hard` wrong ones that are nearest to a query in the beginning. `freeze` names modules that
-    are not trained, a+b. `caching` recomputes activations of candidates, if they do not fit ("auto").
+    .05 for cosines and 1 for dots, learnt with `learn_temperature`. `freeze` names modules that are not trained, a+b.
+    `caching` recomputes activations of candidates, if they do not fit ("auto").
     """
 
     pooling: str | None = None
     similarity: str = COSINE
     temperature: float | None = None
     learn_temperature: bool = False
-    candidates: str = CANDIDATES[0]
-    hard: int = 0
     freeze: str = ""
     caching: str = CACHING[0]
 
@@ -66,18 +66,42 @@ class BiencoderOptions:
         if self.pooling is not None:
             one_of("pooling", self.pooling, tuple(POOLINGS))
         one_of("similarity", self.similarity, (COSINE, "dot"))
-        one_of("candidates", self.candidates, CANDIDATES)
         one_of("caching", self.caching, CACHING)
-        if self.hard and self.candidates == "all":
-            raise TrainError("hard negatives are among all candidates anyway; use candidates=batch, or leave hard= out")
         if self.temperature is not None and not self.temperature > 0:
             raise TrainError(f"temperature={self.temperature} is not above 0")
-        positive("hard", self.hard or 1)
 
     @property
     def degree(self) -> float:
         """The temperature to begin with."""
         return self.temperature or (TEMPERATURE if self.similarity == COSINE else 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BiencoderOptions(EncodingOptions):
+    """`candidates` of a step are "all" or those of its "batch", then with the `hard` wrong ones that are nearest to a
+    query in the beginning.
+    """
+
+    candidates: str = CANDIDATES[0]
+    hard: int = 0
+
+    def __post_init__(self) -> None:
+        EncodingOptions.__post_init__(self)
+        one_of("candidates", self.candidates, CANDIDATES)
+        if self.hard and self.candidates == "all":
+            raise TrainError("hard negatives are among all candidates anyway; use candidates=batch, or leave hard= out")
+        positive("hard", self.hard or 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceOptions(EncodingOptions):
+    """The right option is held against the others of its "own" question, or against all those of the "batch"."""
+
+    candidates: str = OPTIONS[0]
+
+    def __post_init__(self) -> None:
+        EncodingOptions.__post_init__(self)
+        one_of("candidates", self.candidates, OPTIONS)
 
 
 # ---- features: queries, candidates, and which of them a step has -----------------------------------------------------
@@ -90,13 +114,20 @@ class RankingFeatures:
         self.queries, self.candidates, self.golds, self.tokens = queries, candidates, golds, tokens
         self.hard: list[list[int]] = []
         self.everything = True  # all candidates in every step
+        self.own = False  # a query is held against its right and hard candidates only
         self.lengths = queries.lengths
         self.weights = [1.0] * len(self.lengths)
         self.truncated = len(queries.truncated) + len(candidates.truncated)
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
-        """input_ids, attention_mask … (rows, length) and golds (rows, k), filled up with -1."""
-        return {**self.queries.tensors(rows, "cpu"), "golds": rectangle([self.golds[row] for row in rows])}
+        """input_ids, attention_mask … (rows, length) and golds (rows, k), filled up with -1.
+
+        With `own`, options (rows, k) are the candidates that count for a row.
+        """
+        found = {**self.queries.tensors(rows, "cpu"), "golds": rectangle([self.golds[row] for row in rows])}
+        if self.own:
+            found["options"] = rectangle([self.golds[row] + self.hard[row] for row in rows])
+        return found
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:
         """The candidates of the step; `columns` (rows,) are their numbers."""
@@ -139,7 +170,7 @@ def hardest(queries: ArrayLike, candidates: ArrayLike, golds: Golds, count: int)
 class BiencoderNetwork(Module):  # type: ignore[misc]
     """Losses of queries among candidates; similarities and the loss are computed in float32."""
 
-    def __init__(self, encoder: PreTrainedModel, pooling: str, options: BiencoderOptions) -> None:
+    def __init__(self, encoder: PreTrainedModel, pooling: str, options: EncodingOptions) -> None:
         super().__init__()
         self.encoder = encoder
         self.pooling = POOLINGS[pooling]
@@ -159,7 +190,11 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
         """Losses (rows,) from the vectors of all queries and candidates, (rows, d) and (candidates, d)."""
         with torch.autocast(queries.device.type, enabled=False):
             logits = queries @ candidates.T / self.log_temperature.exp()
-            return ranking_losses(logits, torch.cat([batch["columns"] for batch in beside]), filled(batches))
+            columns = torch.cat([batch["columns"] for batch in beside])
+            if "options" in batches[0]:
+                others = ~(filled(batches, "options").unsqueeze(-1) == columns).any(dim=1)
+                logits = logits.masked_fill(others, float("-inf"))
+            return ranking_losses(logits, columns, filled(batches, "golds"))
 
     def vectors(self, batch: Batch) -> Tensor:
         """Vectors (rows, d) in float32, of length 1 for cosines."""
@@ -235,24 +270,28 @@ def looked_up_once(embeddings: Module, batches: Sequence[Batch]) -> Iterator[Non
         hook.remove()
 
 
-def filled(batches: Sequence[Batch]) -> Tensor:
-    """The right candidates of all rows (rows, k), filled up with -1."""
-    golds = [batch["golds"] for batch in batches]
-    most = max(rows.shape[1] for rows in golds)
-    return torch.cat([functional.pad(rows, (0, most - rows.shape[1]), value=-1) for rows in golds])
+def filled(batches: Sequence[Batch], name: str) -> Tensor:
+    """The numbers of candidates of all rows (rows, k), filled up with -1."""
+    numbers = [batch[name] for batch in batches]
+    most = max(rows.shape[1] for rows in numbers)
+    return torch.cat([functional.pad(rows, (0, most - rows.shape[1]), value=-1) for rows in numbers])
 
 
 # ---- learner ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Biencoder:
-    """The learner."""
+class EncoderLearner(ABC):
+    """What both learners share: the encoder that is trained, and how it is read and saved."""
 
     base: Base
-    options: BiencoderOptions
+    options: EncodingOptions
     pooling: str
     select_by: None = None
+
+    @abstractmethod
+    def features(self, examples: Sequence[Example]) -> RankingFeatures:
+        """Queries and candidates, tokenised."""
 
     def network(self) -> BiencoderNetwork:
         """Encoder and temperature."""
@@ -270,21 +309,9 @@ class Biencoder:
         frozen_modules(encoder, self.options.freeze)
         return encoder
 
-    def features(self, examples: Sequence[Example]) -> RankingFeatures:
-        """Queries and the candidates that all of them share, tokenised."""
-        rows = cast("Sequence[RankingExample]", examples)
-        tokenizer, limit = self.base.tokenizer, self.base.limit
-        candidates = tokenize(tokenizer, shared_candidates(rows), limit)
-        queries = tokenize(tokenizer, [row.query for row in rows], limit)
-        golds = [sorted(row.relevant) for row in rows]
-        found = RankingFeatures(queries, candidates, golds, self.base.tokens)
-        found.everything = self.options.candidates == "all"
-        if self.options.hard:
-            backend = self.backend(self.network().eval())
-            sides = ([row.query for row in rows], rows[0].candidates)
-            vectors = [backend.embed([Text(text) for text in side]).values for side in sides]
-            found.hard = hardest(vectors[0], vectors[1], golds, self.options.hard)
-        return found
+    def tokens(self, texts: Sequence[str]) -> Tokens:
+        """Texts as token ids; what is too long loses its end."""
+        return tokenize(self.base.tokenizer, texts, self.base.limit)
 
     def backend(self, network: BiencoderNetwork) -> Encoder:
         """The encoder as `figeval run` has it."""
@@ -304,35 +331,90 @@ class Biencoder:
         return {"kind": "encoder", "pooling": self.pooling, "similarity": self.options.similarity}
 
     def describe(self) -> JSON:
-        """Pooling, similarity, temperature and candidates."""
+        """Pooling, similarity, temperature, what is frozen."""
         options = self.options
         return {
             "pooling": self.pooling,
             "similarity": options.similarity,
             "temperature": options.degree,
             "learn_temperature": options.learn_temperature,
-            "candidates": options.candidates,
-            "hard": options.hard,
             "frozen": options.freeze,
             "max_length": self.base.limit,
         }
 
 
-def biencoder(setup: Setup) -> Biencoder:
-    """Made from a setup; a biencoder that was trained before brings its similarity, as its pooling.
+@dataclass(frozen=True)
+class Biencoder(EncoderLearner):
+    """Queries among candidates that all of them share."""
+
+    options: BiencoderOptions
+
+    def features(self, examples: Sequence[Example]) -> RankingFeatures:
+        """Queries and the candidates that all of them share, tokenised."""
+        rows = cast("Sequence[RankingExample]", examples)
+        candidates, queries = self.tokens(shared_candidates(rows)), self.tokens([row.query for row in rows])
+        golds = [sorted(row.relevant) for row in rows]
+        found = RankingFeatures(queries, candidates, golds, self.base.tokens)
+        found.everything = self.options.candidates == "all"
+        if self.options.hard:
+            backend = self.backend(self.network().eval())
+            sides = ([row.query for row in rows], rows[0].candidates)
+            vectors = [backend.embed([Text(text) for text in side]).values for side in sides]
+            found.hard = hardest(vectors[0], vectors[1], golds, self.options.hard)
+        return found
+
+    def describe(self) -> JSON:
+        """What both say, and the candidates of a step."""
+        return super().describe() | {"candidates": self.options.candidates, "hard": self.options.hard}
+
+
+@dataclass(frozen=True)
+class OptionBiencoder(EncoderLearner):
+    """Queries among their own options, or among those of all queries of a step."""
+
+    options: ChoiceOptions
+
+    def features(self, examples: Sequence[Example]) -> RankingFeatures:
+        """Queries and the different options of all of them, tokenised."""
+        rows = cast("Sequence[ChoiceExample]", examples)
+        texts = list(dict.fromkeys(option for row in rows for option in row.options))
+        numbers = {text: number for number, text in enumerate(texts)}
+        golds = [[numbers[row.options[gold_of(row)]]] for row in rows]
+        queries, options = self.tokens([row.query for row in rows]), self.tokens(texts)
+        found = RankingFeatures(queries, options, golds, self.base.tokens)
+        found.everything, found.own = False, self.options.candidates == "own"
+        found.hard = [
+            sorted({numbers[o] for o in row.options} - {*right}) for row, right in zip(rows, golds, strict=True)
+        ]
+        return found
+
+    def describe(self) -> JSON:
+        """What both say, and which options a query is held against."""
+        return super().describe() | {"candidates": self.options.candidates}
+
+
+def ranking(setup: Setup) -> Biencoder:
+    """For candidates that all queries share; a biencoder that was trained before brings its similarity and pooling.
 
     Raises:
         ModelError: no such model, or an unknown option.
         TrainError: it says nothing about pooling, and neither do the options.
     """
     base = base_of(setup)
-    brought = base.brought(EncoderSettings(), "similarity")
-    return encoder_of(base, options_of(BiencoderOptions, {**brought, **setup.options}))
+    options = options_of(BiencoderOptions, {**base.brought(EncoderSettings(), "similarity"), **setup.options})
+    return Biencoder(base, options, pooling_of(base, options))
 
 
-def encoder_of(base: Base, options: BiencoderOptions) -> Biencoder:
-    """A model with its pooling. Raises `TrainError` where neither it nor the options say what that is."""
+def choice(setup: Setup) -> OptionBiencoder:
+    """For the options of questions, as `ranking`."""
+    base = base_of(setup)
+    options = options_of(ChoiceOptions, {**base.brought(EncoderSettings(), "similarity"), **setup.options})
+    return OptionBiencoder(base, options, pooling_of(base, options))
+
+
+def pooling_of(base: Base, options: EncodingOptions) -> str:
+    """The pooling. Raises `TrainError` where neither the model nor the options say what that is."""
     pooling = options.pooling or base.pooling
     if pooling is None:
         raise TrainError(f"{base.setup.model!r} declares no pooling; say --head_args pooling=mean (cls, pooler, last)")
-    return Biencoder(base, options, pooling)
+    return pooling

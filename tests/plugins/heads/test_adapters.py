@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from figeval import plugins
-from figeval.builtin.plugins.heads.biencoder import biencoder
+from figeval.builtin.plugins.heads.biencoder import ranking
 from figeval.builtin.plugins.heads.cross_encoder import pairs
 from figeval.builtin.plugins.heads.posttraining import mlm
 from figeval.builtin.plugins.heads.writing import causal, seq2seq
@@ -95,7 +95,7 @@ def test_what_is_new_is_trained_whole_and_the_rest_is_frozen(workshop: Workshop)
     assert len(wanted(network)) == 2 + 2 * 2 * 2  # A and B of query and value in two layers
 
     options = {"pooling": "mean", "learn_temperature": True}
-    network = biencoder(setup(workshop("bert", "Model"), options=options)).network()
+    network = ranking(setup(workshop("bert", "Model"), options=options)).network()
     with_adapters(network, config())
     assert {name for name in wanted(network) if ".lora_" not in name} == {"log_temperature"}
 

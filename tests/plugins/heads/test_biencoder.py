@@ -12,15 +12,17 @@ import torch
 from torch.nn import functional
 
 from figeval import plugins
-from figeval.builtin.plugins.heads.biencoder import biencoder
+from figeval.builtin.plugins.heads.biencoder import choice, ranking
 from figeval.config import RunConfig
 from figeval.errors import FigevalError
 from figeval.evaluation import Harness
 from figeval.evaluation.run import run as run_pipeline
 from figeval.evaluation.training.train import train_here
+from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.ranking import RankingExample
 from figeval.training.config import TrainConfig
 from figeval.training.contract import Setup
+from figeval.types import Text
 from tests.plugins.tiny import LINES, Workshop
 from tests.runs import Deaf
 from tests.training.linear import Heard
@@ -70,14 +72,14 @@ def test_losses_are_those_of_the_plain_formula(kind: str, workshop: Workshop) ->
         logits = torch.stack([vector(EXAMPLES[row].query) for row in rows]) @ candidates.T / 0.05
         golds = torch.tensor([min(EXAMPLES[row].relevant) for row in rows])
         expected = functional.cross_entropy(logits, golds, reduction="none")
-        learner = biencoder(setup(folder))
+        learner = ranking(setup(folder))
         network = learner.network().eval()
         for per_call in (1, 3, 12):
             torch.testing.assert_close(losses(learner, rows, network, per_call), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_of_several_right_candidates_any_will_do(workshop: Workshop) -> None:
-    learner = biencoder(setup(workshop("bert", "Model"), options={"similarity": "dot"}))
+    learner = ranking(setup(workshop("bert", "Model"), options={"similarity": "dot"}))
     network = learner.network().eval()
     with torch.inference_mode():
         (loss,) = losses(learner, [3], network)
@@ -93,7 +95,7 @@ def test_activations_computed_twice_give_the_same_gradient(workshop: Workshop) -
     """With dropout: the second time with the random numbers of the first."""
     found = []
     for caching in ("off", "on"):
-        learner = biencoder(setup(workshop("bert", "Model"), options={"caching": caching}))
+        learner = ranking(setup(workshop("bert", "Model"), options={"caching": caching}))
         network = learner.network().train()
         torch.manual_seed(5)
         losses(learner, list(range(12)), network, 4).sum().backward()
@@ -109,7 +111,7 @@ def test_one_lookup_for_all_batches_gives_the_gradient_of_many(kind: str, worksh
     head = "ForConditionalGeneration" if kind == "t5" else "Model"
     found = []
     for caching in ("off", "on"):
-        learner = biencoder(setup(workshop(kind, head), options={"caching": caching}, dropout=0.0))
+        learner = ranking(setup(workshop(kind, head), options={"caching": caching}, dropout=0.0))
         network = learner.network().train()
         losses(learner, list(range(12)), network, 5).sum().backward()
         found.append({name: weight.grad for name, weight in network.named_parameters() if weight.grad is not None})
@@ -119,11 +121,11 @@ def test_one_lookup_for_all_batches_gives_the_gradient_of_many(kind: str, worksh
 
 
 def test_candidates_of_a_batch_and_its_hard_negatives(workshop: Workshop) -> None:
-    learner = biencoder(setup(workshop("bert", "Model"), options={"candidates": "batch"}))
+    learner = ranking(setup(workshop("bert", "Model"), options={"candidates": "batch"}))
     features = learner.features(EXAMPLES)
     assert columns(features.beside([0, 9, 1])) == [0, 1]
     assert columns(features.beside([3])) == [3, 7]
-    mined = biencoder(setup(workshop("bert", "Model"), options={"candidates": "batch", "hard": 2})).features(EXAMPLES)
+    mined = ranking(setup(workshop("bert", "Model"), options={"candidates": "batch", "hard": 2})).features(EXAMPLES)
     assert len(columns(mined.beside([0]))) == 3
     assert 0 in columns(mined.beside([0]))
 
@@ -133,7 +135,7 @@ def columns(batches: Sequence[dict[str, Any]]) -> list[int]:
 
 
 def test_batches_of_candidates_keep_to_the_budget_and_hold_little_padding(workshop: Workshop) -> None:
-    features = biencoder(setup(workshop("bert", "Model"))).features(EXAMPLES)
+    features = ranking(setup(workshop("bert", "Model"))).features(EXAMPLES)
     for batch in features.beside([0]):
         assert batch["input_ids"].numel() <= 60 or len(batch["input_ids"]) == 1
         assert batch["attention_mask"].any(dim=0).all()
@@ -141,11 +143,54 @@ def test_batches_of_candidates_keep_to_the_budget_and_hold_little_padding(worksh
 
 def test_what_is_frozen_has_no_gradient_and_temperature_may_be_learnt(workshop: Workshop) -> None:
     options = {"freeze": "embeddings", "learn_temperature": True, "temperature": 0.2}
-    network = biencoder(setup(workshop("bert", "Model"), options=options)).network()
+    network = ranking(setup(workshop("bert", "Model"), options=options)).network()
     wanted = {name for name, weight in network.named_parameters() if weight.requires_grad}
     assert "log_temperature" in wanted
     assert not any("embeddings" in name for name in wanted)
     assert network.log_temperature.exp().item() == pytest.approx(0.2)
+
+
+# ---- options of questions ------------------------------------------------------------------------------------------
+
+
+QUESTIONS = [
+    ChoiceExample(id="a", query=LINES[0], options=(LINES[1], LINES[2], LINES[3]), gold=1),
+    ChoiceExample(id="b", query=LINES[4], options=(LINES[2], LINES[5]), gold=1),
+]
+
+
+@pytest.mark.parametrize("candidates", ["own", "batch"])
+def test_options_are_held_against_those_of_their_question_or_of_the_step(candidates: str, workshop: Workshop) -> None:
+    """An option of both questions is one candidate; the right option of a question is never a wrong one of its own."""
+    learner = choice(setup(workshop("bert", "Model"), options={"candidates": candidates, "temperature": 0.5}))
+    network = learner.network().eval()
+    with torch.inference_mode():
+        features = learner.features(QUESTIONS)
+        found = network([features.batch([0], 0), features.batch([1], 0)], features.beside([0, 1]))
+        backend = learner.backend(network)
+        embedded = {text: torch.tensor(backend.embed([Text(text)]).values[0]) for text in LINES}
+        vectors = {text: functional.normalize(vector, dim=-1) for text, vector in embedded.items()}
+        expected = []
+        for asked in QUESTIONS:
+            every = dict.fromkeys(option for one in QUESTIONS for option in one.options)
+            others = every if candidates == "batch" else asked.options
+            logits = torch.stack([vectors[asked.query] @ vectors[other] for other in others]) / 0.5
+            gold = [*others].index(asked.options[asked.gold or 0])
+            expected.append(functional.cross_entropy(logits, torch.tensor(gold)))
+    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-4, atol=1e-4)
+    assert columns(features.beside([1])) == [1, 3]
+
+
+def test_choice_tasks_have_no_candidates_for_all(workshop: Workshop) -> None:
+    for options, message in (
+        ({"candidates": "all"}, "candidates=all is none of own, batch"),
+        ({"hard": 2}, "--head_args hard: no such option"),
+    ):
+        with pytest.raises(FigevalError, match=message):
+            choice(setup(workshop("bert", "Model"), options=options))
+    hidden = ChoiceExample(id="x", query="a", options=("b", "c"), gold=None)
+    with pytest.raises(FigevalError, match="x has no right option to learn from"):
+        choice(setup(workshop("bert", "Model"))).features([hidden])
 
 
 # ---- a whole training ----------------------------------------------------------------------------------------------
@@ -217,7 +262,7 @@ def test_it_learns_and_answers_as_it_did_in_training(
 )
 def test_wrong_options_are_one_line(options: dict[str, Any], words: str, workshop: Workshop) -> None:
     with pytest.raises(FigevalError, match=words) as raised:
-        biencoder(setup(workshop("bert", "Model"), options=options)).network()
+        ranking(setup(workshop("bert", "Model"), options=options)).network()
     assert "\n" not in str(raised.value)
 
 
@@ -230,12 +275,12 @@ def test_pickles_are_refused(workshop: Workshop, tmp_path: Path) -> None:
             (tmp_path / file.name).write_bytes(file.read_bytes())
     torch.save(load_file(folder / "model.safetensors"), tmp_path / "pytorch_model.bin")
     with pytest.raises(FigevalError, match="--allow_pickle"):
-        biencoder(setup(tmp_path))
-    assert biencoder(setup(tmp_path, allow_pickle=True)).network() is not None
+        ranking(setup(tmp_path))
+    assert ranking(setup(tmp_path, allow_pickle=True)).network() is not None
 
 
 def test_examples_with_other_candidates_are_refused(workshop: Workshop) -> None:
-    learner = biencoder(setup(workshop("bert", "Model")))
+    learner = ranking(setup(workshop("bert", "Model")))
     odd = RankingExample(id="odd", query="a", candidates=("b",), relevant=frozenset({0}))
     with pytest.raises(FigevalError, match="odd has other candidates"):
         learner.features([EXAMPLES[0], odd])
@@ -246,4 +291,4 @@ def test_examples_with_other_candidates_are_refused(workshop: Workshop) -> None:
 
 def test_layers_that_would_be_lost_are_refused(sentence_folder: Path) -> None:
     with pytest.raises(FigevalError, match="has a layer Dense"):
-        biencoder(setup(sentence_folder, options={"pooling": None}))
+        ranking(setup(sentence_folder, options={"pooling": None}))

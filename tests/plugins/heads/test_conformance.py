@@ -14,6 +14,7 @@ from tests.plugins.heads.small import examples_of, small
 HEADS = [
     ("pairs", "cross", "mini_pairs"),
     ("choice", "cross", "mini_fables"),
+    ("choice", "biencoder", "mini_fables"),
     ("choice", "marker", "mini_fables"),
     ("ranking", "cross", "mini_retrieval"),
     ("ranking", "biencoder", "mini_retrieval"),

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from figeval.builtin.plugins.encoders.joint_encoder import FILE, branch_logits
 from figeval.builtin.plugins.encoders.joint_encoder import joint as reading
-from figeval.builtin.plugins.heads.biencoder import biencoder
+from figeval.builtin.plugins.heads.biencoder import ranking
 from figeval.builtin.plugins.heads.joint_head import joint
 from figeval.errors import FigevalError
 from figeval.task_types.joint import JointExample
@@ -119,7 +119,7 @@ def test_a_weight_of_nought_leaves_the_span_branch_alone(workshop: Workshop) -> 
     network = learner.network().eval()
     losses(learner, network, [[0, 1, 2]]).sum().backward()
     assert all((weight.grad == 0).all() for weight in network.branch.parameters())
-    alone = biencoder(setup(workshop("bert", "Model")))
+    alone = ranking(setup(workshop("bert", "Model")))
     features = alone.features(EXAMPLES)
     expected = alone.network().eval()([features.batch([0, 1, 2], 0)], features.beside([0, 1, 2]))
     torch.testing.assert_close(losses(learner, network, [[0, 1, 2]]), expected)
@@ -127,7 +127,7 @@ def test_a_weight_of_nought_leaves_the_span_branch_alone(workshop: Workshop) -> 
 
 def test_it_begins_where_a_biencoder_ended(workshop: Workshop, tmp_path: Path) -> None:
     """Pooling and similarity come from figeval.json, as the encoder's weights come from its file."""
-    first = biencoder(setup(workshop("roberta", "Model"), options={"pooling": "cls", "similarity": "dot"}))
+    first = ranking(setup(workshop("roberta", "Model"), options={"pooling": "cls", "similarity": "dot"}))
     network = first.network()
     with torch.no_grad():
         for weight in network.parameters():

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from figeval import plugins
-from figeval.builtin.plugins.heads.biencoder import biencoder
+from figeval.builtin.plugins.heads.biencoder import ranking
 from figeval.builtin.plugins.heads.cross_encoder import pairs
 from figeval.builtin.plugins.heads.noise import Holes, Masks, Piece, Sentinels, SpanSampler
 from figeval.builtin.plugins.heads.posttraining import infill, mlm, pieces_of, texts_in
@@ -209,13 +209,13 @@ def test_a_masked_model_learns_and_is_a_base_for_other_heads(reading: Path, work
     body = AutoModel.from_pretrained(output, add_pooling_layer=False).state_dict()
     before = AutoModel.from_pretrained(workshop("bert"), add_pooling_layer=False).state_dict()
     assert not body["encoder.layer.0.output.dense.weight"].equal(before["encoder.layer.0.output.dense.weight"])
-    encoder = biencoder(setup(output, pooling="mean")).network().encoder
+    encoder = ranking(setup(output, pooling="mean")).network().encoder
     head = pairs(Setup(model=str(output), labels=("yes_", "no_"))).network().model.base_model
     for name in body:
         assert encoder.state_dict()[name].equal(body[name]), name
         assert head.state_dict()[name].equal(body[name]), name
     with pytest.raises(FigevalError, match="declares no pooling"):
-        biencoder(setup(output))
+        ranking(setup(output))
 
 
 def test_infilling_learns(reading: Path, workshop: Workshop) -> None:
