@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import figeval
 from figeval import ChoiceExample, Prediction
 from figeval.builtin.tasks.storal import rows
 from figeval.builtin.tasks.storal.building.antonyms import Dropped
@@ -28,6 +29,7 @@ from figeval.data import DataContext
 from figeval.data.cache import fetch
 from figeval.errors import RecordError
 from figeval.testing import check_metric
+from figeval.testing.fakes import Closeness
 from tests.runs import finished
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_preference.json").read_text("utf-8"))
@@ -241,15 +243,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run_of(folder: Path, *tasks: str, model: str = "overlap") -> Path:
-    arguments = ["run", "--tasks", ",".join(tasks), "--model", model, "--output_path", str(folder / "run")]
+def run_of(folder: Path, *flags: str) -> Path:
+    arguments = ["run", "--tasks", "own_versions", "--model", "overlap", "--output_path", str(folder / "run")]
     with pytest.raises(SystemExit, match="0"):
-        main([*arguments, "--include_path", str(folder)])
+        main([*arguments, "--include_path", str(folder), *flags])
     return folder / "run"
 
 
 def test_a_run_of_any_task_with_versions_is_tested(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = run_of(folder, "own_versions")
+    run = run_of(folder)
     capsys.readouterr()
     with pytest.raises(SystemExit, match="0"):
         main(["analyze", "preference", str(run), "--format", "json"])
@@ -268,7 +270,7 @@ def test_a_run_of_any_task_with_versions_is_tested(folder: Path, capsys: pytest.
 
 @pytest.mark.parametrize("seen", [4, 8])
 def test_questions_that_a_model_has_seen_are_left_out(folder: Path, seen: int) -> None:
-    run = run_of(folder, "own_versions")
+    run = run_of(folder)
     file = run / "predictions" / "own_versions.jsonl"
     rows_ = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     rows_ = [row | {"seen": "trained" if place < seen else None} for place, row in enumerate(rows_)]
@@ -279,13 +281,71 @@ def test_questions_that_a_model_has_seen_are_left_out(folder: Path, seen: int) -
     rest = [score | {"n": 8 - seen} for score in own["scores"]] if seen < 8 else []
     own["overlap"] = {"trained": seen, "chosen": 0, "rest": 8 - seen, "scores": rest}
     (run / "run.json").write_text(json.dumps(record), "utf-8")
-    antonym = preferences(run)[0]
-    assert (antonym.seen, antonym.unknown) == (seen, 0)
+    antonym, *_, beyond = preferences(run)[:4]
+    assert (antonym.seen, antonym.unknown, beyond.seen, beyond.unknown) == (seen, 0, seen, 0)
     if seen == 8:
         assert (antonym.test, "no valid test exists" in antonym.why) == (None, True)
+        assert (beyond.test, beyond.score.value, beyond.why) == (None, None, antonym.why)
     else:
         assert antonym.test is not None
         assert (antonym.test.wins, antonym.test.losses, antonym.score.n, antonym.why) == (1, 1, 4, "")
+        assert beyond.test is not None
+        assert (beyond.test.ties, beyond.test.losses, beyond.score.n, beyond.score.value) == (1, 1, 4, -0.25)
+
+
+WITHOUT_STORY = {"amber fox": 1.0, "amber vixen": 2.0, "brown goat": 0.0}
+
+
+def closeness(story: str, option: str) -> float:
+    """Words in common; without a story the synonym is liked best, and the antonym least."""
+    return float(len({*story.lower().strip(".").split()} & {*option.split()})) if story else WITHOUT_STORY[option]
+
+
+def test_the_difference_is_held_against_the_one_without_the_story(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the story it is 0 in six questions and −1/2 in two, without it 1 in all eight."""
+    figeval.run(
+        "own_versions", Closeness(function=closeness), name="close", include_path=(folder,), output_path=folder / "run"
+    )
+    with pytest.raises(SystemExit, match="0"):
+        main(["analyze", "preference", str(folder / "run"), "--format", "json"])
+    found = json.loads(capsys.readouterr().out)
+    (beyond,) = [one for one in found if one["minus"]]
+    assert (beyond["task"], beyond["metric"], beyond["minus"]) == ("own_versions", "win_difference", "no_query")
+    assert beyond["test"] == {"wins": 0, "ties": 0, "losses": 4, "p": 0.125}
+    # Four morals of two questions with means of −1, −1, −1 and −1.5: t with three degrees of freedom is 3.182.
+    score = beyond["score"]
+    assert (score["value"], score["stderr"], score["n"], score["clusters"]) == (-1.125, pytest.approx(0.125), 8, 4)
+    assert (score["low"], score["high"]) == pytest.approx((-1.125 - 3.1824 * 0.125, -1.125 + 3.1824 * 0.125), abs=1e-4)
+    assert (score["interval"], beyond["unknown"], beyond["seen"], beyond["why"]) == ("clustered t", 0, 0, "")
+    assert "too few clusters (4)" in beyond["note"]
+    with pytest.raises(SystemExit, match="0"):
+        main(["analyze", "preference", str(folder / "run")])
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in lines if "win_difference − no_query  " in line]
+    assert line.split()[:4] == ["close", "own_versions", "win_difference", "−"]
+    assert line.split()[-4:] == ["0", "0", "4", "0.125"]
+    assert any("close, own_versions, win_difference − no_query: too few clusters" in line for line in lines)
+
+
+def test_without_the_floor_a_note_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_of(folder, "--no_baselines")
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="0"):
+        main(["analyze", "preference", str(run)])
+    shown = capsys.readouterr().out
+    why = "no test, the run has no answers without the story; run it without --no_baselines, or with --probes"
+    assert f"overlap, own_versions, win_difference − no_query: {why}" in shown
+    beyond = preferences(run)[-1]
+    assert (beyond.minus, beyond.score.value, beyond.score.n, beyond.test) == ("no_query", None, 0, None)
+
+
+def test_each_task_is_held_against_its_floor_once(folder: Path) -> None:
+    """Neither the floor itself nor another probe is."""
+    found = preferences(run_of(folder, "--probes"))
+    assert [(one.task, one.minus) for one in found if one.minus] == [("own_versions", "no_query")]
+    assert {one.task for one in found} == {"own_versions", "own_versions@no_query", "own_versions@shuffled_query"}
 
 
 def test_a_run_without_win_rates_is_refused_in_one_line(tmp_path: Path) -> None:

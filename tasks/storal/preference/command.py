@@ -16,7 +16,9 @@ HEAD = ("model", "task", "metric", "value", "95 % interval", "n", "clusters won"
 NUMBERS = HEAD[3:]
 READING = (
     "win_antonym is the preference; win_synonym is its control, since a synonym is meant to say what the moral says. "
-    "What is as large on both, or without the story (no_query), is a preference for words.",
+    "What is as large on both is a preference for words.",
+    "win_difference − no_query: with the story minus without it, question by question; what is not above 0 is no "
+    "preference that the story makes. Its interval is that of figeval compare.",
     "p: exact two-sided sign test over clusters without ties, one test per line and not corrected for their number",
 )
 
@@ -34,8 +36,8 @@ READING = (
 def preference(runs: tuple[Path, ...], as_format: str) -> None:
     """Test whether models prefer a moral to its versions with an antonym and with a synonym.
 
-    Win rates are those of the runs; the sign test counts clusters (morals), not questions. No model and no data are
-    needed.
+    Win rates are those of the runs; the sign test counts clusters (morals), not questions. The difference between the
+    two is also held against that without the story, which runs ask as their floor. No model and no data are needed.
 
     \b
     figeval run --tasks storal_preference_en --model minilm --output_path runs/minilm
@@ -67,16 +69,23 @@ def cells(one: Preference) -> tuple[str, ...]:
     counts = ("–",) * 4
     if test is not None:
         counts = (str(test.wins), str(test.ties), str(test.losses), "–" if test.p is None else f"{test.p:.3g}")
-    return (one.model, one.task, one.metric, number(score.value), interval(score), str(score.n), *counts)
+    return (one.model, one.task, named(one), number(score.value), interval(score), str(score.n), *counts)
+
+
+def named(one: Preference) -> str:
+    """Return the metric, and what is subtracted from it."""
+    return f"{one.metric} − {one.minus}" if one.minus else one.metric
 
 
 def notes(found: Sequence[Preference]) -> Iterator[str]:
     """Yield what has no test and what was left out."""
     for one in found:
-        where = f"{one.model}, {one.task}, {one.metric}"
+        where = f"{one.model}, {one.task}, {named(one)}"
         if one.why:
             yield f"{where}: no test, {one.why}"
             continue
+        if one.note:
+            yield f"{where}: {one.note}"
         if one.unknown:
             yield f"{where}: {one.unknown} questions without scores of all options have no value"
         if one.seen:

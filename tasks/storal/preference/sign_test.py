@@ -2,7 +2,7 @@
 
 Of each cluster the sign of the mean of (win − 1/2) counts, of the difference that of its mean; clusters without a sign
 are left out and counted. Of the others as many would be positive as negative if there were no preference (an exact
-two-sided binomial test; Dixon and Mood 1946).
+two-sided binomial test; Dixon and Mood 1946). The difference is also held against that without the story.
 """
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ from math import fsum
 from pathlib import Path
 
 from figeval.errors import RecordError
-from figeval.records.folder import read_run
+from figeval.metrics.paired import paired
+from figeval.records.folder import RunFolder, read_run
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import CHOSEN_ON_TEST, RunRecord, ScoreRecord, TaskRecord
 
-NO_PREFERENCE = {"win_antonym": 0.5, "win_synonym": 0.5, "win_difference": 0.0}  # metric → its value without one
+DIFFERENCE = "win_difference"
+NO_PREFERENCE = {"win_antonym": 0.5, "win_synonym": 0.5, DIFFERENCE: 0.0}  # metric → its value without one
+FLOOR = "no_query"  # the probe without the story
+NO_FLOOR = "the run has no answers without the story; run it without --no_baselines, or with --probes"
+ALL_SEEN = "the model was trained or chosen on these examples, so no valid test exists"
 EXACT = 1e-9  # a mean so near to it has no sign: shares of several orders are rounded
 
 
@@ -37,6 +42,9 @@ class Preference:
 
     The score is that of the record, on the examples that the model has not seen. `unknown` of them have no value, and
     `seen` others are left out. Without a test, `why` says why.
+
+    Where `minus` names a probe, the values are those of the task minus those of the probe, question by question. The
+    interval of their mean is that of `figeval compare`, and `note` says what to beware of.
     """
 
     model: str
@@ -47,6 +55,8 @@ class Preference:
     unknown: int
     seen: int
     why: str = ""
+    minus: str = ""
+    note: str = ""
 
 
 def sign_test(values: Iterable[tuple[float, str | None]], no_preference: float) -> SignTest:
@@ -74,7 +84,10 @@ def preferences(path: Path) -> list[Preference]:
     found: list[Preference] = []
     for task in record.tasks:
         if any(score.metric in NO_PREFERENCE for score in task.scores):
-            found += _of_task(record, task, list(folder.rows(task.task)))
+            rows = list(folder.rows(task.task))
+            found += _of_task(record, task, rows)
+            if task.kind == "task" and any(score.metric == DIFFERENCE for score in task.scores):
+                found.append(_beyond_floor(record, task, rows, folder))
     if not found:
         has = ", ".join(task.task for task in record.tasks) or "no task"
         raise RecordError(
@@ -90,16 +103,63 @@ def _of_task(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]) -> 
     for score in task.overlap.scores if part and task.overlap else task.scores:
         if score.metric not in NO_PREFERENCE:
             continue
-        values = [
-            (float(value), row["cluster"])
-            for row in unseen
-            if isinstance(value := row["metrics"].get(score.metric), float | int)
-        ]
+        found = ((_value(row, score.metric), row["cluster"]) for row in unseen)
+        values = [(value, cluster) for value, cluster in found if value is not None]
         why = ""
         if not unseen or score.interval == CHOSEN_ON_TEST:
-            why = "the model was trained or chosen on these examples, so no valid test exists"
+            why = ALL_SEEN
         elif not values:
             why = score.interval.removeprefix("none: ")
         test = None if why else sign_test(values, NO_PREFERENCE[score.metric])
         unknown, seen = len(unseen) - len(values), len(rows) - len(unseen)
         yield Preference(record.model.name, task.task, score.metric, score, test, unknown, seen, why)
+
+
+def _beyond_floor(record: RunRecord, task: TaskRecord, rows: list[PredictionRow], folder: RunFolder) -> Preference:
+    """Return the difference minus that of the same questions without the story."""
+    own = [one for one in record.tasks if one.of == task.task and one.variant == FLOOR and one.status == "done"]
+    without = {row["id"]: _value(row, DIFFERENCE) for floor in own for row in folder.rows(floor.task)}
+    unseen = [row for row in rows if not row.get("seen")]
+    why = "" if own else NO_FLOOR
+    if own and (not unseen or any(score.interval == CHOSEN_ON_TEST for score in task.scores)):
+        why = ALL_SEEN
+    compared = [] if why else [(_value(row, DIFFERENCE), without.get(row["id"]), row["cluster"]) for row in unseen]
+    found = paired(
+        [value for value, _, _ in compared],
+        [value for _, value, _ in compared],
+        [cluster for _, _, cluster in compared],
+        bounds=(-1.0, 1.0),
+    )
+    if not why and not found.n:
+        why = "no question has a value both with the story and without it"
+    method = "clustered t" if found.clusters < found.n else "t"
+    score = ScoreRecord(
+        metric=DIFFERENCE,
+        value=found.difference,
+        low=found.low,
+        high=found.high,
+        stderr=found.stderr,
+        n=found.n,
+        clusters=found.clusters,
+        effective_clusters=found.effective_clusters,
+        interval=f"none: {why or found.note.removeprefix('no interval: ')}" if found.low is None else method,
+    )
+    values = [(value - other, cluster) for value, other, cluster in compared if value is not None and other is not None]
+    return Preference(
+        record.model.name,
+        task.task,
+        DIFFERENCE,
+        score,
+        test=None if why else sign_test(values, NO_PREFERENCE[DIFFERENCE]),
+        unknown=len(unseen) - found.n,
+        seen=len(rows) - len(unseen),
+        why=why,
+        minus=FLOOR,
+        note="" if why else found.note,
+    )
+
+
+def _value(row: PredictionRow, metric: str) -> float | None:
+    """Return the value of a metric that is a number for each question, None where the row has none."""
+    value = row["metrics"].get(metric)
+    return float(value) if isinstance(value, float | int) else None
