@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import figeval
-from figeval import ChoiceExample, Prediction
+from figeval import ChoiceExample, Prediction, nltk_data, tagging
 from figeval.builtin.tasks.storal import rows
 from figeval.builtin.tasks.storal.building.antonyms import Dropped
 from figeval.builtin.tasks.storal.building.items import preference
@@ -34,7 +34,7 @@ from tests.runs import finished
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "storal_preference.json").read_text("utf-8"))
 NAMES = ("win_antonym", "win_synonym", "win_difference")
-SIZES = {"train": 831, "valid": 293, "test": 290}
+SIZES = {"train": 656, "valid": 243, "test": 223}
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=3, max_size=3)
 VALUES = st.lists(
     st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.none() | st.sampled_from(["a", "b", "c", "d", "e"])), max_size=40
@@ -43,12 +43,14 @@ VALUES = st.lists(
 
 @pytest.fixture
 def wordnet(real_data: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NLTK with a WordNet, which lies in a root of its own."""
+    """NLTK with its tagger and a WordNet, which lies in a root of its own."""
     import nltk
 
     pytest.importorskip("lemminflect")
     pytest.importorskip("RAKE")
     monkeypatch.setattr(nltk.data, "path", [*nltk.data.path, f"{real_data}/oewn/nltk_root"])
+    if not nltk_data.has(tagging.PACKAGES):
+        pytest.skip("no NLTK data: set NLTK_DATA to a folder with punkt_tab and averaged_perceptron_tagger_eng")
 
 
 def example(kinds: Sequence[str | None]) -> ChoiceExample:
@@ -90,6 +92,23 @@ def test_all_orders_are_equally_frequent_and_morals_without_versions_are_counted
     assert sorted(Counter(tuple(item["order"]) for item in made.items).values()) == [4] * 6
     assert made.notes == {"no word with a synonym and an antonym of one sense": 13}
     assert preference(pairs, 0) == made != preference(pairs, 1)
+
+
+def test_without_the_tagger_a_build_says_in_one_line_what_to_install(
+    wordnet: None, real_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import nltk
+
+    monkeypatch.setattr(nltk.data, "path", [f"{real_data}/oewn/nltk_root"])
+    tagging.reader.cache_clear()
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"story": "A goat met a fox.", "moral": "Friends help."}\n', "utf-8")
+    output = tmp_path / "out"
+    with pytest.raises(SystemExit, match="2"):
+        main(["build", "storal", "--pairs", str(pairs), "--output", str(output), "--tasks", "preference"])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "run `python -m nltk.downloader punkt_tab averaged_perceptron_tagger_eng`, or set NLTK_DATA" in line
+    assert not output.exists()
 
 
 @pytest.mark.parametrize("split", SIZES)

@@ -1,21 +1,25 @@
 """Two versions of a moral that differ from it in one word: in a synonym of it, and in an antonym (BUILD.md).
 
 A model that has taken a story's value prefers the moral to the version with the antonym. The version with the synonym
-is the control: it says what the moral says, so a preference against it is one of wording.
+is the control: it says what the moral says, so a preference against it is one of wording. It controls only as far as
+it fits its sentence, so both words have the part of speech and the form that the tagger finds in the moral.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
+from figeval.tagging import reader
+
 from .. import extras
-from .antonyms import NO_WORDS, UNIVERSAL, WORD, Dropped, Replacement, inflected, open_wordnet, replacement
+from .antonyms import NO_WORDS, WORD, Dropped, Replacement, open_wordnet, replacement
 
 NO_BOTH = Dropped("no word with a synonym and an antonym of one sense")
+PARTS = {"NN": "n", "VB": "v", "JJ": "a", "RB": "r"}  # how Penn tags begin → parts of speech of WordNet
 
 Sense: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]  # synonyms and antonyms, in the form of the word
 
@@ -34,18 +38,23 @@ def versions(moral: str, seed: str) -> Versions | Dropped:
     Words of the SMART stop list (is, have, in …) are replaced only where no other word has both.
 
     Raises:
-        DataError: a package of the extra `storal`, or WordNet, is missing.
+        DataError: a package of the extra `storal`, WordNet, or NLTK's tagger is missing.
     """
     if not any(character.isalpha() for character in moral):
         return NO_WORDS
-    words = [(match, found) for match in WORD.finditer(moral) if (found := _senses(_plain(match.group())))]
+    tags = {(token.start, token.end): token.tag for sentence in reader().sentences(moral) for token in sentence}
+    words = [
+        (match, sense)
+        for match in WORD.finditer(moral)
+        if (sense := _sense(_plain(match.group()), tags.get(match.span(), "")))
+    ]
     if not words:
         return NO_BOTH
     common = frozenset(extras.smart_stop_words())
     content = [word for word in words if _plain(word[0].group()) not in common]
     generator = random.Random(seed)
-    match, senses = generator.choice(content or words)
-    synonym, antonym = (generator.choice(listed) for listed in generator.choice(senses))
+    match, sense = generator.choice(content or words)
+    synonym, antonym = (generator.choice(listed) for listed in sense)
     return Versions(replacement(moral, match, synonym), replacement(moral, match, antonym))
 
 
@@ -54,22 +63,25 @@ def _plain(word: str) -> str:
 
 
 @cache
-def _senses(word: str) -> tuple[Sense, ...]:
-    """Return the commonest sense with both for each part of speech that a lower-case word can be a form of."""
-    wordnet = open_wordnet()
-    lemmas = ((pos, wordnet.morphy(word, pos)) for pos in UNIVERSAL)
-    found = (next(_of_lemma(word, lemma, pos), None) for pos, lemma in lemmas if lemma)
-    return tuple(dict.fromkeys(sense for sense in found if sense is not None))
-
-
-def _of_lemma(word: str, lemma: str, pos: str) -> Iterator[Sense]:
-    """Yield the senses of a lemma that have both, the commonest first, as WordNet lists them."""
-    for entry in open_wordnet().lemmas(lemma, pos):
+def _sense(word: str, tag: str) -> Sense | None:
+    """Return the commonest sense with both of a lower-case word in the part of speech of its Penn tag."""
+    wordnet, pos = open_wordnet(), PARTS.get(tag[:2])
+    lemma = wordnet.morphy(word, pos) if pos else None
+    form = tag.replace("NNP", "NN")  # a noun that is capitalised is replaced as any other
+    _, inflect = extras.inflections()
+    if lemma is None or word not in inflect(lemma, form):  # no such lemma, or the spelling contradicts the tag
+        return None
+    for entry in wordnet.lemmas(lemma, pos):  # the commonest sense first
         opposed = {antonym.name() for antonym in entry.antonyms()}
         alike = {synonym.name() for synonym in entry.synset().lemmas()} - {lemma, entry.name()} - opposed
-        synonyms, antonyms = (
-            {inflected(one, word, lemma, pos) for one in names if WORD.fullmatch(one) and one.islower()} - {word}
-            for names in (alike, opposed)
-        )
+        synonyms, antonyms = (_inflected(names, form) - {word} for names in (alike, opposed))
         if synonyms - antonyms and antonyms:
-            yield tuple(sorted(synonyms - antonyms)), tuple(sorted(antonyms))
+            return tuple(sorted(synonyms - antonyms)), tuple(sorted(antonyms))
+    return None
+
+
+def _inflected(lemmas: Iterable[str], form: str) -> set[str]:
+    """Return those single words in this form that the dictionary of lemminflect has: others are hardly in use."""
+    _, inflect = extras.inflections()
+    found = (inflect(lemma, form, inflect_oov=False) for lemma in lemmas if WORD.fullmatch(lemma) and lemma.islower())
+    return {spelled[0] for spelled in found if spelled}
