@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
 from functools import partial
+from hashlib import sha256
+from io import BytesIO
 
 import click
 import numpy as np
@@ -229,42 +232,74 @@ def test_the_index_is_computed_once(colours, own_home):
     assert len(colours.retriever.asked) == len(TRAIN) + len(TEST)
     colours.run(augment=NEIGHBOURS, fresh=True)
     assert len(colours.retriever.asked) == len(TRAIN) + len(TEST)
-    assert sorted(file.suffix for file in (own_home / "indexes").iterdir()) == [".npy", ".npy"]
+    assert sorted(file.suffix for file in (own_home / "indexes").iterdir()) == [".f32", ".f32"]
 
 
-def hostile_files():
-    nan = np.full((2, 3), np.nan, dtype=np.float32)
-    return {
-        "no array": b"text",
-        "empty": b"",
-        "pickled": np.array([object(), object()]),
-        "another length": np.ones((5, 3), dtype=np.float32),
-        "not of length one": np.ones((2, 3), dtype=np.float32),
-        "no numbers": nan,
-        "another type": np.eye(2, 3),
-    }
+def sealed(file, numbers):
+    """Vectors as they stand in a file of this name, the digest included."""
+    content = np.asarray(numbers, dtype="<f4").tobytes()
+    return content + sha256(file.name.encode() + b"\0" + content).digest()
 
 
-@pytest.mark.parametrize("what", sorted(hostile_files()))
+HOSTILE = {
+    "empty": lambda file, right: b"",
+    "no array": lambda file, right: b"text",
+    "pickled": lambda file, right: pickle.dumps(right),
+    "an array of numpy": lambda file, right: saved(np.save, right),
+    "an archive": lambda file, right: saved(np.savez, right),
+    "an archive that is none": lambda file, right: b"PK\x03\x04 and more",
+    "cut": lambda file, right: file.read_bytes()[:-5],
+    "longer": lambda file, right: file.read_bytes() + b"more",
+    "a sign flipped": lambda file, right: flipped(file.read_bytes(), 3, 0x80),
+    "the last bit flipped": lambda file, right: flipped(file.read_bytes(), 0, 1),
+    "those of other texts": lambda file, right: sealed(file.with_stem("another"), right),
+    "in another order": lambda file, right: right[::-1].tobytes() + file.read_bytes()[-32:],
+    "another length": lambda file, right: sealed(file, np.ones((5, 1))),
+    "not of length one": lambda file, right: sealed(file, np.ones((2, 3))),
+    "no numbers": lambda file, right: sealed(file, np.full((2, 3), np.nan)),
+    "another type": lambda file, right: sealed(file, right.astype(np.float16).astype(np.float64).repeat(2, axis=0)),
+    "no vectors": lambda file, right: sealed(file, []),
+}
+
+
+def saved(save, vectors):
+    stream = BytesIO()
+    save(stream, vectors)
+    return stream.getvalue()
+
+
+def flipped(content, place, bit):
+    return content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize("what", HOSTILE)
 def test_a_file_that_is_no_index_is_computed_again(colours, own_home, what):
+    """Also one whose vectors have length one and are others, which nothing but its digest tells."""
     retriever = Retriever("colours", colours.harness())
     right = retriever.vectors(["red", "blue"])
     (file,) = (own_home / "indexes").iterdir()
-    content = hostile_files()[what]
-    if isinstance(content, bytes):
-        file.write_bytes(content)
-    else:
-        np.save(file, content, allow_pickle=True)
+    good = file.read_bytes()
+    file.write_bytes(HOSTILE[what](file, right))
     assert (retriever.vectors(["red", "blue"]) == right).all()
     assert len(colours.retriever.asked) == 4
-    assert np.load(file).dtype == np.float32
+    assert file.read_bytes() == good
+
+
+def test_a_folder_in_the_place_of_an_index_is_named(colours, own_home):
+    retriever = Retriever("colours", colours.harness())
+    retriever.vectors(["red"])
+    (file,) = (own_home / "indexes").iterdir()
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(DataError, match=r"cannot write .*\.f32 \(Is a directory\); remove that folder"):
+        retriever.vectors(["red"])
 
 
 def test_a_link_in_the_place_of_an_index_is_replaced(colours, own_home, tmp_path):
     retriever = Retriever("colours", colours.harness())
     retriever.vectors(["red", "blue"])
     (file,) = (own_home / "indexes").iterdir()
-    elsewhere = tmp_path / "elsewhere.npy"
+    elsewhere = tmp_path / "elsewhere.f32"
     file.rename(elsewhere)
     file.symlink_to(elsewhere)
     retriever.vectors(["red", "blue"])

@@ -1,8 +1,8 @@
 """Unit vectors of texts by a frozen embedding model, kept in `FIGEVAL_HOME/indexes` under a digest of their content.
 
 A file there is named by the fingerprint of the model and the texts, so it never becomes stale. Several processes may
-write the same one. The folder may have been filled by somebody else: files are read as plain numbers, checked, and
-computed again where they are not what the texts need.
+write the same one. It holds little-endian float32 numbers, then their digest. The folder may have been filled by
+somebody else, and disks fail: where a file is not what the texts need, the vectors are computed again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 FORMAT = 1  # of the files; raised when what is computed changes
 DIMENSIONS = 1 << 14  # of a vector, at most
 BATCH = 1024  # texts that are handed to the model together
+DIGEST = hashlib.sha256().digest_size
 TOLERANCE = 1e-3  # of the length of a unit vector
 
 
@@ -81,7 +81,7 @@ class Retriever:
             CapabilityError: the model cannot embed texts.
             DataError: the vectors cannot be kept, or one of them is not a number or zero.
         """
-        file = home() / "indexes" / f"{self.digest(texts)}.npy"
+        file = home() / "indexes" / f"{self.digest(texts)}.f32"
         stored = _read(file, len(texts))
         if stored is None:
             stored = self._computed(texts)
@@ -111,27 +111,33 @@ def _read(file: Path, n: int) -> Vectors | None:
     if file.is_symlink() or not file.is_file():
         return None
     try:
-        data = read_bytes(file, DataError, max_bytes=1024 + 4 * n * DIMENSIONS)
-        found: Any = np.load(BytesIO(data), allow_pickle=False)
-    except (DataError, ValueError, EOFError, OSError):
+        data = read_bytes(file, DataError, max_bytes=4 * n * DIMENSIONS + DIGEST)
+    except DataError:
         return None
-    if not isinstance(found, np.ndarray) or found.dtype != np.float32 or found.ndim != 2 or len(found) != n:
+    numbers, digest = data[:-DIGEST], data[-DIGEST:]
+    if digest != _digest(file.name, numbers) or not numbers or len(numbers) % (4 * n):
         return None
+    found: Vectors = np.frombuffer(numbers, dtype="<f4").reshape(n, -1).astype(np.float32)
     with np.errstate(all="ignore"):
         is_unit = np.abs(np.linalg.norm(found, axis=1) - 1) < TOLERANCE  # false where one is not a number
     return found if is_unit.all() else None
 
 
+def _digest(name: str, numbers: bytes) -> bytes:
+    """Return the digest behind the numbers: of these, and of the name of the file that they belong into."""
+    return hashlib.sha256(name.encode() + b"\0" + numbers).digest()
+
+
 def _write(file: Path, vectors: Vectors) -> None:
     """Write all or nothing; another process may be writing the same."""
-    import numpy as np
-
+    numbers = vectors.astype("<f4").tobytes()
     made: str | None = None
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, made = tempfile.mkstemp(dir=file.parent, suffix=".tmp")
         with os.fdopen(handle, "wb") as stream:
-            np.save(stream, vectors, allow_pickle=False)
+            stream.write(numbers)
+            stream.write(_digest(file.name, numbers))
             stream.flush()
             os.fsync(stream.fileno())
         Path(made).replace(file)
@@ -139,5 +145,5 @@ def _write(file: Path, vectors: Vectors) -> None:
         if made is not None:
             with suppress(OSError):
                 Path(made).unlink()
-        reason = error.strerror or str(error)
-        raise DataError(f"cannot write {file} ({reason}); set FIGEVAL_HOME to a folder of yours") from error
+        place = "remove that folder" if file.is_dir() else "set FIGEVAL_HOME to a folder of yours with free space"
+        raise DataError(f"cannot write {file} ({error.strerror or error}); {place}") from error
