@@ -12,8 +12,9 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from figeval.errors import DataError, OptionError
 from figeval.evaluation.annotation.texts import WrittenText, WrittenTexts
@@ -46,7 +47,7 @@ class Key(BaseModel):
     authors: tuple[str, ...]
     not_written: dict[str, int]  # author → examples of the draw without a text
     seed: int
-    sheets: tuple[str, ...]
+    sheets: tuple[Annotated[str, Field(pattern=r"^sheet_[0-9]{1,2}\.csv$")], ...]  # in its own folder
     items: dict[str, Item]  # by item number
 
 
