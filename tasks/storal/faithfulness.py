@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from figeval import (
     Batched,
@@ -25,6 +27,7 @@ from figeval import (
     batched,
 )
 from figeval.errors import ModelError, TaskError
+from figeval.validation import validated
 
 from .rows import MATCHED, MISMATCHED
 
@@ -36,6 +39,9 @@ SEEN = {"trained": "pairs that the classifier was trained on", "chosen": "pairs 
 CUT = "texts cut to the length of the classifier"
 NOT_A_NUMBER = "texts for which the classifier gives no number"
 
+AGAIN = "run its `figeval train` command again, which adds it"
+
+Share = Annotated[float, Field(ge=0, le=1)]
 Cases = Sequence[tuple[GenerationExample, Prediction]]
 
 
@@ -96,6 +102,18 @@ def story_and_moral(example: GenerationExample, text: str, language: str) -> tup
 
 
 # ---- who judges ------------------------------------------------------------------------------------------------------
+
+
+class HeldOut(BaseModel):
+    """What `figeval train` says in figeval.json of the accuracy of a classifier; anybody may have written the file."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    split: Literal["test", "dev"]
+    value: Share
+    low: Share | None = None
+    high: Share | None = None
+    n: PositiveInt
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +221,11 @@ def judge_of(context: MetricContext) -> Judge:
     for key in ("probe", "augment"):
         if about.get(key):
             raise ModelError(f"{asked}: it was trained with --{key}, so it judges other texts; {cure}")
-    score = about.get("held_out") or {}
-    if score.get("metric") != "acc" or score.get("value") is None:
+    score = about.get("held_out")
+    if not score or (isinstance(score, dict) and (score.get("metric") != "acc" or score.get("value") is None)):
         raise ModelError(
-            f"{asked}: its figeval.json has no held-out accuracy, which tells what its judgements are worth; run its "
-            "`figeval train` command again, which adds it, or train one without --select_on test"
+            f"{asked}: its figeval.json has no held-out accuracy, which tells what its judgements are worth; {AGAIN}, "
+            "or train one without --select_on test"
         )
+    validated(score, f"{asked}: `about.held_out` of its figeval.json", HeldOut, ModelError, cure=AGAIN)
     return Judge(context.argument, model, language)
