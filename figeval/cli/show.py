@@ -109,7 +109,7 @@ def show_training_record(file: Path, as_json: bool) -> None:
         else:
             floor = floor_in(file.parent.parent)  # above `training`
             show_training(read_json(file, RecordError), Console(), floor.probe if floor else "")
-    except (ValueError, KeyError) as error:  # of a training's record, which has no schema
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # of a training's record, which has no schema
         raise RecordError(f"{file} was not written by this version of figeval ({error})") from error
 
 

@@ -64,13 +64,13 @@ class Baselines:
         found = BaselineScores()
         for name in plan.baselines:
             try:
+                own = {"baseline": name, "weights": _weights(name, plan)}
                 whole, rest = self._scored(name, plan, unseen)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
                 found.failures.append(f"the baseline {name} has no scores: {describe(error)}{notes_of(error)}")
                 continue
-            own = {"baseline": name, "weights": _weights(name, plan)}
             found.whole.append(BaselineRecord(**own, scores=whole.scores))
             for one in whole.languages:
                 found.languages[one.language].append(BaselineRecord(**own, scores=one.scores))
@@ -94,6 +94,7 @@ class Baselines:
 
         Examples that the floor has seen are marked, so that its scores on them have no interval.
         """
+        floor.check_weights()
         options = {key: value for key, value in plan.config.model_args.items() if key not in ("pretrained", "model")}
         config = replace(plan.config, model=str(floor.folder), model_args=options, processes=1)
         with closing(opened(config, self.harness)) as model:

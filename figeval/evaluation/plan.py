@@ -20,6 +20,7 @@ from figeval.evaluation.retrieval.shots import shots_of, shots_record
 from figeval.evaluation.task_metrics import check_metrics, described, metrics_of, signatures
 from figeval.evaluation.variants import Variant, check_prompts, chosen, variants
 from figeval.files import expand_user, is_folder
+from figeval.frontend import warn
 from figeval.metrics.catalogue import statistic_of
 from figeval.models.model import Model, open_model
 from figeval.prompts import LETTERS, PromptContext, PromptTemplate, SolvedExamples, load_template
@@ -30,6 +31,7 @@ from figeval.task_types.base import Metric
 from figeval.task_types.orders import in_orders
 from figeval.task_types.routes import Route, choose
 from figeval.training.floor import Floor, floor_in
+from figeval.training.seen import about_in
 from figeval.types import Example
 
 PARAGRAPH = ("\n\n",)  # where a model that merely goes on with a text has given its answer
@@ -234,14 +236,20 @@ def baselines_of(variant: Variant, config: RunConfig) -> tuple[str, ...]:
 def floor_of(variant: Variant, model: Model) -> Floor | None:
     """Return the model that was trained on this floor of a task, in the folder of the model; None without one.
 
+    Warns of a floor of another task in the folder of a model that was trained on this one.
+
     Raises:
         TrainError: a file in its folder is damaged.
     """
     if not variant.is_floor or not model.source or not is_folder(folder := expand_user(model.source)):
         return None
     found = floor_in(folder)
-    is_own = found is not None and (found.task, found.probe) == (variant.task.name, variant.name)
-    return found if is_own else None
+    if found is None or (found.task, found.probe) == (variant.task.name, variant.name):
+        return found
+    if about_in(folder).get("task") == variant.task.name:
+        other = f"{found.folder} was trained on the probe {found.probe} of {found.task}"
+        warn(f"{other}, so it is no floor of {variant.task.name}; move it away and train one with --floor")
+    return None
 
 
 # ---- which tasks, which model, which route ---------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from figeval.errors import TrainError
 from figeval.jsonfile import read_json
 from figeval.training.config import ELSEWHERE, TrainConfig
 from figeval.training.folder import TrainFolder
-from figeval.training.seen import about_in, weights_in
+from figeval.training.seen import RESTORE, about_in, weights_in
 
 FOLDER = "floor"
 OWN = ELSEWHERE | {"probe"}  # settings that may differ between a model and its floor
@@ -62,6 +62,15 @@ class Floor:
         """A digest of its weights. Reads them all."""
         return weights_in(self.folder)
 
+    def check_weights(self) -> None:
+        """Check that its weights are those with which its training ended, where that is recorded.
+
+        Raises:
+            TrainError: they are others, so their score would be that of another model.
+        """
+        if _record(self.folder).get("weights", self.weights) != self.weights:
+            raise TrainError(f"the weights in {self.folder} are not those that were trained there; {RESTORE}")
+
     @property
     def differences(self) -> list[str]:
         """The settings in which its training differs from that of the model; none where either is not recorded."""
@@ -85,6 +94,20 @@ def floor_in(model: Path) -> Floor | None:
 
 def _config(folder: Path) -> dict[str, Any]:
     """Return the settings of a finished training; empty where they are not recorded."""
+    config: dict[str, Any] = _record(folder).get("config", {})
+    return config
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """Return the record of a finished training; empty where there is none.
+
+    Raises:
+        TrainError: it is damaged.
+    """
     file = TrainFolder(folder).record_file
-    found = read_json(file, TrainError).get("config", {}) if file.is_file() else {}
-    return dict(found)
+    if not file.is_file():
+        return {}
+    found = read_json(file, TrainError, cure=RESTORE)
+    if not isinstance(found, dict) or not isinstance(found.get("config", {}), dict):
+        raise TrainError(f"{file} is not the record of a training; {RESTORE}")
+    return found

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from pydantic import BaseModel, ConfigDict
 
 from figeval.errors import TrainError
 from figeval.jsonfile import parse_json, read_model
-from figeval.storage import locked, replace_text
+from figeval.storage import cure, locked, replace_text
 from figeval.training.config import TrainConfig
 from figeval.training.selection import Evaluation
 from figeval.types import JSON
@@ -30,6 +31,7 @@ from figeval.types import JSON
 DECLARED = "figeval.json"
 RECORD = "record.json"
 STATE = "state"
+MOVE = "move it away or choose another --output"
 
 
 class Progress(BaseModel):
@@ -69,23 +71,38 @@ class TrainFolder:
         with locked(self.traces / ".lock", refusal):
             yield
 
+    def check(self, config: TrainConfig) -> Progress | None:
+        """Where this training stands, None before its first checkpoint. Nothing is written.
+
+        Raises:
+            TrainError: the folder holds another training or something that is none of ours, or cannot be written.
+        """
+        if not self.path.is_dir():
+            if self.path.exists() or self.path.is_symlink():
+                raise TrainError(f"{self.path} is no folder; {MOVE}")
+            return None
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise TrainError(f"{self.path} cannot be written; choose another --output")
+        if not self.progress_file.exists():
+            strange = [file.name for file in sorted(self.path.iterdir()) if file != self.traces]
+            if strange:
+                raise TrainError(f"{self.path} holds {strange[0]!r} and no training; {MOVE}")
+            return None
+        progress = self.read()
+        if progress.identity != config.identity():
+            raise TrainError(f"{self.path} holds another training ({self.traces / 'config.yaml'}); {MOVE}")
+        return progress
+
     def begin(self, config: TrainConfig, data: str = "") -> Progress:
         """Where to go on, from the start in a new folder; `data` is the digest of the examples.
 
         Raises:
             TrainError: the folder holds another training, one on other examples, or something that is none of ours.
         """
-        if not self.progress_file.exists():
-            strange = [file.name for file in self.path.iterdir() if file != self.traces] if self.path.exists() else []
-            if strange:
-                raise TrainError(f"{self.path} holds {strange[0]!r} and no training; choose another --output")
+        progress = self.check(config)
+        if progress is None:
             self.write_config(config)
             return Progress(identity=config.identity(), data=data)
-        progress = self.read()
-        if progress.identity != config.identity():
-            raise TrainError(
-                f"{self.path} holds another training ({self.traces / 'config.yaml'}); choose another --output"
-            )
         if progress.data != data:
             raise TrainError(
                 f"{self.path} was begun on other examples (the data or how dev is held out has changed since); "
@@ -101,7 +118,8 @@ class TrainFolder:
         """The resolved config, as `--config` reads it."""
         values = config.model_dump(mode="json", exclude={"output"})
         text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
-        (self.traces / "config.yaml").write_text(text, encoding="utf-8")
+        with cure(self.path, "--output"):
+            (self.traces / "config.yaml").write_text(text, encoding="utf-8")
 
     def checkpoint(self, step: int) -> Path:
         """Where the checkpoint of a step is."""
@@ -111,20 +129,29 @@ class TrainFolder:
         """Write a checkpoint beside its place and move it there: half a one is never met.
 
         `model` writes the model and returns what figeval.json says; `state` writes what to go on with.
+
+        Raises:
+            RecordError: the disk is full, or the folder cannot be written; the checkpoint before it is still there.
         """
         place = self.checkpoint(step)
         draft = place.with_suffix(".part")
         shutil.rmtree(draft, ignore_errors=True)
-        (draft / STATE).mkdir(parents=True)
-        state(draft / STATE)
-        if model is not None:
-            write_json(draft / DECLARED, model(draft))
-        shutil.rmtree(place, ignore_errors=True)
-        draft.rename(place)
+        with cure(self.path, "--output"), system_errors():
+            try:
+                (draft / STATE).mkdir(parents=True)
+                state(draft / STATE)
+                if model is not None:
+                    write_json(draft / DECLARED, model(draft))
+                shutil.rmtree(place, ignore_errors=True)
+                draft.rename(place)
+            except BaseException:  # on a full disk half a checkpoint is in the way
+                shutil.rmtree(draft, ignore_errors=True)
+                raise
 
     def commit(self, progress: Progress) -> None:
         """Say where the training stands, then remove checkpoints that are neither the last nor the best."""
-        replace_text(self.progress_file, progress.model_dump_json(indent=1) + "\n")
+        with cure(self.path, "--output"):
+            replace_text(self.progress_file, progress.model_dump_json(indent=1) + "\n")
         kept = {self.checkpoint(step) for step in (progress.step, progress.best) if step is not None}
         for place in self.traces.glob("step-*"):
             if place not in kept:
@@ -134,9 +161,10 @@ class TrainFolder:
 
     def publish(self, step: int) -> None:
         """Put the model of a checkpoint on top of the folder, without a second copy where the disk allows."""
-        for file in sorted(self.checkpoint(step).iterdir()):
-            if file.is_file():
-                link(file, self.path / file.name)
+        with cure(self.path, "--output"):
+            for file in sorted(self.checkpoint(step).iterdir()):
+                if file.is_file():
+                    link(file, self.path / file.name)
 
     def history(self, until: int) -> None:
         """Forget what was written down after a step: a session that was cut short goes on from there."""
@@ -147,17 +175,33 @@ class TrainFolder:
             kept = [line.decode() for line in lines if line.endswith(b"\n") and parse_json(line)["step"] <= until]
         except (ValueError, TypeError, LookupError) as error:
             raise TrainError(f"{self.history_file} is damaged ({error}); delete it and run the same command") from error
-        replace_text(self.history_file, "".join(kept))
+        with cure(self.path, "--output"):
+            replace_text(self.history_file, "".join(kept))
 
     def note(self, **values: object) -> None:
         """Append a line to the history."""
-        with self.history_file.open("a", encoding="utf-8") as stream:
+        with cure(self.path, "--output"), self.history_file.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(values) + "\n")
 
 
+@contextmanager
+def system_errors() -> Iterator[None]:
+    """Raise an `OSError` for one that safetensors reports as an error of its own, with its number in the text."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
+
+
 def write_json(file: Path, value: JSON) -> None:
-    """A JSON file that people read."""
-    replace_text(file, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    """A JSON file that people read. Raises `RecordError` where it cannot be written."""
+    with cure(file, "--output"):
+        replace_text(file, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def link(file: Path, place: Path) -> None:

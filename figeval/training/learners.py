@@ -29,6 +29,10 @@ class Learners:
         known = [entry.name.partition(":") for entry in self.registry]
         return [head for wanted in (task_type, ANY) for of, _, head in known if of == wanted]
 
+    def reads_plain_texts(self, task_type: str, head: str) -> bool:
+        """Return whether a head is there for any task type, so that it learns from texts and not from questions."""
+        return f"{ANY}:{head}" in self.registry and f"{task_type}:{head}" not in self.registry
+
     def choose(self, task_type: str, head: str | None) -> tuple[str, Factory]:
         """Return the head of this name, or the default of the task type, and its factory.
 

@@ -208,9 +208,9 @@ class Session:
         evaluations = [*self.progress.evaluations, Evaluation(step=self.progress.step, scores=scores)]
         best = best_of(evaluations, self.job.criterion)
         self.progress.evaluations = evaluations
-        self._keep(None if best is None else best.step)
-        if self.distributed.is_main:
+        if self.distributed.is_main:  # before the checkpoint: without one, resuming forgets what was noted
             self.job.folder.note(step=self.progress.step, scores=scores)
+        self._keep(None if best is None else best.step)
         self.distributed.log(
             {f"dev/{name}": value for name, value in scores.items() if value is not None}, self.progress.step
         )

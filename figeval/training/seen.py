@@ -30,6 +30,7 @@ from figeval.types import JSON, Example, Role, letters
 FILE = "seen.txt"
 DECLARED = "figeval.json"
 SCHEME = 1
+RESTORE = "restore it, or train the model again"
 
 
 # ---- digests --------------------------------------------------------------------------------------------------------
@@ -170,18 +171,34 @@ def _found(model: str, passed: frozenset[str]) -> Lineage:
 
 
 def about_in(folder: Path) -> JSON:
-    """What figeval.json says of the training of a model; empty where figeval did not train it."""
+    """What figeval.json says of the training of a model; empty where figeval did not train it.
+
+    Raises:
+        TrainError: the file is damaged.
+    """
     file = folder / DECLARED
     if not file.is_file():
         return {}
-    declared = read_json(file, TrainError, cure="restore it, or train the model again")
-    about = declared.get("about") if isinstance(declared, dict) else None
-    return about if isinstance(about, dict) else {}
+    declared = read_json(file, TrainError, cure=RESTORE)
+    if not isinstance(declared, dict):
+        raise TrainError(f"{file} holds no JSON object; {RESTORE}")
+    about = declared.get("about")
+    if about is None:
+        return {}
+    if not isinstance(about, dict):
+        raise TrainError(f"{file}: `about` is no JSON object; {RESTORE}")
+    for name in ("task", "probe", "trained_from"):
+        if not isinstance(about.get(name), str | None):
+            raise TrainError(f"{file}: `about.{name}` is no text; {RESTORE}")
+    if not isinstance(about.get("augment"), dict | None):
+        raise TrainError(f"{file}: `about.augment` is no JSON object; {RESTORE}")
+    return about
 
 
 def weights_in(folder: Path) -> str:
     """A digest of the weights of a model; empty if there are none."""
-    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.bin"))
+    found = ([file for file in sorted(folder.glob(kind)) if file.is_file()] for kind in ("*.safetensors", "*.bin"))
+    files = next(filter(None, found), [])
     digest = sha256()
     for file in files:
         with file.open("rb") as stream:

@@ -20,10 +20,12 @@ NEEDED = ("*.json", "*.txt", "*.model", "*.jinja", "*.tiktoken", "*.py")
 SEEN = "seen.txt"  # what it was trained on, which no answer depends on
 DECLARED = "figeval.json"  # what it declares of itself
 WEIGHTS = ("*.safetensors", "*.bin")  # the second only where there is none of the first
-# Documentation, weights of other frameworks, traces of training, and a floor, which is a model of its own.
+# Documentation, weights of other frameworks, traces of training, drafts that a killed process left behind, and a
+# floor, which is a model of its own.
 IGNORED = (
     *("training/*", "runs/*", "floor/*", "checkpoint-*/*", "onnx/*", "openvino/*", "coreml/*", "original/*"),
     *("*.md", ".*", "*/.*", "*.h5", "*.msgpack", "*.ot", "*.onnx", "*.png", "*.pt", "training_args.bin", "*.pyc"),
+    "*.part",
 )
 
 

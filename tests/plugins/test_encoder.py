@@ -165,6 +165,7 @@ def test_fingerprint_is_that_of_the_files_and_changes_with_them(tmp_path: Path, 
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     (copy / "README.md").write_text("documentation does not count")
+    (copy / "figeval.json.part").write_text("nor does what a killed process left behind")
 
     def fingerprint(path: Path) -> str:
         return encoder(str(path), pooling="cls").fingerprint()

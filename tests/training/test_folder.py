@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from safetensors import SafetensorError
 
-from figeval.errors import TrainError
+from figeval.errors import RecordError, TrainError
 from figeval.evaluation.training.configure import configured
 from figeval.training.folder import TrainFolder
 from figeval.training.selection import Evaluation
@@ -128,3 +129,38 @@ def test_a_damaged_progress_file_is_told(tmp_path: Path) -> None:
     folder.progress_file.write_text("{")
     with pytest.raises(TrainError, match=r"not valid JSON.*choose another --output"):
         folder.begin(config(folder.path))
+
+
+def test_a_full_disk_is_one_line_and_costs_no_checkpoint(tmp_path: Path) -> None:
+    """Also where safetensors reports it, whose error is no `OSError`."""
+    folder = TrainFolder(tmp_path / "out")
+
+    def full(place: Path) -> dict[str, object]:
+        (place / "model.safetensors").write_text("half")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    with folder.locked():
+        folder.commit(folder.begin(config(folder.path)))
+        keep(folder, 1)
+        words = f"no room left for {folder.path}; what was written is kept: free some space and run the same command"
+        with pytest.raises(RecordError, match=words):
+            folder.write_checkpoint(2, full, lambda place: None)
+    assert [place.name for place in folder.traces.glob("step*")] == ["step-000001"], "half a one takes no room"
+
+
+def test_what_is_wrong_with_a_folder_is_told_and_nothing_is_written(tmp_path: Path) -> None:
+    file, foreign, other = (TrainFolder(tmp_path / name) for name in ("file", "foreign", "other"))
+    file.path.write_text("text")
+    foreign.path.mkdir()
+    (foreign.path / "letter.txt").write_text("text")
+    with other.locked():
+        other.commit(other.begin(config(other.path, seed=7)))
+    for folder, words in (
+        (file, "file is no folder; move it away or choose another --output"),
+        (foreign, "foreign holds 'letter.txt' and no training; move it away"),
+        (other, r"other holds another training \(.*config.yaml\); move it away"),
+    ):
+        with pytest.raises(TrainError, match=words):
+            folder.check(config(folder.path))
+    assert [one.name for one in foreign.path.iterdir()] == ["letter.txt"]
+    assert TrainFolder(tmp_path / "new").check(config(tmp_path / "new")) is None

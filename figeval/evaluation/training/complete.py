@@ -17,7 +17,9 @@ from figeval.records.schema import RunRecord, TaskRecord
 from figeval.training.config import TrainConfig
 from figeval.training.floor import config_of_floor
 from figeval.training.folder import DECLARED, TrainFolder, write_json
+from figeval.training.learners import load_learners
 from figeval.training.loop import LOSS, TrainingObserver
+from figeval.training.seen import about_in
 from figeval.types import JSON
 
 
@@ -31,6 +33,9 @@ def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | Non
     """
     harness = Harness(include=config.include_path)
     floor = config_of_floor(config, probe_of_floor(config, harness)) if config.floor else None
+    if config.node_rank == 0:  # both before the first step: the floor begins hours later
+        for one in filter(None, (config, floor)):
+            TrainFolder(one.output).check(one)
     trained(config, harness, observer)
     if floor is not None:
         if finished(floor, TrainFolder(floor.output)) is None:
@@ -47,9 +52,14 @@ def probe_of_floor(config: TrainConfig, harness: Harness) -> str:
     """Return the probe on which the floor of a training is trained.
 
     Raises:
-        TrainError: The task has no floor.
+        TrainError: The task has no floor, or the head answers none of its questions.
     """
     task = harness.catalogue.tasks.get(config.task)
+    if config.head is not None and load_learners(harness.manager).reads_plain_texts(task.type, config.head):
+        raise TrainError(
+            f"--floor: --head {config.head} learns from plain texts and answers no question of {task.name}, so there "
+            "is no floor to train; leave out --floor"
+        )
     if task.floor is None:
         probes = ", ".join(task.task_type.probes)
         cure = f"write `floor:` in its file ({probes})" if probes else "leave out --floor"
@@ -92,10 +102,10 @@ def store_held_out(config: TrainConfig, record: RunRecord | None) -> None:
     checkpoint was chosen there.
     """
     found = held_out_in(record, config.task) or held_out_on_dev(config)
-    declared = read_json(config.output / DECLARED, TrainError)
-    if found and declared["about"].get("held_out") != found:
-        declared["about"]["held_out"] = found
-        write_json(config.output / DECLARED, declared)
+    about = about_in(config.output)
+    if found and about.get("held_out") != found:
+        declared = read_json(config.output / DECLARED, TrainError)
+        write_json(config.output / DECLARED, {**declared, "about": {**about, "held_out": found}})
 
 
 def held_out_in(record: RunRecord | None, name: str) -> JSON:

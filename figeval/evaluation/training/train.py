@@ -28,7 +28,7 @@ from figeval.training.distributed import Distributed, connect
 from figeval.training.folder import DECLARED, Progress, TrainFolder, write_json
 from figeval.training.learners import load_learners
 from figeval.training.loop import LOSS, Job, TrainingObserver, train
-from figeval.training.seen import FILE, Digests, Lineage, lineage_of, passages, questions, write
+from figeval.training.seen import FILE, RESTORE, Digests, Lineage, lineage_of, passages, questions, weights_in, write
 from figeval.training.selection import Criterion
 from figeval.types import JSON, Example
 
@@ -106,8 +106,11 @@ def finished(config: TrainConfig, folder: TrainFolder) -> Progress | None:
 
 
 def stored_record(place: Path) -> JSON:
-    """Read the record of a finished training."""
-    found: JSON = read_json(TrainFolder(place).record_file, TrainError)
+    """Read the record of a finished training. Raises `TrainError` where it is damaged."""
+    file = TrainFolder(place).record_file
+    found: JSON = read_json(file, TrainError, cure=RESTORE)
+    if not isinstance(found, dict):
+        raise TrainError(f"{file} is not the record of a training; {RESTORE}")
     return found
 
 
@@ -260,6 +263,7 @@ def record_of(training: TrainingPlan, job: Job, progress: Progress) -> JSON:
         "truncated": job.train.truncated,
         "select_by": [name for name, _ in job.criterion.metrics],
         "best": progress.best,
+        "weights": weights_in(training.config.output),
         "steps": progress.step,
         "why": progress.why,
         "evaluations": [evaluation.model_dump() for evaluation in progress.evaluations],

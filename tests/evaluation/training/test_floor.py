@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,7 @@ from figeval.evaluation.training.sweep import Sweep
 from figeval.records.schema import BaselineRecord, LanguageRecord, OverlapRecord, RunRecord, TaskRecord
 from figeval.training.config import TrainConfig
 from figeval.training.floor import floor_in
+from figeval.training.folder import Progress, TrainFolder
 from tests import runs, trainings
 from tests.plugins.tiny import Workshop
 from tests.training.test_sweep import Heard
@@ -183,6 +188,127 @@ def test_a_floor_that_cannot_be_is_refused_before_anything_is_trained(configured
         configured(tmp_path / "out", floor=True, probe="no_query")
 
 
+@pytest.mark.parametrize("head", ["mlm", "infill"])
+def test_a_head_that_answers_nothing_has_no_floor(head: str, configured: Configure, tmp_path: Path) -> None:
+    words = f"--floor: --head {head} learns from plain texts and answers no question of tiny_floored, .*leave out"
+    with pytest.raises(TrainError, match=words):
+        complete(configured(tmp_path / "out", head=head, head_args={}, floor=True), Heard())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("what", ["a file", "foreign", "another seed"])
+def test_a_floor_that_has_no_place_is_refused_before_the_first_step(
+    what: str, configured: Configure, tmp_path: Path
+) -> None:
+    config = configured(tmp_path / "out", floor=True, checkpoint_every=1)
+    with pytest.raises(KeyboardInterrupt):
+        complete(config, Heard(cut=2))
+    place = tmp_path / "out" / "floor"
+    if what == "another seed":
+        complete(configured(place, probe="no_query", seed=7, evaluate=()), Heard())
+    elif what == "foreign":
+        place.mkdir()
+        (place / "letter.txt").touch()
+    else:
+        place.touch()
+    heard = Heard()
+    with pytest.raises(TrainError, match=r"floor (is|holds) .*; move it away or choose another --output"):
+        complete(config, heard)
+    assert heard.began_at == []
+
+
+# `python -c` with an event of Python and the end of the path that it makes: the process is killed before the last of
+# so many such events.
+KILLED = """
+import os, signal, sys
+event, end, times, *arguments = sys.argv[1:]
+left = int(times)
+def kill(name, args):
+    global left
+    if name == event and os.fsdecode(args[1]).endswith(end):
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(kill)
+from figeval.cli.main import main
+main(arguments)
+"""
+FULL = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+from figeval.cli.main import main
+main(sys.argv[4:])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("event", "end", "times"),
+    [
+        ("os.rename", "/out/training/step-000002", "1"),
+        ("os.rename", "/out/training/record.json", "1"),
+        ("os.rename", "/out/floor/training/progress.json", "1"),
+        ("os.link", "/out/floor/model.safetensors", "1"),
+        ("os.rename", "/out/figeval.json", "2"),  # with the held-out score
+        ("full", "disk", ""),
+    ],
+)
+def test_whatever_ends_it_the_same_command_gives_the_same(
+    event: str, end: str, times: str, configured: Configure, trained: Path, tmp_path: Path
+) -> None:
+    """Killed in the first model, after it, in the second one, while that is put in its place, and at the very end."""
+    config = configured(tmp_path / "out", floor=True)
+    known = {"task": config.task, "model": config.model, "output": tmp_path / "out", "include_path": tmp_path / "tasks"}
+    given = [f"--{name}={value}" for name, value in known.items()]
+    small = ["--batch_size=8", "--max_steps=2", "--device=cpu", "--head_args=pooling=mean", "--lr=0.01", "--floor"]
+    script = FULL if event == "full" else KILLED
+    done = subprocess.run(
+        [sys.executable, "-c", script, event, end, times, "train", *given, *small],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == (2 if event == "full" else -signal.SIGKILL), done.stderr
+    if event == "full":
+        assert done.stderr.splitlines()[-1].startswith(
+            f"figeval: no room left for {tmp_path / 'out'}; what was written"
+        )
+    complete(config, Heard())
+    assert outcome(tmp_path / "out") == outcome(trained)
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """Weights, seen examples, history and scores of a model and its floor."""
+    record = json.loads((folder / "runs" / "tiny_floored" / "run.json").read_text(encoding="utf-8"))
+    both = (folder, folder / "floor")
+    histories = [(one / "training" / "history.jsonl").read_text().splitlines() for one in both]
+    return {
+        "files": [(one / name).read_bytes() for one in both for name in ("model.safetensors", "seen.txt")],
+        "history": [[sorted(json.loads(line)) for line in lines] for lines in histories],
+        "scores": [(task["scores"], task["baselines"], task["warnings"]) for task in record["tasks"]],
+    }
+
+
+def test_the_history_has_the_scores_before_they_are_committed(
+    configured: Configure, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill between the two lost them: what is noted and not committed is forgotten, and computed again."""
+    commit = TrainFolder.commit
+
+    def cut(folder: TrainFolder, progress: Progress) -> None:
+        commit(folder, progress)
+        raise KeyboardInterrupt
+
+    config = configured(tmp_path / "out", evaluate=())
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(TrainFolder, "commit", cut)
+        complete(config, Heard())
+    complete(config, Heard())
+    lines = [place / "training" / "history.jsonl" for place in (tmp_path / "out", trained)]
+    scores = [[one for one in map(json.loads, file.read_text().splitlines()) if "scores" in one] for file in lines]
+    assert scores[0] == scores[1] != []
+
+
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 
@@ -209,10 +335,11 @@ def test_a_floor_with_other_settings_is_warned_of(configured: Configure, copied:
 
 @pytest.mark.parametrize("about", [{"task": "tiny_again"}, {"probe": "shuffled_query"}])
 def test_a_model_of_another_task_or_probe_is_no_floor(
-    about: dict[str, str], configured: Configure, copied: Path, tmp_path: Path
+    about: dict[str, str], configured: Configure, copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed(copied / "floor" / "figeval.json", **about)
     assert names(asked(configured(copied), copied, tmp_path / "run").tasks[0]) == NAMES[:2]
+    assert "so it is no floor of tiny_floored; move it away and train one with --floor" in capsys.readouterr().err
 
 
 def test_a_floor_that_has_changed_is_asked_again(configured: Configure, copied: Path, tmp_path: Path) -> None:
@@ -245,6 +372,43 @@ def test_a_floor_that_cannot_be_opened_costs_its_own_score_alone(
     (copied / "floor" / "figeval.json").write_text("{", encoding="utf-8")
     with pytest.raises(FigevalError, match="restore it, or train the model again"):
         asked(configured(copied), copied, tmp_path / "broken")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("floor/figeval.json", "[]"),
+        ("floor/figeval.json", '{"about": [1]}'),
+        ("floor/figeval.json", '{"about": {"task": "tiny_floored", "probe": ["\\u001b[31m"]}}'),
+        ("figeval.json", '{"kind": "encoder", "pooling": "mean", "about": {"augment": [1], "trained_from": "x"}}'),
+        ("floor/training/record.json", "[]"),
+        ("floor/training/record.json", '{"config": "text"}'),
+        ("training/record.json", '{"config": null}'),
+    ],
+)
+def test_a_damaged_file_is_one_line(
+    file: str, content: str, configured: Configure, copied: Path, tmp_path: Path
+) -> None:
+    (copied / file).unlink()
+    (copied / file).write_text(content, encoding="utf-8")
+    with pytest.raises(FigevalError, match=f"{file}.*; restore it, or train the model again") as raised:
+        asked(configured(copied), copied, tmp_path / "run")
+    assert "\n" not in str(raised.value) and "\x1b" not in str(raised.value)
+
+
+def test_other_weights_in_the_place_of_those_of_the_floor_have_no_score(
+    configured: Configure, copied: Path, tmp_path: Path
+) -> None:
+    weights = copied / "floor" / "model.safetensors"
+    weights.unlink()
+    shutil.copy(copied / "model.safetensors", weights)
+    record = asked(configured(copied), copied, tmp_path / "run")
+    assert names(record.tasks[0]) == NAMES[:2]
+    told = "no_query_trained has no scores: the weights in .*floor are not those that were trained there; restore"
+    assert any(re.search(told, warning) for warning in record.tasks[1].warnings)
+    weights.unlink()
+    weights.mkdir()
+    assert names(asked(configured(copied), copied, tmp_path / "folder").tasks[0]) == NAMES[:2]
 
 
 def test_worker_processes_answer_and_the_floor_is_asked_once(
