@@ -17,6 +17,7 @@ from tests.processes import figeval
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_an_encoder_decoder_is_trained_on_morals_and_scored(real_data: str, tmp_path: Path) -> None:
     """A smoke test and nothing more: every score is a number, whatever number it is."""
     model = Workshop(tmp_path)("t5", "ForConditionalGeneration")
