@@ -45,6 +45,14 @@ class ModelError(FigevalError):
     """A model cannot be found, loaded or used for what was asked."""
 
 
+class OptionNeeded(ModelError):
+    """A model cannot be used without an option; `problem` is why, for those who open models and cannot pass any."""
+
+    def __init__(self, problem: str, cure: str) -> None:
+        super().__init__(f"{problem}; {cure}")
+        self.problem = problem
+
+
 class BudgetExhausted(ModelError):
     """The next request would cost more than the run may; what was answered is kept."""
 

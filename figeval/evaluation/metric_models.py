@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from figeval.errors import CapabilityError, FigevalError, ModelError
+from figeval.errors import CapabilityError, FigevalError, ModelError, OptionNeeded
 from figeval.evaluation.lineage import line_of
 from figeval.metrics.arguments import MetricContext
 from figeval.models.batching import Memo
@@ -15,7 +16,7 @@ from figeval.models.capabilities import ask, capability_of
 from figeval.models.model import Backends, Model, open_model
 from figeval.spec import TaskSpec
 from figeval.task_types.base import Metric
-from figeval.training.seen import Lineage
+from figeval.training.seen import Lineage, about_in
 from figeval.types import JSON, Example, Request, Role
 
 BATCH = 1024  # requests that are handed to the model together
@@ -89,12 +90,28 @@ class MetricModels:
         argument = metric.given or ""
 
         def opened(name: str) -> SharedModel:
-            try:
+            with blamed():
                 return self._get(name, device)
+
+        def trained(name: str) -> JSON:
+            folder = self.backends.folder(name)
+            if folder is None:
+                return opened(name).about
+            with blamed():
+                return about_in(folder)
+
+        @contextmanager
+        def blamed() -> Iterator[None]:
+            """Name the metric in errors of its model."""
+            try:
+                yield
+            except OptionNeeded as error:
+                cure = "and the model of a metric takes no options; take another one"
+                raise ModelError(f"metric {metric.name}={argument}: {error.problem}, {cure}") from error
             except FigevalError as error:
                 raise ModelError(f"metric {metric.name}={argument}: {error}") from error
 
-        return MetricContext(metric.name, argument, task.name, task.languages, opened)
+        return MetricContext(metric.name, argument, task.name, task.languages, opened, trained)
 
     def _get(self, name: str, device: str | None) -> SharedModel:
         if (name, device) not in self._opened:

@@ -55,6 +55,8 @@ class MetricContext:
         languages: of the task.
         model: opens a model by the name that `--model` takes, once in a run, on the device of the run. It raises
             `ModelError` where there is none.
+        trained: returns `about` of a model, and opens it only if the name is not that of a folder: a metric that needs
+            a certain training can refuse whatever lies in a folder.
     """
 
     name: str
@@ -62,6 +64,7 @@ class MetricContext:
     task: str
     languages: Sequence[str]
     model: Callable[[str], MetricModel]
+    trained: Callable[[str], Mapping[str, Any]]
 
 
 def split(name: str) -> tuple[str, str | None]:

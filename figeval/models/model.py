@@ -6,9 +6,11 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from figeval.errors import FigevalError, ModelError, PluginError, UnknownName, near
+from figeval.files import expand_user, is_folder
 from figeval.frontend import warn
 from figeval.models.capabilities import capabilities
 from figeval.plugins import PluginManager, describe, foreign_code
@@ -52,6 +54,13 @@ class Backends:
         if resolved is not None:
             return resolved, model
         raise UnknownName("model", name if colon else model, known, see="figeval ls models")
+
+    def folder(self, model: str) -> Path | None:
+        """Return the folder that `folder` or `backend:folder` names, whatever lies in it; None where it names none."""
+        backend, colon, rest = model.partition(":")
+        named = "" if model in self.registry else rest if colon and backend in self.registry else model
+        found = expand_user(named) if named else None
+        return found if found is not None and is_folder(found) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from figeval.errors import ModelError
+from figeval.errors import ModelError, OptionNeeded
 from figeval.models.capabilities import Outputs
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Text
@@ -299,8 +299,8 @@ def check_pooling(settings: EncoderSettings, checkpoint: Checkpoint) -> None:
         return
     served = backend_of(checkpoint)
     meant = f"; it is a {checkpoint.architecture}, for {served}:{settings.model}" if served in HEADS else ""
-    cure = "declare it: --model_args pooling=mean (cls, pooler, last)"
-    raise ModelError(f"{settings.model!r} says nothing about pooling; {cure}{meant}")
+    cure = f"declare it: --model_args pooling=mean (cls, pooler, last){meant}"
+    raise OptionNeeded(f"{settings.model!r} says nothing about pooling", cure)
 
 
 def minilm_model() -> str:

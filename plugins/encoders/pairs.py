@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from figeval.errors import ModelError
+from figeval.errors import ModelError, OptionNeeded
 from figeval.models.capabilities import Outputs
 from figeval.types import JSON, PairLabel, TextPair
 
@@ -81,9 +81,9 @@ def parse_labels(given: str | None, names: Mapping[int, str], model: str) -> dic
         return dict(_parse_one(part.strip(), names) for part in re.split("[;,]", str(given)) if part.strip())
     if any(NAMELESS.fullmatch(name) for name in names.values()):
         example = "entailment:2;neutral:1;contradiction:0" if len(names) == 3 else "entailment:1;non-entailment:0"
-        raise ModelError(
-            f"{model!r} calls its classes {', '.join(names.values())}, which says nothing; "
-            f"say what they mean: --model_args 'labels={example}'"
+        raise OptionNeeded(
+            f"{model!r} calls its classes {', '.join(names.values())}, which says nothing",
+            f"say what they mean: --model_args 'labels={example}'",
         )
     classes: dict[str, tuple[int, ...]] = {meaning(name): (number,) for number, name in names.items()}
     if len(classes) < len(names):

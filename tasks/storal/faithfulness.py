@@ -202,8 +202,7 @@ def judge_of(context: MetricContext) -> Judge:
         ModelError: there is no such model; it was not trained on stories and morals as they are, or in another
             language; or its accuracy is not stored.
     """
-    model = context.model(context.argument)
-    about, asked = model.about, f"metric {context.name}={context.argument}"
+    about, asked = context.trained(context.argument), f"metric {context.name}={context.argument}"
     task = about.get("task")
     language = next(iter(context.languages))
     wanted = next((name for name, known in TRAINED_ON.items() if known == language), None)
@@ -214,6 +213,7 @@ def judge_of(context: MetricContext) -> Judge:
     if task not in TRAINED_ON:
         what = f"was trained on {task}" if task else "was not trained by figeval"
         raise ModelError(f"{asked}: it {what}, and is no classifier of stories and morals; {cure}")
+    model = context.model(context.argument)
     if "label_pairs" not in model.capabilities:
         raise ModelError(f"{asked}: its head cannot label pairs; {cure}")
     if TRAINED_ON[task] != language:

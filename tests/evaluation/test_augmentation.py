@@ -18,17 +18,18 @@ from hypothesis import strategies as st
 from figeval import plugins
 from figeval.cli.options import augmented
 from figeval.config import RunConfig
-from figeval.errors import CapabilityError, DataError, TaskError
+from figeval.errors import CapabilityError, DataError, ModelError, TaskError
 from figeval.evaluation import Harness
 from figeval.evaluation.compare import compare_runs
 from figeval.evaluation.preview import preview
 from figeval.evaluation.retrieval.content_words import content_words
 from figeval.evaluation.retrieval.neighbours import Neighbours
-from figeval.evaluation.retrieval.vectors import Retriever
+from figeval.evaluation.retrieval.vectors import BATCH, Retriever
 from figeval.evaluation.run import run
 from figeval.task_types.choice import Choice, ChoiceExample
 from figeval.types import letters
 from tests.fakes import Closeness, Vectors, Writer
+from tests.plugins.tiny import Workshop as Tiny
 from tests.runs import Deaf
 
 COLOURS = ("red", "green", "blue")
@@ -190,7 +191,7 @@ def is_apart(one, question):
 def test_no_neighbour_gives_the_answer_away(tmp_path_factory, drawn, asked):
     manager = plugins.load(modules=[])
     retriever = Retriever("colours", Harness(manager))
-    retriever.__dict__["vectors"] = lambda texts: np.array([colour_vector(text) for text in texts])
+    retriever.__dict__["vectors"] = lambda texts, what="": np.array([colour_vector(text) for text in texts])
     pool = as_examples(drawn, "t")
     neighbours = Neighbours(Choice(), partial(iter, pool), retriever, 1, "--augment k=1")
     for question in (*as_examples(asked, "q"), *pool):
@@ -306,6 +307,36 @@ def test_a_link_in_the_place_of_an_index_is_replaced(colours, own_home, tmp_path
     assert not file.is_symlink()
 
 
+def test_many_texts_are_announced_and_kept_batch_by_batch(colours, own_home, capsys):
+    texts = [f"red {n}" for n in range(2 * BATCH + 1)]
+    healthy = colours.retriever.function
+    colours.retriever.function = lambda text: healthy(text) if text != texts[-1] else stop()
+    with pytest.raises(KeyboardInterrupt):
+        Retriever("colours", colours.harness()).vectors(texts, "training examples")
+    assert capsys.readouterr().err == f"indexing {len(texts)} training examples with colours (once)\n"
+
+    colours.retriever.function, before = healthy, len(colours.retriever.asked)
+    found = Retriever("colours", colours.harness()).vectors(texts)
+    assert len(colours.retriever.asked) == before + 1
+    assert found.shape == (len(texts), 3) and found[0] == pytest.approx(np.array([6, 1, 1]) / 38**0.5)
+    assert len(list((own_home / "indexes").iterdir())) == 1  # the parts are gone
+    assert (Retriever("colours", colours.harness()).vectors(texts) == found).all()
+    assert len(colours.retriever.asked) == before + 1
+
+
+def stop():
+    raise KeyboardInterrupt
+
+
+def test_how_far_a_slow_index_is(colours, own_home, capsys, monkeypatch):
+    seconds = iter(range(0, 10_000, 7))
+    monkeypatch.setattr("figeval.evaluation.retrieval.vectors.time.monotonic", lambda: next(seconds))
+    texts = [f"red {n}" for n in range(3 * BATCH)]
+    Retriever("colours", colours.harness()).vectors(texts, "questions")
+    _, *lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"indexing: {2 * BATCH} of {3 * BATCH} questions after 14 s"]
+
+
 def test_where_nothing_can_be_written(colours, own_home):
     own_home.write_text("a file")
     with pytest.raises(DataError, match="set FIGEVAL_HOME to a folder of yours"):
@@ -328,6 +359,16 @@ def test_where_nothing_can_be_written(colours, own_home):
 def test_errors_name_what_to_change(colours, changes, error, message):
     with pytest.raises(error, match=message):
         colours.run(augment={**NEIGHBOURS, **changes})
+
+
+def test_a_retriever_that_would_need_an_option(colours, tmp_path):
+    raw = Tiny(tmp_path / "models")("bert", "Model")
+    harness = colours.workshop.harness("encoders")
+    with pytest.raises(
+        ModelError, match="says nothing about pooling, and a retriever takes no options; take minilm"
+    ) as e:
+        colours.workshop.run(harness=harness, augment={**NEIGHBOURS, "retriever": str(raw)})
+    assert "--model_args" not in str(e.value) and "\n" not in str(e.value)
 
 
 def test_a_task_type_that_cannot_take_it(colours):

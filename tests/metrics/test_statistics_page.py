@@ -110,7 +110,7 @@ def test_the_metric_that_asks_a_model_asks_it_once_for_all_and_counts_what_was_c
             ]
 
     model = Classifier()
-    context = MetricContext("follows", "models/f", "task", ("en",), lambda _name: model)  # type: ignore[arg-type,return-value]
+    context = MetricContext("follows", "models/f", "task", ("en",), lambda _name: model, dict)  # type: ignore[arg-type,return-value]
     metric = defined_on_the_page()["follows"](context)
     examples = [GenerationExample(id=text, inputs={"story": text}, references=("x",)) for text in ("a", "b", "long c")]
     texts = ["a", "", "other"]

@@ -445,6 +445,17 @@ def test_an_argument_that_is_no_good(metrics: list[str], message: str, bench: Be
         bench.run(metrics=metrics)
 
 
+def test_a_folder_is_refused_before_anything_is_opened(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "config.json").write_text('{"model_type": "bert"}')
+    for name in ("runs", "raw"):
+        with pytest.raises(
+            ModelError, match=r"it was not trained by figeval, .*`figeval train --task storal_faithfuln"
+        ):
+            bench.run(metrics=[f"faithfulness={tmp_path / name}"])
+
+
 def test_a_head_that_cannot_label(bench: Bench) -> None:
     bench.classifier.label_pairs = None  # type: ignore[assignment, method-assign]
     with pytest.raises(ModelError, match="its head cannot label pairs; `figeval train --task storal_faithfulness_en"):

@@ -66,7 +66,7 @@ class Neighbours:
 
     @cached_property
     def _vectors(self) -> Vectors:
-        return self.retriever.vectors(self.texts)
+        return self.retriever.vectors(self.texts, "training examples")
 
     @cached_property
     def _wordings(self) -> list[tuple[Any, str]]:
@@ -80,7 +80,7 @@ class Neighbours:
         """Find the neighbours of many questions at once, which takes less time than one after the other."""
         waiting = iter(self._new(questions))
         while chunk := list(islice(waiting, CHUNK)):
-            vectors = self.retriever.vectors([self.task_type.query_text(example) for example in chunk])
+            vectors = self.retriever.vectors([self.task_type.query_text(example) for example in chunk], "questions")
             similarities = vectors @ self._vectors.T
             for example, row in zip(chunk, similarities, strict=True):
                 self._found[self._key(example)] = self._places(example, row)

@@ -11,16 +11,18 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from figeval.errors import CapabilityError, DataError
+from figeval.errors import CapabilityError, DataError, ModelError, OptionNeeded
 from figeval.evaluation.harness import Harness
 from figeval.files import home, read_bytes
+from figeval.frontend import notice
 from figeval.models.capabilities import ask
 from figeval.models.model import Model, open_model
 from figeval.types import Text
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 
 FORMAT = 1  # of the files; raised when what is computed changes
 DIMENSIONS = 1 << 14  # of a vector, at most
-BATCH = 1024  # texts that are handed to the model together
+BATCH = 128  # texts that are handed to the model together, and kept as soon as it has answered
+PAUSE = 10.0  # seconds between two lines about how far it is
 DIGEST = hashlib.sha256().digest_size
 TOLERANCE = 1e-3  # of the length of a unit vector
 
@@ -54,8 +57,19 @@ class Retriever:
 
     @cached_property
     def model(self) -> Model:
-        """The model. Raises `CapabilityError` for one that cannot embed texts, or learns from the texts of a task."""
-        opened = open_model(self.harness.backends, self.name, {}, {"device": self.device})
+        """The model.
+
+        Raises:
+            ModelError: there is none, or it cannot be used without options.
+            CapabilityError: it cannot embed texts, or learns from the texts of a task.
+        """
+        try:
+            opened = open_model(self.harness.backends, self.name, {}, {"device": self.device})
+        except OptionNeeded as error:
+            raise ModelError(
+                f"the retriever {self.name}: {error.problem}, and a retriever takes no options; take minilm, or a "
+                "folder that sentence-transformers saved"
+            ) from error
         if "embed" not in opened.offers:
             raise CapabilityError(f"the retriever {self.name} cannot embed texts; take an encoder such as minilm")
         if hasattr(opened.backend, "fit"):
@@ -74,34 +88,60 @@ class Retriever:
             told.update(json.dumps(text).encode() + b"\n")
         return told.hexdigest()[:32]
 
-    def vectors(self, texts: Sequence[str]) -> Vectors:
+    def vectors(self, texts: Sequence[str], what: str = "texts") -> Vectors:
         """Return a unit vector for each text, from the disk if they were computed before.
+
+        Args:
+            texts: to embed.
+            what: they are, for the lines about work that takes long.
 
         Raises:
             CapabilityError: the model cannot embed texts.
             DataError: the vectors cannot be kept, or one of them is not a number or zero.
         """
-        file = home() / "indexes" / f"{self.digest(texts)}.f32"
+        file = self._file(texts)
         stored = _read(file, len(texts))
         if stored is None:
-            stored = self._computed(texts)
+            different = list(dict.fromkeys(texts))
+            batches = [different[begin : begin + BATCH] for begin in range(0, len(different), BATCH)]
+            embedded = self._computed(different) if len(batches) < 2 else self._by_batches(batches, what)
+            place = {text: number for number, text in enumerate(different)}
+            stored = embedded[[place[text] for text in texts]]
             _write(file, stored)
+            for batch in batches if len(batches) > 1 else ():
+                with suppress(OSError):
+                    self._file(batch).unlink()
         return stored
 
-    def _computed(self, texts: Sequence[str]) -> Vectors:
-        """Embed each different text once."""
+    def _by_batches(self, batches: Sequence[Sequence[str]], what: str) -> Vectors:
+        """Return the vectors of many texts. Those of a batch are kept at once: an interrupt loses one batch at most."""
         import numpy as np
 
-        different = list(dict.fromkeys(texts))
-        found: list[Any] = []
-        for begin in range(0, len(different), BATCH):
-            found += list(ask(self.model.backend, [Text(text) for text in different[begin : begin + BATCH]]).values)
-        rows = np.asarray(found, dtype=np.float32)
+        count, done = sum(map(len, batches)), 0
+        notice(f"indexing {count} {what} with {self.name} (once)")
+        began = said = time.monotonic()
+        found = []
+        for batch in batches:
+            found.append(self.vectors(batch))
+            done += len(batch)
+            if (now := time.monotonic()) - said > PAUSE:
+                said = now
+                notice(f"indexing: {done} of {count} {what} after {now - began:.0f} s")
+        return np.concatenate(found)
+
+    def _file(self, texts: Sequence[str]) -> Path:
+        return home() / "indexes" / f"{self.digest(texts)}.f32"
+
+    def _computed(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts."""
+        import numpy as np
+
+        values = ask(self.model.backend, [Text(text) for text in texts]).values
+        rows = np.asarray(list(values), dtype=np.float32)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         if not (np.isfinite(rows).all() and (lengths > 0).all()):
             raise DataError(f"the retriever {self.name} gives a text no vector; take another one")
-        place = {text: number for number, text in enumerate(different)}
-        return np.asarray((rows / lengths)[[place[text] for text in texts]], dtype=np.float32)
+        return np.asarray(rows / lengths, dtype=np.float32)
 
 
 def _read(file: Path, n: int) -> Vectors | None:
