@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from figeval.api import frames
 from figeval.api.runs import Run
 from figeval.evaluation.compare import RunComparison, TaskComparison, argument_of, compare_runs
+from figeval.records import conditions
 from figeval.report import table
 from figeval.report.grid import Grid, page, plain
 from figeval.types import JSON
@@ -102,6 +103,8 @@ class Comparison:
         about: JSON = {key: {"run": run.identity, "model": run.model.name} for key, run in runs.items()}
         for key, prompt in zip(runs, self.result.prompts or (), strict=False):
             about[key]["prompt"] = prompt
+        for key, run in runs.items():
+            about[key]["conditions"] = list(conditions.notes(run))
         return {
             "metric": self.metric,
             **about,
@@ -114,11 +117,17 @@ class Comparison:
     def grid(self) -> Grid:
         """The table that the command line prints."""
         of_a, of_b = (f", prompt {prompt}" for prompt in self.result.prompts) if self.result.prompts else ("", "")
-        title = f"{self.metric}: A = {self.result.a.model.name}{of_a}, B = {self.result.b.model.name}{of_b}"
+        a, b = conditions.labels([self.result.a, self.result.b])
+        title = f"{self.metric}: A = {a}{of_a}, B = {b}{of_b}"
         return Grid(HEAD, list(map(_cells, self.result.tasks)), title, right=HEAD[1:-1], spare=("test", "clusters"))
 
     def notes(self) -> Iterator[str]:
-        """The lines under the table: the size of the family, and everything that did not enter the comparison."""
+        """The lines under the table: how the runs were asked, the size of the family, and everything that did not enter
+        the comparison.
+        """
+        of_a, of_b = (list(conditions.notes(run)) for run in (self.result.a, self.result.b))
+        for note in dict.fromkeys((*of_a, *of_b)):
+            yield f"{'A and B' if note in of_a and note in of_b else 'A' if note in of_a else 'B'}: {note}"
         yield f"Holm's correction over {self.family} test{'s' * (self.family != 1)}"
         yield from dict.fromkeys(f"{self.metric}: {remark}" for remark in self._remarks())
         for one in self.result.tasks:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from figeval.errors import FigevalError
+from figeval.records.conditions import conditions
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.types import JSON
@@ -33,8 +34,8 @@ SCORE = {
     "higher_is_better": "bool",
     "seen": "string",
 }
-TASK = {"task": "string", "kind": "string", "task_type": "string", "route": "string", "examples": "string"}
-SCORES = {**ABOUT_RUN, **TASK, **SCORE}
+TASK = {"task": "string", "kind": "string", "task_type": "string", "route": "string"}
+SCORES = {**ABOUT_RUN, **TASK, "conditions": "string", "examples": "string", **SCORE}
 BREAKDOWN = {**ABOUT_RUN, "task": "string", "by": "string", "group": "string", **SCORE}
 MACRO = {
     **ABOUT_RUN,
@@ -110,7 +111,8 @@ def _rows_of(
     record: RunRecord, task: TaskRecord, found: Iterable[ScoreRecord], trivial: Sequence[BaselineRecord], which: str
 ) -> Iterator[JSON]:
     """Yield the scores of a task on all of its examples, on those in a language, or on those not seen by the model."""
-    about = {**_about(record), **{name: getattr(task, name) for name in TASK if name != "examples"}, "examples": which}
+    about = {**_about(record), **{name: getattr(task, name) for name in TASK}, "examples": which}
+    about["conditions"] = "; ".join(one.note for one in conditions(task))
     for score in found:
         beside = {
             f"baseline_{baseline.baseline}": other.value

@@ -193,10 +193,10 @@ class Run:
     def scores(self) -> pandas.DataFrame:
         """The scores, a row per task and metric.
 
-        Columns: `run` (its identity), `model`, `task`, `kind` (task, prompt or probe), `task_type`, `route`, `examples`
-        (`all`; `unseen`, without those that the model was trained or chosen on; or one language of a task in several),
-        `metric`, `value`, `low`, `high`,
-        `stderr`, `n`, `clusters`, `effective_clusters`, `interval` (the method, or why there is none),
+        Columns: `run` (its identity), `model`, `task`, `kind` (task, prompt or probe), `task_type`, `route`,
+        `conditions` (augmented inputs, solved examples and the like; empty without any), `examples` (`all`; `unseen`,
+        without those that the model was trained or chosen on; or one language of a task in several), `metric`, `value`,
+        `low`, `high`, `stderr`, `n`, `clusters`, `effective_clusters`, `interval` (the method, or why there is none),
         `higher_is_better`, `seen`, and `baseline_NAME` for each trivial model. Numbers are `float64`, counts `Int64`,
         texts `string`.
 

@@ -191,7 +191,8 @@ class Planner:
         def scored() -> Iterator[Example]:
             return first(variant.examples(), self.config.limit)
 
-        retrieval = {} if augment is None else {"augment": augment.record(scored())}
+        added = {} if augment is None else augment.record(scored())
+        retrieval = {"augment": added} if added else {}
         retrieval |= shots_record(shots, scored)
         metrics = metrics_of(task, route, self.config, self.harness)
         template = template_of(task, route)

@@ -65,7 +65,8 @@ def warn_of_augmentation(record: RunRecord, plans: Iterable[Plan], line: Lineage
     tasks = {task.task: task for task in record.tasks}
     given = ",".join(f"{key}={trained[key]}" for key in sorted(trained))
     for plan in plans:
-        shown = {key: plan.settings.get("augment", {}).get(key) for key in trained}
+        own = {} if plan.augment is None else plan.augment.wanted.model_dump(by_alias=True)
+        shown = {key: own.get(key) for key in trained}
         if shown != trained and not plan.variant.is_floor:
             how = "without augmentation" if plan.augment is None else "with another augmentation"
             text = (

@@ -65,15 +65,24 @@ def _task_name(name: str) -> str:
     return name
 
 
+# What figeval reads of the settings of retrieved examples.
+_Retrieved = TypedDict("_Retrieved", {"add": str, "from": str, "k": int, "retriever": str}, total=False)
+
+
 class _ReadAgain(TypedDict, total=False):
     """The settings of a task, and the flags of a run, that figeval reads from a record; there may be others."""
 
+    augment: _Retrieved
+    fewshot_sampler: str | _Retrieved  # the flag of a run, and what a task says of it
     labels: list[str]
     language: str
     languages: list[str]
     metrics: list[str]
+    num_fewshot: int
     orders: str
     seed: int
+    shots: str
+    system_instruction: str
     tasks: list[str]
     verbalizer: dict[str, list[str]]
 

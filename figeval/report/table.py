@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from figeval.records import conditions
 from figeval.records.schema import (
     SEEN_NOTES,
     BaselineRecord,
@@ -123,8 +124,9 @@ def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord]) -> tuple[str, .
 
 
 def notes(record: RunRecord) -> Iterator[str]:
-    """The lines under the table: legend, invalid answers, ties, inputs cut short, warnings."""
+    """The lines under the table: what was changed, legend, invalid answers, ties, inputs cut short, warnings."""
     yield from signs(record)
+    yield from conditions.notes(record)
     yield from legend(record)
     for task in record.tasks:
         if task.hidden:

@@ -10,6 +10,7 @@ from figeval.text import one_line
 from .side_by_side import (
     Line,
     any_score,
+    asked,
     baseline_names,
     bounds,
     deviation,
@@ -122,7 +123,7 @@ def minus(text: str) -> str:
 
 
 def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
-    """Models, number of examples, and what the brackets are."""
+    """Models and how they were asked, number of examples, and what the brackets are."""
     models = ", ".join(map(escape, headings(runs)))
     sizes = sorted({line.n for line in table})
     counts = "" if not sizes else f"$n = {sizes[0]}$" if len(sizes) == 1 else f"$n = {sizes[0]}$ to ${sizes[-1]}$"
@@ -134,6 +135,7 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
             f"Scores of {models}{examples}, trivial baselines beside them;",
             r"in brackets the 95\,\% interval, over clusters where examples are not independent.",
             *([means] if any_score(runs, deviation) else ()),
+            *(f"{escape(note)}." for note in asked(runs)),
             *marks,
         ]
     )

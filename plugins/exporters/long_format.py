@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from figeval.records.conditions import conditions
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
 from figeval.text import csv_cell, shown_json
 
@@ -21,7 +22,7 @@ OF_SCORE = (
 COLUMNS = (
     *("run", "started", "kind", "model", "backend", "task", "version", "task_type", "route", "status"),
     *OF_SCORE,
-    *("examples_sha256", "remark"),
+    *("examples_sha256", "remark", "conditions"),
 )
 
 
@@ -34,7 +35,8 @@ def rows(runs: Sequence[RunRecord]) -> Iterator[Row]:
     the others follow, with "(remaining)" after their kind. Of a task in several languages the rows of each have its
     name there, and those without one are means. Rows of kind "options (…)" say which kinds of options were chosen.
 
-    `remark` is what has to be said with every score of a metric that was made from an argument.
+    `remark` is what has to be said with every score of a metric that was made from an argument; `conditions` are those
+    that the model was asked under, such as augmented inputs, and no matter of the baselines.
 
     A task without scores keeps a row that says so in `status`.
     """
@@ -51,23 +53,24 @@ def _of_task(about: Row, task: TaskRecord) -> Iterator[Row]:
     shared = {key: getattr(task, key) for key in ("task", "version", "task_type", "status", "examples_sha256")}
     remarks = {name: one.get("remark") for name, one in task.settings.get("metric_arguments", {}).items()}
     kind = "model" if task.kind == "task" else task.kind
+    how = {"route": task.route, "conditions": "; ".join(one.note for one in conditions(task)) or None}
     scored = [(f" ({one.language})", one.scores, one.baselines) for one in task.languages]
     scored.append(("", task.scores, task.baselines))
     if task.overlap is not None:
         scored.append((" (remaining)", task.overlap.scores, task.overlap.baselines))
     if not task.scores:
-        yield _row(about, shared, {"kind": kind, "route": task.route})
+        yield _row(about, shared, how, {"kind": kind})
     for examples, scores, baselines in scored:
         for score in scores:
-            own = {"kind": f"{kind}{examples}", "route": task.route, "remark": remarks.get(score.metric)}
-            yield _row(about, shared, own, _numbers(score))
+            own = {"kind": f"{kind}{examples}", "remark": remarks.get(score.metric)}
+            yield _row(about, shared, how, own, _numbers(score))
         for one in baselines:
             trivial = {"kind": f"baseline{examples}", "model": one.baseline, "backend": one.baseline}
             for score in one.scores:
                 yield _row(about, shared, trivial, {"remark": remarks.get(score.metric)}, _numbers(score))
     for table in task.choices:
         for option in table.kinds:
-            about_option = {"kind": f"options ({table.key}: {option.value})", "route": task.route}
+            about_option = {**how, "kind": f"options ({table.key}: {option.value})"}
             for score in (option.chosen, option.chosen_wrong):
                 yield _row(about, shared, about_option, _numbers(score))
             expected = {"metric": "expected_wrong", "value": option.expected_wrong, "n": option.chosen_wrong.n}

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from figeval.records import conditions
 from figeval.records.schema import SEEN_NOTES, BaselineRecord, KindRecord, Role, RunRecord, ScoreRecord, TaskRecord
 from figeval.types import UNRELIABLE
 
@@ -58,10 +59,19 @@ def baseline_names(table: Sequence[Line]) -> list[str]:
 
 
 def headings(runs: Sequence[RunRecord]) -> list[str]:
-    """The model of each run; two runs of one model are told apart by their identity."""
-    names = [run.model.name for run in runs]
+    """The model of each run with what tells it from others; where nothing else does, with the run's identity."""
+    names = conditions.labels(runs)
     times = Counter(names)
     return [name if times[name] == 1 else f"{name} ({run.identity})" for name, run in zip(names, runs, strict=True)]
+
+
+def asked(runs: Sequence[RunRecord]) -> Iterator[str]:
+    """How the models were asked, where not as the tasks are: with augmented inputs, with solved examples."""
+    told: dict[str, list[str]] = {}
+    for name, run in zip(headings(runs), runs, strict=True):
+        for note in conditions.notes(run):
+            told.setdefault(note, []).append(name)
+    yield from (f"{', '.join(names)}: {note}" for note, names in told.items())
 
 
 def notes(runs: Sequence[RunRecord]) -> Iterator[str]:

@@ -15,22 +15,24 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval import plugins
+from figeval import compare, load, plugins
 from figeval.cli.options import augmented
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, ModelError, TaskError
 from figeval.evaluation import Harness
-from figeval.evaluation.compare import compare_runs
 from figeval.evaluation.preview import preview
 from figeval.evaluation.retrieval.content_words import content_words
 from figeval.evaluation.retrieval.neighbours import Neighbours
 from figeval.evaluation.retrieval.vectors import BATCH, Retriever
 from figeval.evaluation.run import run
+from figeval.records.conditions import notes
+from figeval.records.folder import RunFolder
 from figeval.task_types.choice import Choice, ChoiceExample
 from figeval.types import letters
 from tests.fakes import Closeness, Vectors, Writer
 from tests.plugins.tiny import Workshop as Tiny
 from tests.runs import Deaf
+from tests.runs import run as run_record
 
 COLOURS = ("red", "green", "blue")
 FIELDS = {"id": "row.id", "query": "row.q", "options": "row.o", "gold": "row.g", "meta": {"kind": "row.k"}}
@@ -113,8 +115,14 @@ def test_a_run_with_and_one_without_are_compared_as_paired(colours, tmp_path):
         paths.append(tmp_path / name)
         config = RunConfig(tasks=("t",), model="model", output_path=paths[-1], augment=augment)
         run(config, colours.harness(), Deaf())
-    (compared,) = compare_runs(*paths).tasks
+    found = compare(*paths)
+    (compared,) = found.result.tasks
     assert (compared.task, compared.unmatched_a, compared.unmatched_b) == ("t", 0, 0)
+    title, *_ = lines = str(found).splitlines()
+    assert title == "acc: A = model, B = model + neighbours"
+    assert "  B: augmented: the 2 nearest training examples (colours)" in lines
+    assert found.to_dict()["b"]["conditions"] == ["augmented: the 2 nearest training examples (colours)"]
+    assert "  augmented: the 2 nearest training examples (colours)" in str(load(paths[1])).splitlines()
 
 
 def test_a_task_file_says_so_and_a_flag_replaces_it(colours):
@@ -128,6 +136,9 @@ def test_a_probe_without_a_query_gets_nothing(colours):
     colours.write(floor="no_query")
     colours.run(augment=NEIGHBOURS)
     assert "" in {request.left for request in colours.workshop.backend.asked}
+    task, probe = RunFolder(colours.workshop.path / "run").read().tasks
+    assert probe.variant == "no_query" and "augment" not in probe.settings
+    assert list(notes(run_record(task, probe))) == ["augmented: the 2 nearest training examples (colours)"]
 
 
 def test_preview_shows_it(colours):

@@ -175,6 +175,25 @@ def test_two_runs_of_one_model_are_told_apart() -> None:
     assert "| a-model (11111111) | a-model (22222222) |" in head
 
 
+CONCEPTS = {"augment": {"add": "concepts", "from": "train", "k": 3, "retriever": "minilm"}}
+ADDED = "a-model + concepts: augmented: concepts of the 3 nearest training examples (minilm)"
+
+
+def test_runs_that_were_asked_in_another_way_are_told_apart_by_that() -> None:
+    runs = run(task(settings=CONCEPTS), identity="11111111"), run(task(), identity="22222222")
+    text = export("markdown", *runs)
+    assert "| a-model + concepts | a-model |" in text.splitlines()[0]
+    assert f"\n- {ADDED}\n" in text
+    assert f"\n{ADDED}.}}\n" in export("latex", *runs)
+    assert "Task & Metric & $n$ & chance & overlap & a-model + concepts & a-model" in export("latex", *runs)
+
+
+def test_programs_read_how_the_model_was_asked_and_baselines_were_not() -> None:
+    first, trivial, *_ = json.loads(export("json", run(task(settings=CONCEPTS))))
+    assert first["conditions"] == "augmented: concepts of the 3 nearest training examples (minilm)"
+    assert (trivial["kind"], trivial["conditions"]) == ("baseline", None)
+
+
 def test_a_task_without_scores_is_told() -> None:
     text = export("markdown", run(task(status="failed", scores=[])))
     assert "- a-model has no scores on proverbs: failed" in text

@@ -108,6 +108,15 @@ def test_everything_odd_is_a_note() -> None:
     assert not list(notes(run(task(counts={"ok": 40}))))
 
 
+def test_how_the_model_was_asked_stands_under_the_table() -> None:
+    added = {"add": "concepts", "from": "train", "k": 3, "retriever": "minilm"}
+    text = printed(run(task(settings={"augment": added, "num_fewshot": 2})))
+    assert text.splitlines()[3:] == [
+        "  augmented: concepts of the 3 nearest training examples (minilm)",
+        "  2-shot: training examples drawn for each question",
+    ]
+
+
 def test_probes_are_marked_and_prompts_are_named() -> None:
     prompt = task("proverbs@short", kind="prompt", of="proverbs", variant="short", baselines=[])
     probe = task("proverbs@no_query", kind="probe", of="proverbs", variant="no_query", baselines=[])

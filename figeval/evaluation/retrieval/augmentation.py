@@ -87,12 +87,20 @@ class Augmenter:
         return tuple(text for one in self.neighbours.of(example, besides) for text in self._held(one))
 
     def record(self, examples: Iterable[Example]) -> JSON:
-        """Return what the record says of it, with a digest of all that is added to these examples."""
+        """Return what the record says of it, with a digest of all that is added to these examples.
+
+        Empty where nothing is added to any of them, as to those of a probe that takes the query away.
+        """
         found = list(examples)
         self.neighbours.prepare(found)
         digest = hashlib.sha256()
+        is_plain = True
         for example in found:
-            digest.update(json.dumps([example.id, self.added(example)]).encode() + b"\n")
+            added = self.added(example)
+            is_plain &= not added
+            digest.update(json.dumps([example.id, added]).encode() + b"\n")
+        if is_plain:
+            return {}
         told: JSON = self.wanted.model_dump(by_alias=True)
         told |= {"model": self.neighbours.retriever.fingerprint, "index": self.neighbours.digest}
         if self._finders:
