@@ -134,8 +134,13 @@ def _warnings(plan: Plan) -> list[str]:
         missing = plan.route.renders - template_file(plan.task).blocks
         blocks = " and ".join(repr(block) for block in sorted(missing))
         found.append(f"{own} has not the block {blocks} of {plan.route.name}; asked with {plan.template.name}")
-    if plan.n < plan.available.n and MetricSet(plan.metrics, plan.task.labels).collective:
-        found.append(f"some metrics depend on all {plan.available.n} examples, and --limit leaves {plan.n}: no results")
+    if plan.n < plan.available.n and (names := MetricSet(plan.metrics, plan.task.labels).collective):
+        which = "all metrics" if len(names) == len(plan.metrics) > 1 else ", ".join(names)
+        depend, are = ("depends", "it is") if len(names) == 1 else ("depend", "they are")
+        found.append(
+            f"{which} {depend} on how many examples there are; with --limit {plan.n}, {are} not comparable "
+            f"with what all {plan.available.n} give"
+        )
     told: dict[str, list[str]] = {}
     for name, one in described(plan.metrics).items():
         told.setdefault(str(one.get("remark", "")), []).append(name)

@@ -98,9 +98,9 @@ class MetricSet:
         return found
 
     @property
-    def collective(self) -> bool:
-        """True if there are metrics that depend on all rows of the task."""
-        return any(isinstance(statistic, Collective) for statistic in self.statistics.values())
+    def collective(self) -> tuple[str, ...]:
+        """The names of the metrics that depend on all rows of the task."""
+        return tuple(name for name, statistic in self.statistics.items() if isinstance(statistic, Collective))
 
     @property
     def pooled(self) -> bool:
