@@ -62,6 +62,13 @@ class Augmentation(BaseModel):
     k: PositiveInt = 10
 
 
+def _with_keys(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return value
+    add = value if value in ("concepts", "neighbours", "outline", "none") else "concepts"
+    raise ValueError(f'write {{"add": "{add}"}}')
+
+
 def _augmented(value: Mapping[str, Any]) -> Mapping[str, Any]:
     if not value:
         return {}
@@ -73,7 +80,8 @@ def _augmented(value: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ValueError(first_problem(error, Augmentation)) from error
 
 
-Augment = Annotated[Mapping[str, Any], AfterValidator(_augmented)]  # empty, or with all keys of `Augmentation`
+# Empty, or with all keys of `Augmentation`.
+Augment = Annotated[Mapping[str, Any], BeforeValidator(_with_keys), AfterValidator(_augmented)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Orders = Annotated[str, AfterValidator(_in_orders)]

@@ -322,6 +322,13 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: figeval.run("mini_fables", "overlap", temperature=float("nan")), figeval.OptionError, "finite"),
     (lambda: figeval.run("mini_fables", "overlap", batch_size="big"), figeval.OptionError, "batch_size='big'"),
     (lambda: figeval.run("mini_fables", "overlap", orders="some"), figeval.OptionError, "cyclic, all, or a number"),
+    (
+        lambda: figeval.run("mini_fables", "overlap", augment="concepts"),
+        figeval.OptionError,
+        'augment=\'concepts\': write {"add": "concepts"}',
+    ),
+    (lambda: figeval.run("mini_fables", "overlap", augment=["x"]), figeval.OptionError, 'write {"add": "concepts"}'),
+    (lambda: figeval.run("mini_fables", "overlap", augment={"k": 3}), figeval.OptionError, "does not say what to add"),
     (lambda: figeval.run("mini_fables", "overlap", name="x"), figeval.OptionError, "for models given as objects"),
     (lambda: figeval.run("mini_fables", "overlap", by="idiom"), figeval.TaskError, "idiom"),
     (lambda: figeval.run([], "overlap"), figeval.OptionError, "tasks names no task"),

@@ -111,6 +111,9 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
     if as_json:
         echo_json(asdict(found) | {"key": key.model_dump(mode="json", exclude={"items"})})
         return
+    if found.cells and all(count == found.cells for count in found.empty.values()):
+        echo(f"{key.task}: nothing has been filled in yet")
+        return
     from rich.console import Console
 
     from figeval.report.grid import Grid, say
