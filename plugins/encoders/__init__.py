@@ -2,7 +2,7 @@
 
 | module | what it holds |
 |---|---|
-| `encoder` `masked` `pairs` `span_finder` `joint_encoder` `markers` `pipeline` | one backend each |
+| `encoder` `masked` `pairs` `pair_encoder` `span_finder` `joint_encoder` `markers` `pipeline` | one backend each |
 | `bertscore` | the metric of that name |
 | `settings` | options from --model_args, and the factory that checks them; for models of all families |
 | `checkpoint` `files` | where a model's files are, which backend its config names, their digest, the model hub |
@@ -33,6 +33,8 @@ def register_backends(register: BackendRegistrar) -> None:
     register("masked", f"{__name__}.masked:masked", about)
     about = "NLI head (labels from its config, or labels=) or cross-encoder"
     register("pairs", f"{__name__}.pairs:pairs", about)
+    about = "labels of pairs whose texts are encoded apart (--head biencoder)"
+    register("pair_encoder", f"{__name__}.pair_encoder:pair_encoder", about)
     about = "extractive head: a question-answering checkpoint (text=first, max_span=)"
     register("spans", f"{__name__}.span_finder:spans", about)
     about = "one encoder that ranks by its vectors and finds spans by its own branch"

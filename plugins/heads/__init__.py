@@ -39,5 +39,6 @@ def register_learners(register: LearnerRegistrar) -> None:
         "choice", "marker", f"{__name__}.marker:marker", "query and all options together, each behind a marker token"
     )
     register("pairs", "cross", f"{__name__}.cross_encoder:pairs", "both texts together, a class for each label")
+    register("pairs", "biencoder", f"{__name__}.pair_biencoder:pairs", "both texts apart, a class for each label")
     register("spans", "span", f"{__name__}.span_head:span", "start and end in the text beside what is given")
     register("joint", "joint", f"{__name__}.joint_head:joint", "one encoder for proverbs and spans")

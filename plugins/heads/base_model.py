@@ -189,6 +189,26 @@ def fresh_head(base: Base, auto: type[_BaseAutoModelClass], **changes: object) -
     return base.ready(model)
 
 
+def pooled_encoder(base: Base, pooling: str, freeze: str) -> PreTrainedModel:
+    """The encoder whose states are to be pooled; modules named in `freeze` (a+b) have no gradient."""
+    from transformers import AutoModel
+
+    encoder = base.load(AutoModel, spare="" if pooling == POOLER else POOLER)
+    encoder = encoder.get_encoder() if encoder.config.is_encoder_decoder else encoder
+    if pooling != POOLER and getattr(encoder, POOLER, None) is not None:
+        encoder.pooler.requires_grad_(False)  # it gets no gradient, and ZeRO would let it decay
+    frozen_modules(encoder, freeze)
+    return encoder
+
+
+def pooling_of(base: Base, asked: str | None) -> str:
+    """The pooling. Raises `TrainError` where neither the model nor the options say what that is."""
+    pooling = asked or base.pooling
+    if pooling is None:
+        raise TrainError(f"{base.setup.model!r} declares no pooling; say --head_args pooling=mean (cls, pooler, last)")
+    return pooling
+
+
 def options_of(kind: Callable[..., T], given: Mapping[str, object]) -> T:
     """The options of a head. Raises `TrainError` for one that it does not have."""
     known = list(signature(kind).parameters)

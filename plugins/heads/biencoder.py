@@ -29,7 +29,7 @@ from ..encoders.encoder import COSINE, POOLINGS, Encoder, EncoderNetwork, Encode
 from ..encoders.loading import ModelSetup
 from ..encoders.settings import one_of, positive
 from ..encoders.tokens import IDS, Tokens, tokenize
-from .base_model import Base, base_of, frozen_modules, options_of
+from .base_model import Base, base_of, options_of, pooled_encoder, pooling_of
 from .inputs import gold_of, inputs_of, ranking_losses, rectangle
 
 if TYPE_CHECKING:
@@ -300,14 +300,7 @@ class EncoderLearner(ABC):
 
     def encoder(self) -> PreTrainedModel:
         """The encoder; frozen modules have no gradient."""
-        from transformers import AutoModel
-
-        encoder = self.base.load(AutoModel, spare="" if self.pooling == "pooler" else "pooler")
-        encoder = encoder.get_encoder() if encoder.config.is_encoder_decoder else encoder
-        if self.pooling != "pooler" and getattr(encoder, "pooler", None) is not None:
-            encoder.pooler.requires_grad_(False)  # it gets no gradient, and ZeRO would let it decay
-        frozen_modules(encoder, self.options.freeze)
-        return encoder
+        return pooled_encoder(self.base, self.pooling, self.options.freeze)
 
     def tokens(self, texts: Sequence[str]) -> Tokens:
         """Texts as token ids; what is too long loses its end."""
@@ -402,19 +395,11 @@ def ranking(setup: Setup) -> Biencoder:
     """
     base = base_of(setup)
     options = options_of(BiencoderOptions, {**base.brought(EncoderSettings(), "similarity"), **setup.options})
-    return Biencoder(base, options, pooling_of(base, options))
+    return Biencoder(base, options, pooling_of(base, options.pooling))
 
 
 def choice(setup: Setup) -> OptionBiencoder:
     """For the options of questions, as `ranking`."""
     base = base_of(setup)
     options = options_of(ChoiceOptions, {**base.brought(EncoderSettings(), "similarity"), **setup.options})
-    return OptionBiencoder(base, options, pooling_of(base, options))
-
-
-def pooling_of(base: Base, options: EncodingOptions) -> str:
-    """The pooling. Raises `TrainError` where neither the model nor the options say what that is."""
-    pooling = options.pooling or base.pooling
-    if pooling is None:
-        raise TrainError(f"{base.setup.model!r} declares no pooling; say --head_args pooling=mean (cls, pooler, last)")
-    return pooling
+    return OptionBiencoder(base, options, pooling_of(base, options.pooling))

@@ -43,7 +43,7 @@ from ..encoders.pairs import (
 from ..encoders.settings import positive
 from ..encoders.tokens import Tokens, tokenize
 from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
-from .inputs import IndependentFeatures, gold_of, inputs_of, ranking_losses, rectangle
+from .inputs import IndependentFeatures, class_of, gold_of, inputs_of, ranking_losses, rectangle
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -271,11 +271,9 @@ class LabelCross(Cross):
         """Pairs and the classes of their labels, found by name."""
         rows = cast("Sequence[PairExample]", examples)
         behind = prescribed(self.classes, self.labels)
-        hidden = next((row.id for row in rows if row.label is None), None)
-        if hidden is not None:
-            raise TrainError(f"{hidden} has no label to learn from; leave it out of the train split")
+        classes = [class_of(row, behind) for row in rows]
         tokens = self.pair_tokenizer.pairs([row.left for row in rows], [row.right for row in rows])
-        return PairFeatures(tokens, [behind[str(row.label)][0] for row in rows])
+        return PairFeatures(tokens, classes)
 
     @property
     def classes(self) -> dict[str, tuple[int, ...]]:
@@ -333,13 +331,21 @@ def own_classes(base: Base) -> dict[int, str] | None:
 def pairs(setup: Setup) -> LabelCross:
     """For labels. Raises `FigevalError` for an unknown model or option, or labels that mean the same."""
     options, base, labels = options_of(CrossOptions, setup.options), base_of(setup), setup.labels
+    return LabelCross(base, *outputs_for(labels, own_classes(base)), options, None, labels)
+
+
+def outputs_for(labels: Sequence[str], own: Mapping[int, str] | None) -> tuple[Mapping[int, str], bool]:
+    """The outputs of a head for labels, and whether it is a fresh one: a model's `own` head is kept if it means them.
+
+    Raises:
+        TrainError: labels that mean the same, or nothing.
+    """
     wanted = sorted({meaning(label) for label in labels})
     if len(wanted) < len(labels) or any(map(NAMELESS.fullmatch, labels)):
         raise TrainError(f"the labels {', '.join(labels)} do not tell by name what they mean; rename them in the task")
-    own = own_classes(base)
     if own is None or sorted(map(meaning, own.values())) != wanted:
-        return LabelCross(base, dict(enumerate(labels)), True, options, None, labels)
-    return LabelCross(base, own, False, options, None, labels)
+        return dict(enumerate(labels)), True
+    return own, False
 
 
 def choice(setup: Setup) -> OptionCross:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from figeval.task_types.choice import ChoiceExample
+    from figeval.task_types.pairs import PairExample
     from figeval.training.contract import Batch
 
 READ = (IDS, TYPES, "attention_mask")
@@ -44,6 +45,13 @@ def gold_of(example: ChoiceExample) -> int:
     if example.gold is None:
         raise TrainError(f"{example.id} has no right option to learn from; leave it out of the train split")
     return example.gold
+
+
+def class_of(example: PairExample, behind: Mapping[str, Sequence[int]]) -> int:
+    """The class of its label, the first of those `behind` it. Raises `TrainError` where the label is hidden."""
+    if example.label is None:
+        raise TrainError(f"{example.id} has no label to learn from; leave it out of the train split")
+    return behind[example.label][0]
 
 
 def rectangle(rows: Sequence[Sequence[int]]) -> Tensor:

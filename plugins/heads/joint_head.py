@@ -35,8 +35,8 @@ from ..encoders.joint_encoder import (
 from ..encoders.loading import ModelSetup
 from ..encoders.settings import one_of
 from ..encoders.tokens import Passages, Tokens, passages, tokenize
-from .base_model import base_of, options_of
-from .biencoder import Biencoder, BiencoderNetwork, BiencoderOptions, RankingFeatures, pooling_of
+from .base_model import base_of, options_of, pooling_of
+from .biencoder import Biencoder, BiencoderNetwork, BiencoderOptions, RankingFeatures
 from .inputs import inputs_of
 from .span_head import AnswerTokens, answer_in, gold_tokens, inside, searched, span_losses
 
@@ -254,4 +254,4 @@ def joint(setup: Setup) -> JointLearner:
     base = base_of(setup)
     brought = base.brought(JointSettings(), "similarity", "activation", "max_span")
     options = options_of(JointOptions, {**brought, **setup.options})
-    return JointLearner(Biencoder(base, options, pooling_of(base, options)), options)
+    return JointLearner(Biencoder(base, options, pooling_of(base, options.pooling)), options)

@@ -34,6 +34,7 @@ TABLE = [
     ({"architectures": ["BertForQuestionAnswering"]}, {}, "spans"),
     ({"architectures": ["BertModel"]}, {"figeval.json": {"kind": "joint"}}, "joint"),
     ({"architectures": ["BertModel"]}, {"figeval.json": {"kind": "encoder", "pooling": "cls"}}, "encoder"),
+    ({"architectures": ["BertModel"]}, {"figeval.json": {"kind": "pair_encoder"}}, "pair_encoder"),
     ({"architectures": ["BertForQuestionAnswering"]}, {"figeval.json": {"text": "first"}}, "spans"),
     ({"architectures": ["BertModel"]}, {"figeval.json": {"kind": "marker"}}, "marker"),
     ({"architectures": ["T5Model"], "is_encoder_decoder": True}, {"figeval.json": {"kind": "marker"}}, "marker"),

@@ -13,6 +13,7 @@ from tests.plugins.heads.small import examples_of, small
 
 HEADS = [
     ("pairs", "cross", "mini_pairs"),
+    ("pairs", "biencoder", "mini_pairs"),
     ("choice", "cross", "mini_fables"),
     ("choice", "biencoder", "mini_fables"),
     ("choice", "marker", "mini_fables"),

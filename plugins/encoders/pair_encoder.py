@@ -1,0 +1,188 @@
+"""An encoder that labels pairs of texts (Reimers and Gurevych 2019, section 3). Capabilities: embed (dot), label_pairs.
+
+A checkpoint is a folder with
+
+* the encoder and its tokenizer as transformers saves them; `id2label` in its config.json names the labels,
+* `pair_encoder.safetensors`, the linear layer on the vectors of both texts, h being the encoder's width: `weight`
+  (labels, 3h), or (labels, 4h) with `product`, and `bias` (labels),
+* `figeval.json`: `{"kind": "pair_encoder", "pooling": "mean"}`. Pooling is cls, mean, pooler or last; `product` (false
+  by default) and `max_length` may be there.
+
+Either text is read alone, and what is too long loses its end. Their pooled vectors u and v, which are not scaled, go
+side by side with |u − v| through the linear layer: (u, v, |u − v|), the concatenation that the authors found best.
+With `product` it is (u, v, |u − v|, u ∗ v), as in InferSent (Conneau et al. 2017) and as sentence-transformers has it
+with `concatenation_sent_multiplication`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from figeval.errors import ModelError
+from figeval.models.capabilities import Outputs
+from figeval.types import JSON, PairLabel
+
+from .checkpoint import locate, require, with_declared
+from .encoder import Encoder, EncoderSettings, check_pooling, raw_network
+from .loading import ModelSetup, load_errors, one_line, prepare
+from .pairs import DECISIONS, Probability, classes_of, label_scores, parse_labels, prescribed
+from .settings import Configured, one_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Linear
+
+    from .encoder import EncoderNetwork
+
+FILE = "pair_encoder.safetensors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairEncoderSettings(EncoderSettings):
+    """`labels` and `decision` are those of the backend `pairs`; `product` says what the linear layer sees."""
+
+    product: bool | None = None
+    labels: str | None = None
+    decision: str = "argmax"
+
+    def __post_init__(self) -> None:
+        EncoderSettings.__post_init__(self)
+        one_of("decision", self.decision, tuple(DECISIONS))
+        if self.product not in (None, True, False):
+            raise ModelError(f"product={self.product} is neither true nor false")
+
+
+# ---- the linear layer ------------------------------------------------------------------------------------------------
+
+
+def side_by_side(left: Tensor, right: Tensor, product: bool) -> Tensor:
+    """What the linear layer sees of two texts, shape (rows, 3h) or (rows, 4h), from their vectors (rows, h)."""
+    import torch
+
+    parts = (left, right, (left - right).abs())
+    return torch.cat((*parts, left * right) if product else parts, dim=-1)
+
+
+def pair_head(width: int, labels: int, product: bool) -> Linear:
+    """A fresh linear layer for vectors of `width` numbers."""
+    from torch.nn import Linear
+
+    return Linear((4 if product else 3) * width, labels)
+
+
+def pair_logits(head: Linear, left: Tensor, right: Tensor) -> Tensor:
+    """Logits (rows, labels) in float32, from the vectors (rows, h) of both texts."""
+    product = head.in_features == 4 * left.shape[-1]
+    return head(side_by_side(left, right, product).to(head.weight.dtype)).float()
+
+
+def head_file(folder: Path, model: str) -> Path:
+    """Where the weights of the layer are. Raises `ModelError` if they are not there."""
+    file = folder / FILE
+    if not file.is_file():
+        raise ModelError(f"{model!r} is declared as a pair encoder, but has no {FILE}; save it again, or use 'encoder'")
+    return file
+
+
+def load_head(folder: Path, model: str, width: int, labels: int, product: bool) -> Linear:
+    """The linear layer of a checkpoint. Raises `ModelError` for other weights than those named above."""
+    from safetensors.torch import load_file
+
+    head = pair_head(width, labels, product)
+    try:
+        head.load_state_dict(load_file(head_file(folder, model)))
+    except load_errors() as error:
+        shape = f"{labels} labels, which sees {head.in_features} numbers"
+        raise ModelError(f"{FILE} of {model!r} is no linear layer for {shape}: {one_line(error)}") from error
+    return head
+
+
+def save_head(weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Write the weights of the layer, named as above."""
+    from safetensors.torch import save_file
+
+    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
+
+
+# ---- the backend -----------------------------------------------------------------------------------------------------
+
+
+class PairEncoder(Encoder):
+    """Embeds texts, and says which label holds between two of them."""
+
+    def __init__(
+        self, setup: ModelSetup[EncoderSettings], settings: PairEncoderSettings, names: Mapping[int, str]
+    ) -> None:
+        super().__init__(setup)
+        self.names, self.decision, self.product = names, settings.decision, bool(settings.product)
+        self.classes = parse_labels(settings.labels, names, setup.checkpoint.model)
+
+    def label_pairs(self, requests: Sequence[PairLabel]) -> Outputs[dict[str, Probability]]:
+        """Probabilities of the requested labels' classes, as `PairLabeller` gives them; each text is encoded once.
+
+        A pair one of whose texts has no token has no vector, and NaN as probabilities.
+
+        Raises:
+            ModelError: the classes do not tell the requested labels apart.
+        """
+        import torch
+
+        asked = {labels: prescribed(self.classes, labels) for labels in {request.labels for request in requests}}
+        places: dict[str, int] = {}
+        sides = [
+            [places.setdefault(text, len(places)) for text in (request.left, request.right)] for request in requests
+        ]
+        pooled = self.pooled(list(places))
+        with torch.inference_mode():
+            vectors = torch.from_numpy(pooled.values).to(self.setup.device)
+            left, right = torch.tensor(sides, device=self.setup.device).T
+            logits = pair_logits(self.head, vectors[left], vectors[right]).double().cpu().numpy()
+        decide = DECISIONS[self.decision]
+        values = [label_scores(row, asked[one.labels], decide) for row, one in zip(logits, requests, strict=True)]
+        cut = frozenset(number for number, side in enumerate(sides) if pooled.truncated & {*side})
+        return Outputs(values, cut)
+
+    @cached_property
+    def head(self) -> Linear:
+        """The linear layer, in float32 as the vectors are."""
+        setup, width = self.setup, int(self.network.model.config.hidden_size)
+        folder, model = setup.checkpoint.folder_here(), setup.checkpoint.model
+        return load_head(folder, model, width, len(self.names), self.product).to(setup.device)
+
+    def load(self) -> EncoderNetwork:
+        """The encoder with the declared pooling."""
+        return raw_network(self.setup)
+
+    def details(self, network: EncoderNetwork) -> JSON:
+        """What an encoder says, what the classes were taken for, and how they make labels."""
+        classes = {name: list(numbers) for name, numbers in self.classes.items()}
+        return super().details(network) | {"classes": classes, "decision": self.decision, "product": self.product}
+
+    def close(self) -> None:
+        """Forget the weights of both."""
+        vars(self).pop("head", None)
+        super().close()
+
+
+def open_pair_encoder(settings: PairEncoderSettings) -> PairEncoder:
+    """A pair encoder from a folder or hub id.
+
+    Raises:
+        ModelError: no such model, none of this kind, no linear layer, no pooling, classes without meaning, or what
+            `prepare` refuses.
+    """
+    checkpoint = locate(settings.model, settings.revision)
+    require(checkpoint, "pair_encoder")
+    settings = with_declared(settings, checkpoint)
+    check_pooling(settings, checkpoint)
+    if checkpoint.folder is not None:
+        head_file(checkpoint.folder, checkpoint.model)  # before anything heavy is loaded
+    setup: ModelSetup[EncoderSettings] = prepare(settings, checkpoint)
+    return PairEncoder(setup, settings, classes_of(checkpoint.config))
+
+
+pair_encoder = Configured(PairEncoderSettings, open_pair_encoder)

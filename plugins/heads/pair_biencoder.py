@@ -1,0 +1,177 @@
+"""One encoder for both texts of a pair apart, and a linear layer on their vectors: which label holds between them.
+
+The classification objective of Sentence-BERT (Reimers and Gurevych 2019, section 3): pooled vectors u and v go as
+(u, v, |u − v|) through a linear layer, loss is the cross-entropy. With `product` the layer sees u ∗ v, too, off which
+it can read the dot product: what an encoder knows of closeness is there from the first step on. A layer that the model
+has already is kept if its classes mean the same, else a fresh one takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch.nn import Linear, Module, functional
+
+from figeval.errors import TrainError
+from figeval.task_types.pairs import PairExample
+from figeval.types import JSON, Example
+
+from ..encoders.encoder import POOLINGS, EncoderNetwork, EncoderSettings
+from ..encoders.loading import ModelSetup
+from ..encoders.pair_encoder import PairEncoder, PairEncoderSettings, load_head, pair_head, pair_logits, save_head
+from ..encoders.pairs import classes_of, parse_labels, prescribed
+from ..encoders.tokens import Tokens, tokenize
+from .base_model import Base, base_of, options_of, pooled_encoder, pooling_of
+from .biencoder import looked_up_once
+from .cross_encoder import outputs_for
+from .inputs import IndependentFeatures, class_of, inputs_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from figeval.training.contract import Batch, Setup
+
+KIND = "pair_encoder"
+RIGHT = "right."  # before the names of what the right text is read from
+ENCODER, HEAD = "encoder.", "head."  # before the names of weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairBiencoderOptions:
+    """`pooling` is that of the checkpoint where it declares one. With `product` the layer sees u ∗ v, too. `freeze`
+    names modules that are not trained, a+b.
+    """
+
+    pooling: str | None = None
+    product: bool = False
+    freeze: str = ""
+
+    def __post_init__(self) -> None:
+        PairEncoderSettings(pooling=self.pooling, product=self.product)  # refuses what it does not know
+
+
+class ApartFeatures(IndependentFeatures):
+    """Both texts of every pair as token ids of their own, and its class."""
+
+    def __init__(self, left: Tokens, right: Tokens, classes: Sequence[int]) -> None:
+        self.left, self.right, self.classes = left, right, classes
+        self.lengths = [one + other for one, other in zip(left.lengths, right.lengths, strict=True)]
+        self.truncated = len(left.truncated | right.truncated)
+
+    def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
+        """input_ids, attention_mask … (rows, length) of the left texts, the same of the right ones under names that
+        begin with `RIGHT`, and classes (rows,).
+        """
+        right = {RIGHT + name: tensor for name, tensor in self.right.tensors(rows, "cpu").items()}
+        classes = torch.tensor([self.classes[row] for row in rows])
+        return {**self.left.tensors(rows, "cpu"), **right, "classes": classes}
+
+
+class PairBiencoderNetwork(Module):  # type: ignore[misc]
+    """Cross-entropies of the classes of pairs; the linear layer and the loss are computed in float32."""
+
+    def __init__(self, encoder: PreTrainedModel, head: Linear, pooling: str) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+        self.pooling = POOLINGS[pooling]
+
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
+        """Losses (rows,) of the rows of all batches."""
+        with looked_up_once(self.encoder.get_input_embeddings(), batches):
+            return torch.cat([self.losses(batch) for batch in batches])
+
+    def losses(self, batch: Batch) -> Tensor:
+        """Losses (rows,) of one batch."""
+        left, right = (self.pooled(inputs_of(batch, prefix)) for prefix in ("", RIGHT))
+        with torch.autocast(left.device.type, enabled=False):
+            logits = pair_logits(self.head, left.float(), right.float())
+            return functional.cross_entropy(logits, batch["classes"], reduction="none")
+
+    def pooled(self, inputs: dict[str, Tensor]) -> Tensor:
+        """What comes out of the encoder, pooled (rows, h)."""
+        output = self.encoder(**inputs, return_dict=True)
+        return self.pooling(output.last_hidden_state, inputs["attention_mask"], output)
+
+
+@dataclass(frozen=True)
+class PairBiencoder:
+    """The learner. `names` are the classes by number; `fresh` if the linear layer is none of the checkpoint's."""
+
+    base: Base
+    names: Mapping[int, str]
+    fresh: bool
+    labels: tuple[str, ...]
+    options: PairBiencoderOptions
+    pooling: str
+    select_by: None = None
+
+    def features(self, examples: Sequence[Example]) -> ApartFeatures:
+        """Both texts, tokenised apart, and the classes of their labels, found by name."""
+        rows, base = cast("Sequence[PairExample]", examples), self.base
+        behind = prescribed(parse_labels(None, self.names, base.setup.model), self.labels)
+        classes = [class_of(row, behind) for row in rows]
+        left, right = (
+            tokenize(base.tokenizer, texts, base.limit)
+            for texts in ([row.left for row in rows], [row.right for row in rows])
+        )
+        for row, *lengths in zip(rows, left.lengths, right.lengths, strict=True):
+            if not all(lengths):
+                raise TrainError(f"{row.id} has a text of no token, and so no vector; leave it out of the train split")
+        return ApartFeatures(left, right, classes)
+
+    def network(self) -> PairBiencoderNetwork:
+        """The encoder, and its own linear layer or a fresh one."""
+        checkpoint = self.base.checkpoint
+        encoder = pooled_encoder(self.base, self.pooling, self.options.freeze)
+        encoder.config.id2label = dict(self.names)
+        encoder.config.label2id = {name: number for number, name in self.names.items()}
+        shape = (int(encoder.config.hidden_size), len(self.names), self.options.product)
+        head = pair_head(*shape) if self.fresh else load_head(checkpoint.folder_here(), checkpoint.model, *shape)
+        return PairBiencoderNetwork(encoder, head, self.pooling)
+
+    def backend(self, network: PairBiencoderNetwork) -> PairEncoder:
+        """The network as `figeval run` has it."""
+        settings, base = PairEncoderSettings(pooling=self.pooling, product=self.options.product), self.base
+        device = str(next(network.parameters()).device)
+        setup: ModelSetup[EncoderSettings] = ModelSetup(settings, base.checkpoint, device, "float32")
+        backend = PairEncoder(setup, settings, self.names)
+        encoder = EncoderNetwork(network.encoder, base.tokenizer, base.limit, self.pooling, network.pooled)
+        vars(backend).update(network=encoder, head=network.head)
+        return backend
+
+    def save(self, network: PairBiencoderNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
+        """The encoder with its tokenizer, and the linear layer beside it."""
+        self.base.save(network.encoder, weights, ENCODER, folder)
+        own = {name.removeprefix(HEAD): tensor for name, tensor in weights.items() if name.startswith(HEAD)}
+        save_head(own, folder)
+        return {"kind": KIND, "pooling": self.pooling, "product": self.options.product}
+
+    def describe(self) -> JSON:
+        """The classes, whether the linear layer is fresh and what it sees, pooling, what is frozen."""
+        return {
+            "classes": list(self.names.values()),
+            "fresh_head": self.fresh,
+            "pooling": self.pooling,
+            "product": self.options.product,
+            "frozen": self.options.freeze,
+            "max_length": self.base.limit,
+        }
+
+
+def pairs(setup: Setup) -> PairBiencoder:
+    """Made from a setup; a model that was trained so before brings its pooling, its layer and what that sees.
+
+    Raises:
+        FigevalError: no such model, no pooling, an unknown option, or labels that mean the same.
+    """
+    base = base_of(setup)
+    brought = base.brought(PairEncoderSettings(), "product")
+    options = options_of(PairBiencoderOptions, {**brought, **setup.options})
+    trained = base.checkpoint.declared.get("kind") == KIND and brought.get("product", False) == options.product
+    names, fresh = outputs_for(setup.labels, classes_of(base.checkpoint.config) if trained else None)
+    return PairBiencoder(base, names, fresh, setup.labels, options, pooling_of(base, options.pooling))

@@ -1,0 +1,301 @@
+"""Both texts of a pair apart: the loss is that of the plain formula, the linear layer is kept or made anew by what it
+means, and what was trained is what is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch.nn import functional
+
+from figeval.builtin.plugins.encoders.checkpoint import resolve_backend
+from figeval.builtin.plugins.encoders.encoder import encoder
+from figeval.builtin.plugins.encoders.pair_encoder import FILE
+from figeval.builtin.plugins.encoders.pair_encoder import pair_encoder as reading
+from figeval.builtin.plugins.heads.pair_biencoder import pairs
+from figeval.errors import FigevalError
+from figeval.models.capabilities import capabilities
+from figeval.task_types.pairs import PairExample
+from figeval.testing import check_model
+from figeval.training.adapters import with_adapters
+from figeval.training.config import TrainConfig
+from figeval.training.contract import Setup
+from figeval.types import PairLabel, Text
+from tests.plugins.headed import declare
+from tests.plugins.heads.small import best_of, examples_of, scores_of, small, written
+from tests.plugins.tiny import LINES, LONG, Workshop
+
+LABELS = ("entailment", "neutral", "contradiction")
+SHORT = ("yes", "no, it does not", "The roof leaked for a month")
+PAIRS = [PairExample(id=f"p{n}", left=LINES[n], right=SHORT[n % 3], label=LABELS[n % 3]) for n in range(6)]
+
+
+def setup(folder: Path | str, **changes: Any) -> Setup:
+    options = {"pooling": "mean", **changes.pop("options", {})}
+    return Setup(model=str(folder), options=options, **{"labels": LABELS, **changes})
+
+
+def asked(*examples: PairExample, labels: tuple[str, ...] = LABELS) -> list[PairLabel]:
+    return [PairLabel(one.left, one.right, labels) for one in examples]
+
+
+def trained(workshop: Workshop, place: Path, **changes: Any) -> Path:
+    """A folder as the loop writes it; the fresh layer is made larger, so that labels differ."""
+    learner = pairs(setup(workshop("bert", "Model"), **changes))
+    torch.manual_seed(3)
+    network = learner.network()
+    with torch.no_grad():
+        network.head.weight.mul_(8)
+    return written(learner, network, place)
+
+
+# ---- losses --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("product", [False, True])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "mpnet", "deberta-v2"])
+def test_losses_are_those_of_the_plain_formula(kind: str, product: bool, workshop: Workshop) -> None:
+    """One text at a time, straight through transformers, without padding."""
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = workshop(kind, "Model")
+    learner = pairs(setup(folder, options={"product": product}))
+    network, features = learner.network().eval(), learner.features(PAIRS)
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+
+    def vector(text: str) -> torch.Tensor:
+        states: torch.Tensor = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].mean(0)
+        return states
+
+    with torch.inference_mode():
+        expected = []
+        for number, one in enumerate(PAIRS):
+            u, v = vector(one.left), vector(one.right)
+            beside = torch.cat([u, v, (u - v).abs(), *([u * v] if product else [])])
+            logits = network.head.weight @ beside + network.head.bias
+            expected.append(functional.cross_entropy(logits, torch.tensor(number % 3)))
+        together = network([features.batch(range(6), 0)], [])
+        apart = network([features.batch([0, 5, 1], 0), features.batch([2], 0), features.batch([3, 4], 0)], [])
+    wanted = torch.stack(expected)
+    torch.testing.assert_close(together, wanted, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(apart, wanted[[0, 5, 1, 2, 3, 4]], rtol=1e-4, atol=1e-4)
+
+
+def test_the_fresh_layer_is_drawn_from_the_seed(workshop: Workshop) -> None:
+    drawn = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        drawn.append(pairs(setup(workshop("bert", "Model"))).network().head.weight)
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+
+
+def test_a_long_text_loses_its_end_and_the_pair_is_counted_once(workshop: Workshop) -> None:
+    features = pairs(setup(workshop("bert", "Model"), max_length=30)).features(
+        [replace(PAIRS[0], left="Maybe."), replace(PAIRS[1], left=LONG, right=LONG)]
+    )
+    assert features.truncated == 1
+    assert features.batch([1], 0)["input_ids"].shape == features.batch([1], 0)["right.input_ids"].shape == (1, 30)
+    assert features.lengths[1] == 60
+
+
+def test_what_is_frozen_has_no_gradient_and_the_layer_is_trained_beside_adapters(workshop: Workshop) -> None:
+    network = pairs(setup(workshop("bert", "Model"), options={"freeze": "embeddings"})).network()
+    network([pairs(setup(workshop("bert", "Model"))).features(PAIRS).batch(range(6), 0)], []).sum().backward()
+    without = {name for name, weight in network.named_parameters() if weight.grad is None}
+    assert without
+    assert all("embeddings" in name or "pooler" in name for name in without)
+    with_adapters(network, TrainConfig(task="t", model="m", output=Path("o"), lora=2))
+    wanted = {name for name, weight in network.named_parameters() if weight.requires_grad and ".lora_" not in name}
+    assert wanted == {"head.weight", "head.bias"}
+
+
+# ---- what was trained is what is asked -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "pooling", "product"), [("bert", "mean", False), ("roberta", "cls", True), ("gpt2", "last", False)]
+)
+def test_what_was_saved_answers_as_the_network_did(
+    kind: str, pooling: str, product: bool, workshop: Workshop, tmp_path: Path
+) -> None:
+    """Also where a text is too long, or stands in several pairs, on either side."""
+    learner = pairs(setup(workshop(kind, "Model"), max_length=60, options={"pooling": pooling, "product": product}))
+    network, features = learner.network().eval(), learner.features(PAIRS)
+    requests = asked(*PAIRS, replace(PAIRS[0], right=LONG), replace(PAIRS[1], left=SHORT[1], right=LINES[1]))
+    expected = learner.backend(network).label_pairs(requests)
+    folder = written(learner, network, tmp_path / "out")
+    assert resolve_backend(str(folder), {}) == "pair_encoder"
+    for size in (1, "auto"):
+        model = reading(str(folder), batch_size=size)
+        found = model.label_pairs(requests)
+        for one, other in zip(found.values, expected.values, strict=True):
+            assert one == pytest.approx(other, rel=1e-4)
+        assert found.truncated == expected.truncated == {6}
+    own = torch.tensor([row[str(one.label)] for row, one in zip(found.values, PAIRS, strict=False)])
+    with torch.inference_mode():
+        torch.testing.assert_close(network([features.batch(range(6), 0)], []), -own.log(), rtol=1e-3, atol=1e-4)
+    described = model.describe()
+    assert described["classes"] == {"entailment": [0], "neutral": [1], "contradiction": [2]}
+    assert (described["product"], described["pooling"], described["max_length"]) == (product, pooling, 60)
+
+
+def test_its_vectors_are_those_of_the_encoder_and_every_text_is_read_once(workshop: Workshop, tmp_path: Path) -> None:
+    model = reading(str(trained(workshop, tmp_path / "out")))
+    assert capabilities(model) == {"embed", "label_pairs"}
+    plain = encoder(str(workshop("bert", "Model")), pooling="mean")
+    texts = [Text(line) for line in LINES]
+    torch.testing.assert_close(*(torch.tensor(one.embed(texts).values) for one in (model, plain)))
+    rows: list[int] = []
+    hook = model.network.model.register_forward_pre_hook(
+        lambda _module, _inputs, named: rows.append(len(named["input_ids"])), with_kwargs=True
+    )
+    model.label_pairs(asked(*(PairExample(id="x", left=one, right=two, label=None) for one in LINES for two in LINES)))
+    hook.remove()
+    assert sum(rows) == len(LINES)
+
+
+def test_labels_are_asked_by_their_meaning(workshop: Workshop, tmp_path: Path) -> None:
+    folder = str(trained(workshop, tmp_path / "out"))
+    three = reading(folder).label_pairs(asked(*PAIRS)).values
+    two = asked(*PAIRS, labels=("Entails", "not_entailment"))
+    for row, best in zip(three, reading(folder).label_pairs(two).values, strict=True):
+        assert best == {
+            "Entails": pytest.approx(row["entailment"]),
+            "not_entailment": pytest.approx((row["neutral"], row["contradiction"])),
+        }
+    for row, summed in zip(three, reading(folder, decision="sum").label_pairs(two).values, strict=True):
+        assert summed["not_entailment"] == pytest.approx(row["neutral"] + row["contradiction"])
+    renamed = reading(folder, labels="yes:0;no:1+2").label_pairs(asked(*PAIRS, labels=("yes", "no"))).values
+    assert [row["yes"] for row in renamed] == pytest.approx([row["entailment"] for row in three])
+    with pytest.raises(FigevalError, match="no class of the model means 'sarcasm'"):
+        reading(folder).label_pairs(asked(PAIRS[0], labels=("sarcasm", "neutral")))
+
+
+def test_it_keeps_to_what_is_wanted_of_models(workshop: Workshop, tmp_path: Path) -> None:
+    folder = trained(workshop, tmp_path / "out")
+    check_model(lambda: reading(str(folder), device="cpu"), tolerance=1e-4)
+
+
+def test_the_layer_is_part_of_its_fingerprint_and_can_be_forgotten(workshop: Workshop, tmp_path: Path) -> None:
+    folder = trained(workshop, tmp_path / "out")
+    model = reading(str(folder))
+    before, found = model.fingerprint(), model.label_pairs(asked(*PAIRS)).values
+    model.close()
+    assert not {"network", "head"} & set(vars(model))
+    assert model.label_pairs(asked(*PAIRS)).values == found
+    weights = load_file(folder / FILE)
+    save_file({**weights, "bias": weights["bias"] + 1}, folder / FILE)
+    assert reading(str(folder)).fingerprint() != before
+
+
+# ---- a training that goes on from one ------------------------------------------------------------------------------
+
+
+def test_a_layer_of_the_same_meaning_is_kept_its_classes_found_by_name(workshop: Workshop, tmp_path: Path) -> None:
+    folder = trained(workshop, tmp_path / "out", options={"product": True})
+    again = pairs(Setup(model=str(folder), labels=("Contradictory", "Entails", "neutral")))
+    assert (again.fresh, again.pooling, again.options.product) == (False, "mean", True)
+    network = again.network()
+    for name, weight in load_file(folder / FILE).items():
+        assert torch.equal(network.head.state_dict()[name], weight)
+    rows = [replace(PAIRS[0], label="Entails"), replace(PAIRS[1], label="Contradictory")]
+    assert again.features(rows).batch([0, 1], 0)["classes"].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("labels", "options"), [(("literal", "figurative"), {}), (LABELS, {"product": True})], ids=["labels", "product"]
+)
+def test_another_layer_makes_place_for_a_fresh_one(
+    labels: tuple[str, ...], options: dict[str, Any], workshop: Workshop, tmp_path: Path
+) -> None:
+    folder = trained(workshop, tmp_path / "out")
+    learner = pairs(Setup(model=str(folder), labels=labels, options=options))
+    assert learner.describe()["fresh_head"] is True
+    found = written(learner, learner.network(), tmp_path / "again")
+    assert json.loads((found / "config.json").read_text())["id2label"] == {str(n): one for n, one in enumerate(labels)}
+    weights = load_file(found / FILE)
+    assert weights["weight"].shape == (len(labels), (4 if options else 3) * 16)
+
+
+def test_classes_of_a_cross_encoder_are_none_of_its_own(workshop: Workshop) -> None:
+    folder = workshop("bert", "ForSequenceClassification", id2label=dict(enumerate(LABELS)))
+    assert pairs(setup(folder)).fresh is True
+
+
+# ---- a whole training ----------------------------------------------------------------------------------------------
+
+
+def test_it_learns_and_answers_as_it_did_in_training(tmp_path: Path) -> None:
+    ground = small(tmp_path / "ground", "pairs", examples_of("mini_pairs", 8))
+    progress = ground.train(head="biencoder", head_args={"pooling": "mean"}, epochs=30, evaluate_every=10)
+    found, rows = ground.answers()
+    assert found.route == "by_head"
+    assert scores_of(found) == pytest.approx(best_of(progress), rel=1e-6)
+    assert (scores_of(found)["acc"] or 0) > 0.8
+    assert len({row["pred"] for row in rows}) == 2
+    declared = json.loads((ground.trained / "figeval.json").read_text())
+    assert (declared["kind"], declared["pooling"], declared["product"]) == ("pair_encoder", "mean", False)
+    assert ground.record()["head"]["fresh_head"] is True
+
+
+# ---- what cannot be ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"options": {"pooling": None}}, "declares no pooling"),
+        ({"options": {"pooling": "max"}}, "pooling=max is none of"),
+        ({"options": {"product": "maybe"}}, "product=maybe is neither true nor false"),
+        ({"options": {"poling": "cls"}}, "no such option.*pooling"),
+        ({"options": {"freeze": "head"}}, "no such module"),
+        ({"labels": ("LABEL_0", "LABEL_1")}, "rename them"),
+        ({"labels": ("not_entailment", "non-entailment")}, "rename them"),
+    ],
+)
+def test_wrong_options_are_one_line(changes: dict[str, Any], words: str, workshop: Workshop) -> None:
+    with pytest.raises(FigevalError, match=words) as raised:
+        pairs(setup(workshop("bert", "Model"), **changes)).network()
+    assert "\n" not in str(raised.value)
+
+
+def test_examples_that_cannot_be_learnt_from_are_refused(workshop: Workshop) -> None:
+    with pytest.raises(FigevalError, match="p0 has no label to learn from"):
+        pairs(setup(workshop("bert", "Model"))).features([replace(PAIRS[0], label=None)])
+    with pytest.raises(FigevalError, match="p1 has a text of no token"):
+        pairs(setup(workshop("gpt2", "Model"))).features([PAIRS[0], replace(PAIRS[1], right="")])
+
+
+def test_a_text_without_a_token_has_unknown_probabilities(workshop: Workshop, tmp_path: Path) -> None:
+    learner = pairs(setup(workshop("gpt2", "Model")))
+    model = reading(str(written(learner, learner.network(), tmp_path / "out")))
+    unknown, known = model.label_pairs(asked(replace(PAIRS[1], right=""), PAIRS[1])).values
+    assert all(map(math.isnan, unknown.values()))
+    assert sum(known.values()) == pytest.approx(1)
+
+
+def test_folders_that_are_none(workshop: Workshop, tmp_path: Path) -> None:
+    plain = workshop("bert", "Model")
+    with pytest.raises(FigevalError, match=r"'pair_encoder' cannot use .*; use --model encoder:"):
+        reading(str(plain))
+    bare = {"kind": "pair_encoder", "pooling": "mean"}
+    with pytest.raises(FigevalError, match=r"declared as a pair encoder, but has no pair_encoder\.safetensors"):
+        reading(str(declare(workshop("bert", "Model", id2label={0: "a", 1: "b"}), tmp_path / "headless", **bare)))
+    folder = trained(workshop, tmp_path / "out")
+    with pytest.raises(FigevalError, match=r"calls its classes LABEL_0, LABEL_1"):
+        save_file(load_file(folder / FILE), declare(plain, tmp_path / "nameless", **bare) / FILE)
+        reading(str(tmp_path / "nameless"))
+    declared = json.loads((folder / "figeval.json").read_text())
+    (folder / "figeval.json").write_text(json.dumps({**declared, "product": True}))
+    wide = reading(str(folder))
+    with pytest.raises(FigevalError, match=r"is no linear layer for 3 labels, which sees 64 numbers: .*size") as raised:
+        wide.label_pairs(asked(*PAIRS))
+    assert "\n" not in str(raised.value)
