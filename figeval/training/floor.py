@@ -68,7 +68,7 @@ class Floor:
         Raises:
             TrainError: they are others, so their score would be that of another model.
         """
-        if _record(self.folder).get("weights", self.weights) != self.weights:
+        if _record(self.folder).get("weights_sha256", self.weights) != self.weights:
             raise TrainError(f"the weights in {self.folder} are not those that were trained there; {RESTORE}")
 
     @property

@@ -26,7 +26,7 @@ TOLERANCE = 1e-6
 # What differs from time to time and from machine to machine.
 VARYING = {
     *("seconds", "baseline_seconds", "peak_memory_mb", "provenance", "identity", "started", "finished", "command"),
-    *("config", "schema_version", "predictions", "predictions_sha256", "fingerprint"),
+    *("config", "schema_version", "predictions", "predictions_sha256", "fingerprint", "weights_sha256"),
 }
 VARYING_TEXTS = (
     (re.compile(r"\d+(\.\d+)? (s|min|h)\b"), "{time}"),

@@ -263,7 +263,7 @@ def record_of(training: TrainingPlan, job: Job, progress: Progress) -> JSON:
         "truncated": job.train.truncated,
         "select_by": [name for name, _ in job.criterion.metrics],
         "best": progress.best,
-        "weights": weights_in(training.config.output),
+        "weights_sha256": weights_in(training.config.output),
         "steps": progress.step,
         "why": progress.why,
         "evaluations": [evaluation.model_dump() for evaluation in progress.evaluations],
