@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 import figeval
@@ -34,6 +36,15 @@ from tests.training.test_sweep import Heard
 
 NAMES = ["chance", "no_query", "no_query_trained"]
 FLOORED = trainings.TASK.replace("tiny_retrieval", "tiny_floored") + "floor: no_query\n"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Weights are compared byte for byte, and sums depend on how threads share them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -267,6 +278,7 @@ def test_whatever_ends_it_the_same_command_gives_the_same(
         capture_output=True,
         text=True,
         check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == (2 if event == "full" else -signal.SIGKILL), done.stderr
     if event == "full":
