@@ -3,6 +3,7 @@
 | module | what it holds |
 |---|---|
 | `encoder` `masked` `pairs` `pair_encoder` `span_finder` `joint_encoder` `markers` `pipeline` | one backend each |
+| `extra_layers` | layers on an encoder that have a file of their own |
 | `bertscore` | the metric of that name |
 | `settings` | options from --model_args, and the factory that checks them; for models of all families |
 | `checkpoint` `files` | where a model's files are, which backend its config names, their digest, the model hub |

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -83,6 +84,12 @@ POOLINGS: dict[str, Pooling] = {
 }
 
 
+def pooled(model: PreTrainedModel, pooling: Pooling, batch: dict[str, Tensor]) -> Tensor:
+    """Return the pooled states of an encoder (rows, d), from input_ids and attention_mask (rows, length)."""
+    output = model(**batch, return_dict=True)
+    return pooling(output.last_hidden_state, batch["attention_mask"], output)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderSettings(Settings):
     """`pooling` (cls, mean, pooler, last) is for raw encoders and needed there.
@@ -133,12 +140,8 @@ def raw_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
 
-    def vectors(batch: dict[str, Tensor]) -> Tensor:
-        output = model(**batch, return_dict=True)
-        return POOLINGS[declared](output.last_hidden_state, batch["attention_mask"], output)
-
     limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
-    return EncoderNetwork(model, tokenizer, limit, declared, vectors)
+    return EncoderNetwork(model, tokenizer, limit, declared, partial(pooled, model, POOLINGS[declared]))
 
 
 def sentence_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:

@@ -17,20 +17,19 @@ authors' code, which takes start and end separately, loses pairs that are invert
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from figeval.errors import ModelError
 from figeval.models.capabilities import Outputs
 from figeval.types import JSON, ScoredSpan, SpanQuery
 
 from .batching import run_batches
-from .checkpoint import locate, require, with_declared
-from .encoder import Encoder, EncoderSettings, check_pooling, raw_network
-from .loading import ModelSetup, load_errors, one_line, prepare
+from .encoder import Encoder, EncoderSettings, raw_network
+from .extra_layers import ExtraLayers
+from .loading import ModelSetup
 from .settings import Configured, one_of, positive
 from .span_finder import RULE, found_spans
 from .tokens import Floats, passages
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from .encoder import EncoderNetwork
 
 FILE = "joint.safetensors"
+LAYERS = ExtraLayers("joint", "a joint model", FILE)
 ACTIVATIONS = ("none", "tanh")
 
 
@@ -90,31 +90,9 @@ def branch_logits(branch: ModuleDict, states: Tensor, vectors: Tensor, activatio
     return torch.cat((branch["start"](mixed), branch["end"](mixed)), dim=-1)
 
 
-def branch_file(folder: Path, model: str) -> Path:
-    """Where the weights of the branch are. Raises `ModelError` if they are not there."""
-    file = folder / FILE
-    if not file.is_file():
-        raise ModelError(f"{model!r} is declared as a joint model, but has no {FILE}; save it again, or use 'encoder'")
-    return file
-
-
 def load_branch(folder: Path, model: str, width: int) -> ModuleDict:
-    """The branch of a checkpoint, in evaluation mode. Raises `ModelError` for other weights than those named above."""
-    from safetensors.torch import load_file
-
-    branch = span_branch(width)
-    try:
-        branch.load_state_dict(load_file(branch_file(folder, model)))
-    except load_errors() as error:
-        raise ModelError(f"{FILE} of {model!r} is no span branch of width {width}: {one_line(error)}") from error
-    return branch.eval()
-
-
-def save_branch(weights: Mapping[str, Tensor], folder: Path) -> None:
-    """Write the weights of a branch, named as above."""
-    from safetensors.torch import save_file
-
-    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
+    """Return the branch of a checkpoint, in evaluation mode. Raises `ModelError` for other weights than those above."""
+    return LAYERS.loaded(span_branch(width), folder, model, f"span branch of width {width}").eval()
 
 
 # ---- the backend -----------------------------------------------------------------------------------------------------
@@ -181,13 +159,7 @@ def open_joint(settings: JointSettings) -> JointEncoder:
     Raises:
         ModelError: no such model, none of this kind, no span branch, no pooling, or what `prepare` refuses.
     """
-    checkpoint = locate(settings.model, settings.revision)
-    require(checkpoint, "joint")
-    settings = with_declared(settings, checkpoint)
-    check_pooling(settings, checkpoint)
-    if checkpoint.folder is not None:
-        branch_file(checkpoint.folder, checkpoint.model)  # before anything heavy is loaded
-    setup: ModelSetup[EncoderSettings] = prepare(settings, checkpoint)
+    settings, setup = LAYERS.prepared(settings)
     return JointEncoder(setup, settings.max_span, settings.activation or ACTIVATIONS[0])
 
 

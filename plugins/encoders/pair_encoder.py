@@ -26,9 +26,9 @@ from figeval.errors import ModelError
 from figeval.models.capabilities import Outputs
 from figeval.types import JSON, PairLabel
 
-from .checkpoint import locate, require, with_declared
-from .encoder import Encoder, EncoderSettings, check_pooling, raw_network
-from .loading import ModelSetup, load_errors, one_line, prepare
+from .encoder import Encoder, EncoderSettings, raw_network
+from .extra_layers import ExtraLayers
+from .loading import ModelSetup
 from .pairs import DECISIONS, Probability, classes_of, label_scores, parse_labels, prescribed
 from .settings import Configured, one_of
 
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
     from .encoder import EncoderNetwork
 
+KIND = "pair_encoder"
 FILE = "pair_encoder.safetensors"
+LAYERS = ExtraLayers(KIND, "a pair encoder", FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,32 +82,11 @@ def pair_logits(head: Linear, left: Tensor, right: Tensor) -> Tensor:
     return head(side_by_side(left, right, product).to(head.weight.dtype)).float()
 
 
-def head_file(folder: Path, model: str) -> Path:
-    """Where the weights of the layer are. Raises `ModelError` if they are not there."""
-    file = folder / FILE
-    if not file.is_file():
-        raise ModelError(f"{model!r} is declared as a pair encoder, but has no {FILE}; save it again, or use 'encoder'")
-    return file
-
-
 def load_head(folder: Path, model: str, width: int, labels: int, product: bool) -> Linear:
-    """The linear layer of a checkpoint. Raises `ModelError` for other weights than those named above."""
-    from safetensors.torch import load_file
-
+    """Return the linear layer of a checkpoint. Raises `ModelError` for other weights than those named above."""
     head = pair_head(width, labels, product)
-    try:
-        head.load_state_dict(load_file(head_file(folder, model)))
-    except load_errors() as error:
-        shape = f"{labels} labels, which sees {head.in_features} numbers"
-        raise ModelError(f"{FILE} of {model!r} is no linear layer for {shape}: {one_line(error)}") from error
-    return head
-
-
-def save_head(weights: Mapping[str, Tensor], folder: Path) -> None:
-    """Write the weights of the layer, named as above."""
-    from safetensors.torch import save_file
-
-    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
+    what = f"linear layer for {labels} labels, which sees {head.in_features} numbers"
+    return LAYERS.loaded(head, folder, model, what)
 
 
 # ---- the backend -----------------------------------------------------------------------------------------------------
@@ -175,14 +156,8 @@ def open_pair_encoder(settings: PairEncoderSettings) -> PairEncoder:
         ModelError: no such model, none of this kind, no linear layer, no pooling, classes without meaning, or what
             `prepare` refuses.
     """
-    checkpoint = locate(settings.model, settings.revision)
-    require(checkpoint, "pair_encoder")
-    settings = with_declared(settings, checkpoint)
-    check_pooling(settings, checkpoint)
-    if checkpoint.folder is not None:
-        head_file(checkpoint.folder, checkpoint.model)  # before anything heavy is loaded
-    setup: ModelSetup[EncoderSettings] = prepare(settings, checkpoint)
-    return PairEncoder(setup, settings, classes_of(checkpoint.config))
+    settings, setup = LAYERS.prepared(settings)
+    return PairEncoder(setup, settings, classes_of(setup.checkpoint.config))
 
 
 pair_encoder = Configured(PairEncoderSettings, open_pair_encoder)

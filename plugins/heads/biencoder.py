@@ -25,7 +25,7 @@ from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import JSON, Example, Text
 
-from ..encoders.encoder import COSINE, POOLINGS, Encoder, EncoderNetwork, EncoderSettings
+from ..encoders.encoder import COSINE, POOLINGS, Encoder, EncoderNetwork, EncoderSettings, pooled
 from ..encoders.loading import ModelSetup
 from ..encoders.settings import one_of, positive
 from ..encoders.tokens import IDS, Tokens, tokenize
@@ -202,8 +202,7 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
 
     def pooled(self, batch: dict[str, Tensor]) -> Tensor:
         """What comes out of the encoder, pooled."""
-        output = self.encoder(**batch, return_dict=True)
-        return self.pooling(output.last_hidden_state, batch["attention_mask"], output)
+        return pooled(self.encoder, self.pooling, batch)
 
     def scaled(self, vectors: Tensor) -> Tensor:
         """In float32, of length 1 for cosines."""

@@ -25,11 +25,11 @@ from figeval.types import JSON, Example
 from ..encoders.encoder import EncoderSettings
 from ..encoders.joint_encoder import (
     ACTIVATIONS,
+    LAYERS,
     JointEncoder,
     JointSettings,
     branch_logits,
     load_branch,
-    save_branch,
     span_branch,
 )
 from ..encoders.loading import ModelSetup
@@ -227,7 +227,7 @@ class JointLearner:
         """The encoder with its tokenizer, and the branch beside it."""
         declared = self.ranker.save(network, weights, folder)
         own = {name.removeprefix(BRANCH): tensor for name, tensor in weights.items() if name.startswith(BRANCH)}
-        save_branch(own, folder)
+        LAYERS.save(own, folder)
         longest = {} if self.options.max_span is None else {"max_span": self.options.max_span}
         return {**declared, "kind": "joint", "activation": self.options.activation, **longest}
 

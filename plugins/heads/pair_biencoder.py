@@ -20,9 +20,17 @@ from figeval.errors import TrainError
 from figeval.task_types.pairs import PairExample
 from figeval.types import JSON, Example
 
-from ..encoders.encoder import POOLINGS, EncoderNetwork, EncoderSettings
+from ..encoders.encoder import POOLINGS, EncoderNetwork, EncoderSettings, pooled
 from ..encoders.loading import ModelSetup
-from ..encoders.pair_encoder import PairEncoder, PairEncoderSettings, load_head, pair_head, pair_logits, save_head
+from ..encoders.pair_encoder import (
+    KIND,
+    LAYERS,
+    PairEncoder,
+    PairEncoderSettings,
+    load_head,
+    pair_head,
+    pair_logits,
+)
 from ..encoders.pairs import classes_of, parse_labels, prescribed
 from ..encoders.tokens import Tokens, tokenize
 from .base_model import Base, base_of, options_of, pooled_encoder, pooling_of
@@ -36,7 +44,6 @@ if TYPE_CHECKING:
 
     from figeval.training.contract import Batch, Setup
 
-KIND = "pair_encoder"
 RIGHT = "right."  # before the names of what the right text is read from
 ENCODER, HEAD = "encoder.", "head."  # before the names of weights
 
@@ -94,8 +101,7 @@ class PairBiencoderNetwork(Module):  # type: ignore[misc]
 
     def pooled(self, inputs: dict[str, Tensor]) -> Tensor:
         """What comes out of the encoder, pooled (rows, h)."""
-        output = self.encoder(**inputs, return_dict=True)
-        return self.pooling(output.last_hidden_state, inputs["attention_mask"], output)
+        return pooled(self.encoder, self.pooling, inputs)
 
 
 @dataclass(frozen=True)
@@ -148,7 +154,7 @@ class PairBiencoder:
         """The encoder with its tokenizer, and the linear layer beside it."""
         self.base.save(network.encoder, weights, ENCODER, folder)
         own = {name.removeprefix(HEAD): tensor for name, tensor in weights.items() if name.startswith(HEAD)}
-        save_head(own, folder)
+        LAYERS.save(own, folder)
         return {"kind": KIND, "pooling": self.pooling, "product": self.options.product}
 
     def describe(self) -> JSON:

@@ -1,0 +1,84 @@
+"""Layers on an encoder that transformers does not save with it: a file of their own in the folder of the model.
+
+`figeval.json` declares the kind of such a model and its pooling; the file holds the weights of the layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from figeval.errors import ModelError
+
+from .checkpoint import locate, require, with_declared
+from .encoder import EncoderSettings, check_pooling
+from .loading import ModelSetup, load_errors, one_line, prepare
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+    M = TypeVar("M", bound=Module)
+
+S = TypeVar("S", bound=EncoderSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraLayers:
+    """The layers of one kind of model.
+
+    Attributes:
+        kind: as `figeval.json` declares it.
+        called: the kind in messages, such as "a joint model".
+        file: the name of the file.
+    """
+
+    kind: str
+    called: str
+    file: str
+
+    def path(self, folder: Path, model: str) -> Path:
+        """Return where the weights are. Raises `ModelError` if they are not there."""
+        path = folder / self.file
+        if not path.is_file():
+            raise ModelError(
+                f"{model!r} is declared as {self.called}, but has no {self.file}; save it again, or use 'encoder'"
+            )
+        return path
+
+    def loaded(self, layers: M, folder: Path, model: str, what: str) -> M:
+        """Return fresh layers with the weights of a checkpoint.
+
+        Raises:
+            ModelError: the file holds weights of other layers than these; `what` they are, in words.
+        """
+        from safetensors.torch import load_file
+
+        try:
+            layers.load_state_dict(load_file(self.path(folder, model)))
+        except load_errors() as error:
+            raise ModelError(f"{self.file} of {model!r} is no {what}: {one_line(error)}") from error
+        return layers
+
+    def save(self, weights: Mapping[str, Tensor], folder: Path) -> None:
+        """Write the weights, under the names that the layers give them."""
+        from safetensors.torch import save_file
+
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / self.file)
+
+    def prepared(self, settings: S) -> tuple[S, ModelSetup[EncoderSettings]]:
+        """Return the settings with what the checkpoint declares, and what its backend is made from.
+
+        Raises:
+            ModelError: no such model, none of this kind, no layers, no pooling, or what `prepare` refuses.
+        """
+        checkpoint = locate(settings.model, settings.revision)
+        require(checkpoint, self.kind)
+        settings = with_declared(settings, checkpoint)
+        check_pooling(settings, checkpoint)
+        if checkpoint.folder is not None:
+            self.path(checkpoint.folder, checkpoint.model)  # before anything heavy is loaded
+        setup: ModelSetup[EncoderSettings] = prepare(settings, checkpoint)
+        return settings, setup
