@@ -1,4 +1,4 @@
-"""What a run is asked to do: the flags of `figeval run` as one value."""
+"""The configuration of a run: the flags of `figeval run` as one value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
     AfterValidator,
@@ -43,8 +43,11 @@ def _named_none(value: Any) -> Any:
     return "none" if value is None else value  # flags and YAML read the word as no value
 
 
+Addition: TypeAlias = Literal["concepts", "neighbours", "outline", "none"]
+
+
 class Augmentation(BaseModel):
-    """What is added to every example (`augment` of a task file, `--augment`), and where it is retrieved from.
+    """Setting of what is added to every example (`augment` of a task file, `--augment`), and where that is sought.
 
     Attributes:
         add: `concepts`, the content words of the nearest answers; `neighbours`, the answers themselves; `outline`, the
@@ -56,7 +59,7 @@ class Augmentation(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    add: Annotated[Literal["concepts", "neighbours", "outline", "none"], BeforeValidator(_named_none)]
+    add: Annotated[Addition, BeforeValidator(_named_none)]
     retriever: str = Field("minilm", min_length=1)
     split: str = Field("train", alias="from", min_length=1)
     k: PositiveInt = 10
@@ -65,7 +68,7 @@ class Augmentation(BaseModel):
 def _with_keys(value: Any) -> Any:
     if isinstance(value, Mapping):
         return value
-    add = value if value in ("concepts", "neighbours", "outline", "none") else "concepts"
+    add = value if value in get_args(Addition) else "concepts"
     raise ValueError(f'write {{"add": "{add}"}}')
 
 

@@ -1,4 +1,4 @@
-"""What a user can mend is a `FigevalError`: one line on stderr with the cure, exit code 2. All else is a bug."""
+"""Errors that a user can mend, each a `FigevalError`: one line on stderr with the cure, exit 2. All else is a bug."""
 
 from __future__ import annotations
 

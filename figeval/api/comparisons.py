@@ -146,7 +146,7 @@ class Comparison:
             yield f"{task} not compared: {why}"
 
     def _remarks(self) -> Iterator[str]:
-        """What has to be said with every score of a metric that was made from an argument."""
+        """Yield what has to be said with every score of a metric that was made from an argument."""
         arguments = (argument_of(task, self.metric) for run in (self.result.a, self.result.b) for task in run.tasks)
         yield from (str(one["remark"]) for one in arguments if one.get("remark"))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from figeval.errors import FigevalError
-from figeval.records.conditions import conditions
+from figeval.records.conditions import described
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.types import JSON
@@ -112,7 +112,7 @@ def _rows_of(
 ) -> Iterator[JSON]:
     """Yield the scores of a task on all of its examples, on those in a language, or on those not seen by the model."""
     about = {**_about(record), **{name: getattr(task, name) for name in TASK}, "examples": which}
-    about["conditions"] = "; ".join(one.note for one in conditions(task))
+    about["conditions"] = described(task)
     for score in found:
         beside = {
             f"baseline_{baseline.baseline}": other.value

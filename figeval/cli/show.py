@@ -117,7 +117,7 @@ def show_training_record(file: Path, as_json: bool) -> None:
 
 
 def show_named(name: str, as_json: bool) -> None:
-    """What is known of a task or suite. Raises `UnknownName` with near names."""
+    """Print what is known of a task or suite. Raises `UnknownName` with near names."""
     from figeval import plugins
     from figeval.errors import UnknownName
     from figeval.evaluation.harness import Harness
@@ -145,7 +145,7 @@ def show_named(name: str, as_json: bool) -> None:
 
 
 def show_preset(preset: Preset, as_json: bool) -> None:
-    """How a published model was trained: what is printed, what is filled in, what differs."""
+    """Print how a published model was trained: what the paper says, what is filled in, what differs."""
     from figeval.training.described import described, sections
 
     row = described(preset)
@@ -213,7 +213,7 @@ def alternatives(task: TaskSpec) -> Iterator[tuple[str, str]]:
 
 
 def origin(benchmark: str, sources: Sources) -> Iterator[tuple[str, str]]:
-    """Where the data come from, and what may be done with them."""
+    """Yield where the data come from, and what may be done with them."""
     yield "licence", f"{sources.licence} ({benchmark})"
     yield "homepage", sources.homepage
     yield "citation", sources.citation

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from importlib.resources.abc import Traversable
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from figeval.data.readers import DataContext, Row
 from figeval.errors import DataError, near
@@ -23,14 +23,13 @@ from figeval.jsonfile import InvalidJSON, parse_json
 from figeval.text import whole_number
 
 MAX_ROW_BYTES = 1_000_000
-SEMICOLONS = "excel-semicolon"  # as spreadsheets write CSV where the comma is the decimal mark
+Dialect: TypeAlias = str | type[csv.Dialect]  # a name that csv knows, or one of ours
 
 
-class _Semicolons(csv.excel):
+class Semicolons(csv.excel):
+    """CSV as spreadsheets write it where the comma is the decimal mark."""
+
     delimiter = ";"
-
-
-csv.register_dialect(SEMICOLONS, _Semicolons)
 
 
 def open_jsonl(path: str, context: DataContext) -> Iterator[Row]:
@@ -99,7 +98,7 @@ def _decode(line: bytes, encoding: str, where: str, offset: int) -> str:
 
 
 def too_long(where: str, limit: int) -> DataError:
-    """What to say of a row that no model would read."""
+    """Return the error for a row that no model would read."""
     return DataError(f"{where}: a row of more than {limit:,} bytes; split it, or raise FIGEVAL_MAX_ROW_BYTES")
 
 
@@ -152,7 +151,7 @@ def _kind(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def read_table(file: Traversable, dialect: str) -> Iterator[Row]:
+def read_table(file: Traversable, dialect: Dialect) -> Iterator[Row]:
     """The rows of a table with a header, by column name. Raises `DataError` for a row of another width."""
     rows = table_records(text_lines(file), str(file), dialect)
     _, header = next(rows, (1, []))
@@ -166,7 +165,7 @@ def read_table(file: Traversable, dialect: str) -> Iterator[Row]:
         yield dict(zip(header, record, strict=True))
 
 
-def table_records(lines: Iterable[str], name: str, dialect: str) -> Iterator[tuple[int, list[str]]]:
+def table_records(lines: Iterable[str], name: str, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
     """(number of its last line, values) of every record that is not blank; a quoted value may span lines."""
     limit = max_row_bytes()
     csv.field_size_limit(max(limit, csv.field_size_limit()))

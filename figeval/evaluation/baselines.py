@@ -41,7 +41,7 @@ class BaselineScores:
 
 
 def are_scored(plan: Plan, records: Iterable[BaselineRecord]) -> bool:
-    """Whether these are all baselines of the task, and a trained floor among them is the one that there is now."""
+    """Return whether these are all baselines of the task, and a trained floor among them is that of now."""
     known = {(one.baseline, one.weights) for one in records}
     return known.issuperset((name, _weights(name, plan)) for name in plan.baselines)
 

@@ -36,17 +36,17 @@ class SharedModel:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What it can be asked."""
+        """Capabilities of the model."""
         return self.model.offers
 
     @cached_property
     def fingerprint(self) -> str:
-        """What changes whenever an answer could."""
+        """Digest that changes whenever an answer could."""
         return self.model.fingerprint()
 
     @property
     def about(self) -> JSON:
-        """How `figeval train` made it, as its figeval.json says; empty for other models."""
+        """Description of how `figeval train` made it, as its figeval.json says; empty for other models."""
         return self._lineage.ancestors[0].about
 
     def role(self, example: Example) -> Role | None:

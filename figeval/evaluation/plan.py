@@ -313,7 +313,7 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
 
 
 def allowed(route: Route, task: TaskSpec, config: RunConfig, wanted: str | None) -> bool:
-    """Whether a route may be chosen, alone or as a part of another route.
+    """Return whether a route may be chosen, alone or as a part of another route.
 
     --route may name another one for its task type, and some routes work for a certain number of labels only (a route
     that is asked for by name reports that itself).

@@ -219,7 +219,7 @@ def resume(folder: RunFolder, record: RunRecord, plans: Sequence[Plan]) -> Kept:
 
 
 def finished(folder: RunFolder, task: TaskRecord) -> bool:
-    """Whether no example is to be asked again. Raises `RecordError` if the predictions were changed."""
+    """Return whether no example is to be asked again. Raises `RecordError` if the predictions were changed."""
     folder.check(task)
     known = task.status == "done" and task.predictions_sha256 is not None
     return known and not task.counts.get("error") and is_own(folder.predictions_file(task.task))
@@ -247,7 +247,7 @@ class Sieve:
     strange: list[str] = field(default_factory=list)
 
     def __call__(self, row: PredictionRow) -> bool:
-        """Whether to drop the row."""
+        """Return whether to drop the row."""
         name = row["id"]
         if name not in self.wanted:
             self.strange.append(name)

@@ -48,6 +48,11 @@ def conditions(task: TaskRecord) -> list[Condition]:
     return found
 
 
+def described(task: TaskRecord) -> str:
+    """Return all that was changed about a task, in one line; empty where it was asked as it is."""
+    return "; ".join(one.note for one in conditions(task))
+
+
 def _augmented(settings: dict[str, Any]) -> Condition:
     add, split, retriever = (one_line(settings.get(key, "")) for key in ("add", "from", "retriever"))
     k = settings.get("k", 1)

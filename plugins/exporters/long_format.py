@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from figeval.records.conditions import conditions
+from figeval.records.conditions import described
 from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
 from figeval.text import csv_cell, shown_json
 
@@ -53,7 +53,7 @@ def _of_task(about: Row, task: TaskRecord) -> Iterator[Row]:
     shared = {key: getattr(task, key) for key in ("task", "version", "task_type", "status", "examples_sha256")}
     remarks = {name: one.get("remark") for name, one in task.settings.get("metric_arguments", {}).items()}
     kind = "model" if task.kind == "task" else task.kind
-    how = {"route": task.route, "conditions": "; ".join(one.note for one in conditions(task)) or None}
+    how = {"route": task.route, "conditions": described(task) or None}
     scored = [(f" ({one.language})", one.scores, one.baselines) for one in task.languages]
     scored.append(("", task.scores, task.baselines))
     if task.overlap is not None:

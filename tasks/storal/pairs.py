@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from figeval.data import DataContext, Row
-from figeval.data.formats import SEMICOLONS, json_rows, read_json, read_jsonl, read_table, text_lines
+from figeval.data.formats import Semicolons, json_rows, read_json, read_jsonl, read_table, text_lines
 from figeval.errors import DataError, near
 from figeval.types import letters
 
@@ -25,7 +26,7 @@ PAPER_MOPREF = {
 }
 SPLITS = tuple(SIZES)
 SPELLINGS = {"train": "train", "valid": "valid", "test": "test", "val": "valid", "validation": "valid", "dev": "valid"}
-DIALECTS = {"excel": ",", "excel-tab": "\t", SEMICOLONS: ";"}  # of tables: name → what parts values
+DIALECTS = (csv.excel, csv.excel_tab, Semicolons)  # of tables, told by what parts the names in the header
 FIELDS = ("story", "moral", "id", "split")
 FOOTNOTES = re.compile(r"([^\W\d_][^\w\s]*)\d+")  # of the source: digits behind a word or its punctuation
 SHORTEST = 20  # characters; whether a longer story is a single word is not asked
@@ -113,7 +114,7 @@ class PairFile:
             return json_rows(read_json(self.path), self.path)
         if suffix in (".csv", ".tsv"):
             header = next(iter(text_lines(self.path)), "")
-            return read_table(self.path, max(DIALECTS, key=lambda one: header.count(DIALECTS[one])))
+            return read_table(self.path, max(DIALECTS, key=lambda one: header.count(one.delimiter)))
         return read_jsonl(self.path)
 
     def _column(self, name: str) -> str:

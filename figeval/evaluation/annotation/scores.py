@@ -1,4 +1,4 @@
-"""What filled-in sheets say: how often each kind of error was found in whose texts, and how far annotators agree.
+"""Scores of filled-in sheets: how often each kind of error was found in whose texts, and how far annotators agree.
 
 An empty cell is no judgement: it is counted, and neither yes nor no. Where several people have judged a text, it counts
 with the share of them who found the error, so a text is one observation however many there were.

@@ -38,7 +38,7 @@ class Item(BaseModel):
 
 
 class Key(BaseModel):
-    """What the sheets hide, and what reading them back needs; it holds no text."""
+    """Key to a set of sheets: what they hide, and what reading them back needs; it holds no text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -105,7 +105,7 @@ def write_sheets(
 
 
 def _is_key_in(folder: Path, key: Key) -> bool:
-    """Whether the same sheets were begun in the folder."""
+    """Return whether the same sheets were begun in the folder."""
     try:
         return read_key(folder) == key
     except DataError:

@@ -73,7 +73,7 @@ class Neighbours:
         return list(map(self._wording, self.pool))
 
     def _wording(self, example: Example) -> tuple[Any, str]:
-        """What an example asks and the text that it is found by, without punctuation and case."""
+        """Return what an example asks and the text that it is found by, without punctuation and case."""
         return tuple(map(letters, example.asked)), letters(self.task_type.query_text(example))
 
     def prepare(self, questions: Iterable[Example]) -> None:

@@ -78,7 +78,7 @@ class Retriever:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What changes whenever a vector could."""
+        """Digest that changes whenever a vector could."""
         return self.model.fingerprint()
 
     def digest(self, texts: Sequence[str]) -> str:

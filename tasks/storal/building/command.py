@@ -102,7 +102,7 @@ def storal_items(output: Path) -> None:
     from ..pairs import english_pairs
     from .frozen import freeze
 
-    pairs = list(english_pairs(DataContext(files("figeval.builtin.tasks.storal"), fetch)))
+    pairs = list(english_pairs(DataContext(files(__package__.rpartition(".")[0]), fetch)))
     for name, written in freeze(pairs, output)["files"].items():
         click.echo(f"{output / name}  {written['items']} items  {written['sha256']}")
 

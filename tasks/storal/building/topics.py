@@ -101,10 +101,10 @@ def learn(
         progress(number)
         model = _fit(matrix, number, seed)
         specificity = _specificity(model)
-        if specificity.min() > THRESHOLD:
+        if count or specificity.min() > THRESHOLD:
             break
     else:
-        number = count or min(PAPER.get(language, PAPER["en"]), len(morals))
+        number = min(PAPER.get(language, PAPER["en"]), len(morals))
         model = _fit(matrix, number, seed)
         specificity = _specificity(model)
     names = counts.get_feature_names_out()
