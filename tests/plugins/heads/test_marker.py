@@ -361,7 +361,9 @@ def test_what_cannot_be_is_one_line(kind: str, changes: dict[str, Any], words: s
 
 def test_it_is_a_head_for_choices_and_not_their_default() -> None:
     learners = load_learners(plugins.plugin_manager())
-    assert learners.heads("choice")[:2] == ["cross", "marker"]
+    heads = learners.heads("choice")
+    assert heads[0] == "cross"
+    assert "marker" in heads
     with pytest.raises(FigevalError, match="no such head for pairs"):
         learners.choose("pairs", "marker")
 
