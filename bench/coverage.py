@@ -16,6 +16,7 @@ Studies:
     harder    two-point clusters, correlations of .5 and .8, and sizes that are a sample and go with the accuracy.
     unit      rows in [0, 1]: reciprocal ranks at chance among 250 candidates and better, and strongly skewed values.
     unbounded normal rows, by t.
+    auc       the area under the ROC curve over clusters that have both kinds of examples, or one each.
     macro_f1  the percentile bootstrap of clusters.
     seeds     means over trainings.
     languages means over languages, with clusters of their own and with clusters that they share.
@@ -35,6 +36,7 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import areas
 import languages
 import means
 import trainings
@@ -49,6 +51,7 @@ STUDIES: dict[str, Callable[[], Iterator[Row]]] = {
     "harder": means.harder,
     "unit": means.unit,
     "unbounded": means.unbounded,
+    "auc": areas.areas,
     "macro_f1": trainings.bootstrapped,
     "seeds": trainings.seeds,
     "languages": languages.languages,

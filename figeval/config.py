@@ -27,7 +27,7 @@ ANSWERED = ("tasks", "model", "model_args", "limit", "num_fewshot", "seed", "rou
 # Flags that came later count only where they are given, so that earlier runs are still found by the same command.
 SINCE = (
     *("system_instruction", "apply_chat_template", "max_new_tokens", "shots", "orders", "prompts", "probes"),
-    *("protocol", "split", "metrics", "temperature", "augment", "fewshot_sampler"),
+    *("protocol", "split", "metrics", "temperature", "augment", "fewshot_sampler", "calibrate"),
 )
 # Options of models behind an API that change how an answer is got, not which.
 UNSEEN = ("max_concurrent", "timeout", "max_retries", "input_price", "output_price", "memo", "api_key_env")
@@ -115,6 +115,7 @@ class RunConfig:
         "per_example"  # or "shared": one order of the solved examples for all questions
     )
     orders: Orders = ""  # of the options: cyclic, all, or how many
+    calibrate: bool = False  # divide the probabilities of answers by those for content-free inputs
     prompts: tuple[str, ...] = ()  # names of further prompts of the tasks, or "all"
     probes: bool = False  # also ask without the query, and with somebody else's
     protocol: str = ""  # of the tasks that have one of this name: as published, say

@@ -95,7 +95,7 @@ def table(rows: Iterable[Mapping[str, object]], dtypes: Mapping[str, str]) -> pa
 
 
 def scores(record: RunRecord) -> pandas.DataFrame:
-    """Return a row per task and metric, with a column of floats `baseline_NAME` for each trivial model of some task."""
+    """Return a row per task or contrast and metric, with a column of floats `baseline_NAME` for each trivial model."""
     rows: list[JSON] = []
     for task in record.tasks:
         rows += _rows_of(record, task, task.scores, task.baselines, "all")
@@ -103,6 +103,9 @@ def scores(record: RunRecord) -> pandas.DataFrame:
             rows += _rows_of(record, task, one.scores, one.baselines, one.language)
         if task.overlap is not None:
             rows += _rows_of(record, task, task.overlap.scores, task.overlap.baselines, "unseen")
+    for contrast in record.contrasts:
+        about = {**_about(record), "task": contrast.name, "kind": "contrast", "examples": "all"}
+        rows += [{**about, **_score(score), **_beside(score, contrast.baselines)} for score in contrast.scores]
     baselines = dict.fromkeys(name for row in rows for name in row if name.startswith("baseline_"))
     return table(rows, SCORES | dict.fromkeys(baselines, "float64"))
 
@@ -114,13 +117,17 @@ def _rows_of(
     about = {**_about(record), **{name: getattr(task, name) for name in TASK}, "examples": which}
     about["conditions"] = described(task)
     for score in found:
-        beside = {
-            f"baseline_{baseline.baseline}": other.value
-            for baseline in trivial
-            for other in baseline.scores
-            if other.metric == score.metric
-        }
-        yield {**about, **_score(score), **beside}
+        yield {**about, **_score(score), **_beside(score, trivial)}
+
+
+def _beside(score: ScoreRecord, trivial: Iterable[BaselineRecord]) -> JSON:
+    """Return what trivial models got by the metric of a score, by column."""
+    return {
+        f"baseline_{baseline.baseline}": other.value
+        for baseline in trivial
+        for other in baseline.scores
+        if other.metric == score.metric
+    }
 
 
 def _about(record: RunRecord) -> JSON:

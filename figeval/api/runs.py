@@ -61,6 +61,7 @@ class RunOptions(TypedDict, total=False):
     fewshot_sampler: Literal["random", "nearest"]
     augment: Mapping[str, Any]
     orders: str
+    calibrate: bool
     prompts: Names
     probes: bool
     protocol: str

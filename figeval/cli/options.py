@@ -141,6 +141,11 @@ PROMPTING = (  # in the order of --help; the names are lm-eval's where it has th
     click.option(
         "--orders", callback=several, metavar="cyclic|all|N", help="Ask with the options in several orders (by_letter)."
     ),
+    click.option(
+        "--calibrate",
+        is_flag=True,
+        help="Divide the probabilities of label words and letters by those for content-free inputs.",
+    ),
     click.option("--prompts", multiple=True, callback=listed, help="Also use further prompts of the task: all or a,b."),
     click.option(
         "--route", "routes", multiple=True, callback=routes, help="Route for a task type, e.g. choice=by_letter."

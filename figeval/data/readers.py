@@ -40,7 +40,8 @@ class DataContext:
     `folder` is where the task's YAML lies (resources shipped with it are read from there);
     `fetch(benchmark, path)` returns the local path of an upstream file listed in the benchmark's `sources.yaml`,
     from the cache, a mirror or upstream, with its sha256 checked. What a reader puts into `notes` (which tagger found
-    the keywords, in which version) goes into the settings of the task's record. `copies(benchmark)` lists the folders
+    the keywords, in which version) goes into the settings of the task's record, and the text `remark` among them is
+    printed below its scores. `copies(benchmark)` lists the folders
     that may hold a user's own copy of what figeval cannot fetch.
     """
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from figeval.evaluation.evaluate import CachedModel, TaskEvaluator, notes_of
 from figeval.evaluation.harness import Harness
@@ -51,12 +52,22 @@ def _weights(name: str, plan: Plan) -> str:
     return plan.floor.weights if plan.floor is not None and plan.floor.name == name else ""
 
 
-class Baselines:
-    """The baselines of a run; a trivial model is opened once and serves every task that declares it."""
+Noted: TypeAlias = Callable[[str, str, Iterable[PredictionRow]], Iterable[PredictionRow]]  # baseline, task, rows
 
-    def __init__(self, harness: Harness, seed: int) -> None:
+
+class Baselines:
+    """The baselines of a run; a trivial model is opened once and serves every task that declares it.
+
+    Args:
+        harness: with the models.
+        seed: Random seed.
+        note: is given every row of a baseline, and passes it on (`figeval.evaluation.contrasts.Discrimination.note`).
+    """
+
+    def __init__(self, harness: Harness, seed: int, note: Noted = lambda _baseline, _task, rows: rows) -> None:
         self.harness = harness
         self.seed = seed
+        self.note = note
         self._opened: dict[str, CachedModel] = {}
 
     def scores(self, plan: Plan, unseen: UnseenExamples | None = None) -> BaselineScores:
@@ -78,6 +89,10 @@ class Baselines:
                 found.unseen.append(BaselineRecord(**own, scores=rest.scores))
         return found
 
+    def ask(self, name: str, plan: Plan) -> None:
+        """Put a task to a baseline once more, for the sake of what is noted of its rows."""
+        self._scored(name, plan, None)
+
     def _scored(self, name: str, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
         """Return the scores of a baseline on all examples, and on the unseen ones."""
         if plan.floor is not None and plan.floor.name == name:
@@ -87,7 +102,7 @@ class Baselines:
         model = self._opened[name]
         route = choose(plan.task.type, model.model.offers, self.harness.routes.with_parts(plan.task.type))
         model.fit(plan)
-        return self._summed(_Baseline(model, route), plan, unseen)
+        return self._summed(_Baseline(name, model, route), plan, unseen)
 
     def _of_floor(self, floor: Floor, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
         """Return the scores of a trained floor, which is opened, asked and augmented as the model itself.
@@ -100,7 +115,7 @@ class Baselines:
         with closing(opened(config, self.harness)) as model:
             route = route_of(plan.task, model, self.harness, config)
             roles = roles_of(plan, line_of(model))
-            return self._summed(_Baseline(CachedModel(model), route, plan.augment, roles), plan, unseen)
+            return self._summed(_Baseline(floor.name, CachedModel(model), route, plan.augment, roles), plan, unseen)
 
     def _summed(self, asked: _Baseline, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
         """Put the task to a baseline; return the scores on all examples, and on the unseen ones."""
@@ -110,8 +125,10 @@ class Baselines:
         context = replace(plan.context, settings=settings, metrics=frozenset(metrics.statistics))
         strict = plan.task.group is not None
         evaluator = TaskEvaluator(plan, asked.model, asked.route, context, metrics, augment=asked.augment)
-        rows: Iterable[PredictionRow] = (
-            marked(row, asked.roles.get(row["id"])) for row in evaluator.rows(plan.examples())
+        rows = self.note(
+            asked.name,
+            plan.name,
+            (marked(row, asked.roles.get(row["id"])) for row in evaluator.rows(plan.examples())),
         )
         if metrics.collective or len(plan.task.languages) > 1:
             settings, rows = replace(plan, route=asked.route, context=context).settings, list(rows)
@@ -130,12 +147,14 @@ class _Baseline:
     """A baseline as a task is put to it.
 
     Attributes:
+        name: of the baseline.
         model: fitted on the task if it learns from it.
         route: that it takes.
         augment: what is added to the examples; nothing for trivial models.
         roles: how it has seen examples, by id.
     """
 
+    name: str
     model: CachedModel
     route: Route
     augment: Augmenter | None = None

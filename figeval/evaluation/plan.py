@@ -28,6 +28,7 @@ from figeval.spec import TaskSpec
 from figeval.spec.examples import check_languages
 from figeval.spec.survey import Survey, first, survey
 from figeval.task_types.base import Metric
+from figeval.task_types.calibration import CONTENT_FREE, calibrated
 from figeval.task_types.orders import in_orders
 from figeval.task_types.routes import Route, choose
 from figeval.training.floor import Floor, floor_in
@@ -135,6 +136,7 @@ class Plan:
             "chat_template": context.chat is not None,
             "system_instruction": config.system_instruction,
             "orders": config.orders,
+            "calibration": list(CONTENT_FREE) if config.calibrate else [],
             "language": self.task.language_of_rows,
             "metric_arguments": described(self.metrics),
         }
@@ -331,7 +333,7 @@ WITHOUT_EFFECT = {  # flag → why, on routes that render no prompt
 
 
 def flagged(task: TaskSpec, route: Route, config: RunConfig) -> Route:
-    """Return the route, with --orders applied.
+    """Return the route, with --calibrate and --orders applied.
 
     Raises:
         CapabilityError: a flag would have no effect on it.
@@ -339,10 +341,10 @@ def flagged(task: TaskSpec, route: Route, config: RunConfig) -> Route:
     for flag, why in WITHOUT_EFFECT.items():
         if getattr(config, flag) and not route.is_prompted:
             raise CapabilityError(f"{task.name} goes {route.name}, which {why}; leave out --{flag}")
-    if not config.orders:
-        return route
     try:
-        return in_orders(route, config.orders, config.seed)
+        if config.calibrate:
+            route = calibrated(route)
+        return in_orders(route, config.orders, config.seed) if config.orders else route
     except CapabilityError as error:
         raise CapabilityError(f"{task.name}: {error}") from error
 

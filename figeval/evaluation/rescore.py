@@ -12,6 +12,7 @@ from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import RecordError
+from figeval.evaluation.contrasts import Discrimination, contrasts_of
 from figeval.evaluation.evaluate import check_value
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import context_of
@@ -64,11 +65,15 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
         raise RecordError(f"{path} has no answers in words; only {names} leave something to read")
     with folder.locked():
         record, _ = read_run(path)  # as it is now that nobody else writes
+        flags = {key: record.config.get(key, "") for key in ("protocol", "split")}
+        asked = RunConfig(tasks=tuple(record.config.get("tasks", ())), model="", **flags)
+        told_apart = Discrimination(contrasts_of(asked, harness))
         found = []
         for task in record.tasks:
             if reader_of(task, harness):
                 found.append(_reread(task, record, folder, harness))
                 withhold_intervals(record, harness)
+                record.contrasts = list(told_apart.records(record, folder.rows))
                 summarize(record, record.config.get("tasks", ()), harness)
                 folder.write(record)  # after each task: its rows, scores and version of the reader belong together
     return found

@@ -18,6 +18,7 @@ from typing import Protocol
 from figeval.config import RunConfig
 from figeval.errors import BudgetExhausted
 from figeval.evaluation.baselines import Baselines, are_scored
+from figeval.evaluation.contrasts import Discrimination, contrasts_of
 from figeval.evaluation.evaluate import (
     CachedModel,
     Executor,
@@ -68,6 +69,7 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
         FigevalError: an error that the user can fix, before any task was begun or (no room, unusable weights) later.
     """
     model, plans, left_out = prepare(config, harness)
+    told_apart = Discrimination(contrasts_of(config, harness))
     folder = RunFolder(config.output_path or _default_folder(config))
     is_guest = config.model in harness.guests.models  # which stays open
     with nullcontext() if is_guest else closing(model), folder.locked():
@@ -83,9 +85,10 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
         announce(model, plans, folder)
         here = InProcess(CachedModel(model), folder, config.log_samples)
         with nullcontext(here) if config.processes == 1 else several(config, folder, plans, here) as executor:
-            session = _Session(config, harness, observer, folder, executor, record, line)
+            session = _Session(config, harness, observer, folder, executor, record, line, told_apart)
             for plan in plans:
                 session.do(plan)
+            session.contrast(plans)
             done = all(task.status == "done" and not task.counts.get("error") for task in record.tasks)
             record.status = "complete" if done else "incomplete"
             record.finished = provenance.now()
@@ -145,11 +148,12 @@ class _Session:
     executor: Executor
     record: RunRecord
     line: Lineage
+    discrimination: Discrimination
 
     @cached_property
     def baselines(self) -> Baselines:
         """Trivial models, each opened when first needed."""
-        return Baselines(self.harness, self.config.seed)
+        return Baselines(self.harness, self.config.seed, self.discrimination.note)
 
     def do(self, plan: Plan) -> None:
         """Run one task, from where it was left; a failure is recorded and does not stop the others."""
@@ -171,6 +175,12 @@ class _Session:
             self.harness.manager.each(
                 "task_finished", lambda _: {"task": task.model_copy(deep=True), "rows": self.folder.rows(plan.name)}
             )
+
+    def contrast(self, plans: Sequence[Plan]) -> None:
+        """Write the contrasts of the suites into the record, with those of their baselines."""
+        by_name = {plan.name: plan for plan in plans}
+        self.discrimination.ask = lambda baseline, task: self.baselines.ask(baseline, by_name[task])
+        self.record.contrasts = list(self.discrimination.records(self.record, self.folder.rows))
 
     def _keep(self, task: TaskRecord) -> None:
         with recorded_failure(task):

@@ -384,7 +384,7 @@ def summarize(record: RunRecord, suites: Iterable[str], harness: Harness) -> Non
         if probe.is_floor and probe.status == "done":
             add_floor(next(task for task in record.tasks if task.task == probe.of), probe)
     record.macro = [macro for name in suites for macro in macro_means(name, record, harness)]
-    record.spreads = list(spreads(record.tasks))
+    record.spreads = list(spreads(record))
 
 
 def add_floor(task: TaskRecord, probe: TaskRecord) -> None:
@@ -431,15 +431,18 @@ def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRe
     return means
 
 
-def spreads(tasks: Iterable[TaskRecord]) -> Iterator[SpreadRecord]:
-    """Yield per task and metric the lowest, highest and mean value over its prompts, where there are several."""
+def spreads(record: RunRecord) -> Iterator[SpreadRecord]:
+    """Yield per task or contrast and metric the lowest, highest and mean value over its prompts, if it has several."""
+    probes = {task.variant for task in record.tasks if task.kind == "probe"}
+    asked = [(task.of or task.task, task.variant, task.scores) for task in record.tasks]
+    asked += [(f"{one.suite}:{one.contrast}", one.variant, one.scores) for one in record.contrasts]
     prompts: dict[tuple[str, str], dict[str, float]] = {}
     seen: dict[tuple[str, str], Role | None] = {}
-    for task in tasks:
-        for score in task.scores if task.kind != "probe" else ():
+    for name, variant, scores in asked:
+        for score in scores if variant not in probes else ():
             if score.value is not None:
-                key = (task.of or task.task, score.metric)
-                prompts.setdefault(key, {})[task.variant or "default"] = score.value
+                key = (name, score.metric)
+                prompts.setdefault(key, {})[variant or "default"] = score.value
                 seen[key] = strongest((score.seen, seen.get(key)))
     for (name, metric), values in prompts.items():
         if len(values) > 1:

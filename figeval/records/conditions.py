@@ -1,8 +1,8 @@
 """What a run changed about how its tasks are asked, as tables, comparisons and exports say it.
 
 Two runs of one model may differ in nothing else: in what was retrieved and added to the input, in the solved examples
-before a question, in the system message, in the orders of the options. Further prompts and probes are tasks of their
-own, with names of their own.
+before a question, in the system message, in the orders of the options, in calibration. Further prompts and probes are
+tasks of their own, with names of their own.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ def conditions(task: TaskRecord) -> list[Condition]:
     if orders := settings.get("orders"):
         orders = one_line(orders)
         found.append(Condition("orders", orders, f"asked with the options in several orders ({orders})"))
+    if texts := settings.get("calibration"):
+        free = ", ".join(repr(one_line(text, 20)) for text in texts)
+        found.append(Condition("calibrated", free, f"calibrated with content-free inputs ({free})"))
     return found
 
 

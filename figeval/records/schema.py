@@ -36,7 +36,8 @@ from figeval.validation import first_problem
 # sha256 of the predictions; 2.0: the key `protocol` of a task is called `task_type`; 2.1: kinds of options that were
 # chosen (`choices` of a task, `choice` of a prediction) and rows in several languages (`languages` of a task,
 # `language` of a prediction), what the settings of a route mean (`legend` of a task); these keys are left out where
-# there is nothing to tell; so are `weights` of a baseline, the trained floor of a model
+# there is nothing to tell; so are `weights` of a baseline, the trained floor of a model,
+# and `contrasts` of a run
 SCHEMA_VERSION = "2.1"
 READABLE = ("1", "2")  # major versions
 
@@ -73,6 +74,7 @@ class _ReadAgain(TypedDict, total=False):
     """The settings of a task, and the flags of a run, that figeval reads from a record; there may be others."""
 
     augment: _Retrieved
+    calibration: list[str]
     fewshot_sampler: str | _Retrieved  # the flag of a run, and what a task says of it
     labels: list[str]
     language: str
@@ -80,6 +82,7 @@ class _ReadAgain(TypedDict, total=False):
     metrics: list[str]
     num_fewshot: int
     orders: str
+    remark: str
     seed: int
     shots: str
     system_instruction: str
@@ -324,9 +327,9 @@ class MacroRecord(Stored):
 
 
 class SpreadRecord(Stored):
-    """One metric of one task over the prompts that it was asked with."""
+    """One metric of one task over the prompts that it was asked with, or of a contrast over those of its tasks."""
 
-    task: str
+    task: str = Field(description="its name; of a contrast suite:contrast")
     metric: str
     prompts: int
     mean: float
@@ -338,8 +341,38 @@ class SpreadRecord(Stored):
     seen: Role | None = Field(default=None, description=SEEN)
 
 
+class ContrastRecord(Stored):
+    """How well the model tells the examples of several tasks apart, as a suite declares it.
+
+    Examples whose right answer is `label` are positive, all others negative; those without an answer are left out.
+    """
+
+    suite: str
+    contrast: str = Field(description="its name in the suite")
+    variant: str | None = Field(default=None, description="the prompt or probe with which the tasks were asked")
+    tasks: list[str]
+    label: str
+    within: str | None = Field(default=None, description="only examples that share this meta key are compared")
+    positive: int = Field(description="answered examples whose right answer is the label")
+    negative: int = Field(description="answered examples with another right answer")
+    scores: list[ScoreRecord] = Field(description="auc and balanced_acc (figeval.metrics.discrimination)")
+    baselines: list[BaselineRecord] = []
+
+    @property
+    def name(self) -> str:
+        """As tables and exports call it: `suite:contrast`, and `suite:contrast@variant` of a prompt or probe."""
+        return f"{self.suite}:{self.contrast}" + (f"@{self.variant}" if self.variant else "")
+
+
+def _maybe_without_contrasts(schema: dict[str, Any]) -> None:
+    """Of the published schema: a run whose suites declare no contrasts has none."""
+    schema["required"].remove("contrasts")
+
+
 class RunRecord(Stored):
     """One run of one model over some tasks."""
+
+    model_config = ConfigDict(json_schema_extra=_maybe_without_contrasts)
 
     schema_version: str = SCHEMA_VERSION
     identity: str = Field(description="eight hex digits; the same question put again has the same identity")
@@ -351,9 +384,22 @@ class RunRecord(Stored):
     model: ModelRecord
     tasks: list[TaskRecord] = []
     macro: list[MacroRecord] = []
+    contrasts: list[ContrastRecord] = Field(default=[], description="of the suites that were asked for")
     spreads: list[SpreadRecord] = []
     provenance: dict[str, Any]
     warnings: list[str] = []
+
+    def shown_scores(self) -> Iterator[ScoreRecord]:
+        """Yield the scores that tables show: those of the tasks, and those of contrasts."""
+        for task in self.tasks:
+            yield from task.shown_scores()
+        for contrast in self.contrasts:
+            yield from contrast.scores
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        """Leave out contrasts where there are none."""
+        return {key: value for key, value in handler(self).items() if value or key != "contrasts"}
 
 
 def json_schemas() -> dict[str, dict[str, Any]]:

@@ -121,6 +121,7 @@ def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:
         ),
         tasks=[_mean_task(task, known, runs) for task in first.tasks],
         macro=list(_mean_macros(runs)),
+        contrasts=[one.model_copy(update={"scores": _means(one.scores, one.name, known)}) for one in first.contrasts],
         provenance=first.provenance,
         warnings=list(dict.fromkeys(warning for run in runs for warning in run.warnings)),
     )
@@ -129,21 +130,27 @@ def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:
 Means: TypeAlias = dict[tuple[str, str, str, bool], SeedScore]
 
 
-def _mean_task(task: TaskRecord, known: Means, runs: Sequence[RunRecord]) -> TaskRecord:
-    def means(scores: Sequence[ScoreRecord], language: str = "", *, unseen_only: bool = False) -> list[ScoreRecord]:
-        found = []
-        for score in scores:
-            mean = known.get((task.task, score.metric, language, unseen_only))
-            if mean is not None:
-                own = {"value": mean.mean, "sd": mean.sd, "low": mean.low, "high": mean.high, "interval": mean.interval}
-                found.append(score.model_copy(update={**own, "stderr": None, "n": mean.n, "seen": mean.seen}))
-        return found
+def _means(
+    scores: Sequence[ScoreRecord], name: str, known: Means, language: str = "", *, unseen_only: bool = False
+) -> list[ScoreRecord]:
+    """The means in place of scores of a task or contrast."""
+    found = []
+    for score in scores:
+        mean = known.get((name, score.metric, language, unseen_only))
+        if mean is not None:
+            own = {"value": mean.mean, "sd": mean.sd, "low": mean.low, "high": mean.high, "interval": mean.interval}
+            found.append(score.model_copy(update={**own, "stderr": None, "n": mean.n, "seen": mean.seen}))
+    return found
 
+
+def _mean_task(task: TaskRecord, known: Means, runs: Sequence[RunRecord]) -> TaskRecord:
     same = [one for run in runs for one in run.tasks if one.task == task.task]
     told = list(dict.fromkeys(warning for one in same for warning in one.warnings))
-    languages = [one.model_copy(update={"scores": means(one.scores, one.language)}) for one in task.languages]
+    languages = [
+        one.model_copy(update={"scores": _means(one.scores, task.task, known, one.language)}) for one in task.languages
+    ]
     own: dict[str, Any] = {
-        "scores": means(task.scores),
+        "scores": _means(task.scores, task.task, known),
         "languages": [one for one in languages if one.scores],  # earlier versions kept none
         "breakdowns": [],
         "choices": [],
@@ -152,7 +159,7 @@ def _mean_task(task: TaskRecord, known: Means, runs: Sequence[RunRecord]) -> Tas
         "warnings": told,
     }
     if task.overlap is not None:
-        scores = means(task.overlap.scores, unseen_only=True)
+        scores = _means(task.overlap.scores, task.task, known, unseen_only=True)
         own["overlap"] = task.overlap.model_copy(update={"scores": scores})
     return task.model_copy(update={**own, "seconds": sum(one.seconds for one in same)})
 

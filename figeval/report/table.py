@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from figeval.records import conditions
@@ -17,6 +18,7 @@ from figeval.records.schema import (
     TaskRecord,
 )
 from figeval.report.grid import AND, Grid, say
+from figeval.text import one_line
 from figeval.types import UNRELIABLE
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 HEAD = ("task", "route", "metric", "value", "95 % interval", "n", "clusters", "baselines")
 OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest")
+OF_CONTRASTS = ("contrast", "metric", "value", "95 % interval", "positive", "negative", "clusters", "baselines")
 OF_CHOICES = ("offered", "chosen", "95 % interval", "of wrong", "interval of it", "expected")  # behind the key
 RIGHT = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
@@ -131,6 +134,8 @@ def notes(record: RunRecord) -> Iterator[str]:
     for task in record.tasks:
         if task.hidden:
             yield f"{task.task}: {task.hidden} of {task.n} gold answers are hidden and not scored"
+        if remark := task.settings.get("remark"):
+            yield f"{task.task}: {one_line(remark)}"
         odd = [f"{count} {COUNTED.get(kind, kind)}" for kind, count in task.counts.items() if kind != "ok" and count]
         if odd:
             yield f"{task.task}: {'; '.join(odd)}"
@@ -138,7 +143,11 @@ def notes(record: RunRecord) -> Iterator[str]:
         if task.error:
             yield f"{task.task} failed: {task.error.strip().splitlines()[-1]}"
     answered = (task for task in record.tasks if any(score.value is not None for score in task.scores))
-    yield from missing((task.task, score) for task in answered for score in task.scores)
+    told = chain(
+        ((task.task, score) for task in answered for score in task.scores),
+        ((one.name, score) for one in record.contrasts for score in one.scores),
+    )
+    yield from missing(told)
     yield from record.warnings
     described = record.model.description
     yield from described.get("warnings", ())
@@ -148,11 +157,18 @@ def notes(record: RunRecord) -> Iterator[str]:
 
 def signs(record: RunRecord) -> Iterator[str]:
     """Lines that explain the signs and abbreviations in the table, if it has any."""
-    shown = [score for task in record.tasks for score in task.shown_scores()]
+    shown = list(record.shown_scores())
     seen = {score.seen for score in shown}
     yield from (f"{MARKS[role]} {text}" for role, text in SEEN_NOTES.items() if role in seen)
     trained = {one.baseline: None for task in record.tasks for one in task.baselines if one.weights}
     yield from (f"{name}: a second model, which was trained on this probe" for name in trained)
+    if record.contrasts:
+        yield (
+            "auc: how often an example whose right answer is the label has a higher score for it than one of another "
+            "answer; balanced_acc: mean of the accuracies on both; .5 is chance"
+        )
+    for key in dict.fromkeys(one.within for one in record.contrasts if one.within):
+        yield f"× {key}: only examples of the same {key} are compared, and each {key} with both kinds counts the same"
     if any(task.languages for task in record.tasks):
         yield "mean: over languages, each of which counts the same"
     if any(task.overlap is not None and task.overlap.scores for task in record.tasks):
@@ -216,11 +232,24 @@ def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:
         yield (one.task, one.metric, str(one.prompts), mean, number(one.range), worst, best)
 
 
+def contrasts(record: RunRecord) -> Iterator[tuple[str, ...]]:
+    """The cells of the table of contrasts, OF_CONTRASTS' columns; a contrast's name stands in its first row only."""
+    for one in record.contrasts:
+        for place, score in enumerate(one.scores):
+            metric, value, limits, n, clusters, trivial = cells(score, one.baselines)
+            counts = (f"{n} × {one.within}", "") if one.within else (str(one.positive), str(one.negative))
+            yield ("" if place else one.name, metric, value, limits, *counts, clusters, trivial)
+
+
 def grids(record: RunRecord) -> Iterator[Grid]:
-    """The table of a run, what became of tasks that were asked with several prompts, and which kinds of options were
-    chosen.
+    """The table of a run, how well it tells the examples of several tasks apart, what became of tasks that were asked
+    with several prompts, and which kinds of options were chosen.
     """
     yield Grid(HEAD, list(rows(record)), f"{record.model.name} ({record.model.backend})", RIGHT, SPARE)
+    if record.contrasts:
+        labels = AND.join(dict.fromkeys(one.label for one in record.contrasts))
+        counts = {"value", "95 % interval", "positive", "negative", "clusters"}
+        yield Grid(OF_CONTRASTS, list(contrasts(record)), f"discrimination of {labels}", counts, ("clusters",))
     if record.spreads:
         yield Grid(OVER_PROMPTS, list(spreads(record)), "over prompts", {"prompts", "mean", "range"})
     for task in record.tasks:

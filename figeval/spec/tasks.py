@@ -240,6 +240,19 @@ class TaskSpec(Named):
         return next((name for name in names if name in self.data), None)
 
 
+class Contrast(BaseModel):
+    """Tasks of a suite whose examples are told apart: those whose gold label is the first one, and all others.
+
+    Where the right answer to a task is always the same, its accuracy moves with a liking for that answer alone. The
+    area under the ROC curve over several such tasks does not, nor does balanced accuracy.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tasks: tuple[str, ...] = Field(min_length=1)  # or suites
+    within: str | None = None  # meta key: compare only examples that share its value
+
+
 class SuiteSpec(Named):
     """A name for several tasks (or suites). It prints one row per task, and at most a macro mean beside them.
 
@@ -248,8 +261,17 @@ class SuiteSpec(Named):
 
     tasks: tuple[str, ...]
     macro_mean: bool = True
+    contrasts: Mapping[str, Contrast] = Field(default_factory=dict)  # by name
     owner: str = Field(default="", exclude=True)
     origin: str = Field(default="", exclude=True)
+
+    @field_validator("contrasts")
+    @classmethod
+    def _named_contrasts(cls, contrasts: Mapping[str, Contrast]) -> Mapping[str, Contrast]:
+        for name in contrasts:
+            if not NAME.fullmatch(name):
+                raise ValueError(f"{name!r} cannot name a contrast: a name is lower-case letters, digits and _")
+        return contrasts
 
 
 Source = Callable[[], Iterator[Example]]

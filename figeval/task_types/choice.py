@@ -170,6 +170,7 @@ class Choice(TaskType[ChoiceExample]):
             needs=frozenset({"loglikelihood"}),
             question="letter",
             metrics_of_orders=("consistency", "position_bias"),
+            compares_words=True,
             on_request=True,
         ),
     )

@@ -126,6 +126,10 @@ class Field:
         """
         raise NotImplementedError
 
+    def replaced(self, value: Any, text: str) -> Any:  # noqa: ARG002 - for fields with texts
+        """Return the value with `text` in place of each of its texts; other fields stay as they are."""
+        return value
+
     def schema(self) -> JSON:
         """Return a JSON Schema of the values that `read` takes."""
         return {}
@@ -150,6 +154,9 @@ class TextField(Field):
         if self.fixed_length and len(value) != len(read):
             raise DataError(f"{where}: it is not as long as the field, so places would be others")
         return value
+
+    def replaced(self, value: str | None, text: str) -> str | None:  # noqa: D102
+        return None if value is None else text
 
     def schema(self) -> JSON:  # noqa: D102
         return TEXT
@@ -201,6 +208,9 @@ class TextsField(Field):
             raise DataError(f"{where}: {len(value)} texts where the field has {len(read)}")
         return tuple(value)
 
+    def replaced(self, value: Sequence[str], text: str) -> tuple[str, ...]:  # noqa: D102
+        return (text,) * len(value)
+
     def schema(self) -> JSON:  # noqa: D102
         return {**TEXTS, "minItems": 1} if self.empty else TEXTS
 
@@ -222,6 +232,9 @@ class NamedTextsField(Field):
             raise DataError(f"{where}: expected a mapping with the keys {', '.join(read)}, found {value!r:.80}")
         kinds = {key: TextField("") if isinstance(own, str) else TextsField("") for key, own in read.items()}
         return {key: kinds[key].prompted(value[key], own, f"{where}, key {key!r}") for key, own in read.items()}
+
+    def replaced(self, value: Mapping[str, Any], text: str) -> Mapping[str, Any]:  # noqa: D102
+        return {key: text if isinstance(one, str) else (text,) * len(one) for key, one in value.items()}
 
     def schema(self) -> JSON:  # noqa: D102
         return {"type": "object", "additionalProperties": {"anyOf": [TEXT, TEXTS]}}

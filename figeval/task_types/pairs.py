@@ -162,8 +162,20 @@ class Pairs(TaskType[PairExample]):
     gold_fields = ("label",)
     routes = (
         Route(name="by_head", start=by_head, needs=frozenset({"label_pairs"})),
-        Route(name="by_cloze", start=by_cloze, needs=frozenset({"fill"}), blocks=frozenset({"cloze"})),
-        Route(name="by_verbalizer", start=by_verbalizer, needs=frozenset({"loglikelihood"}), question="context"),
+        Route(
+            name="by_cloze",
+            start=by_cloze,
+            needs=frozenset({"fill"}),
+            blocks=frozenset({"cloze"}),
+            compares_words=True,
+        ),
+        Route(
+            name="by_verbalizer",
+            start=by_verbalizer,
+            needs=frozenset({"loglikelihood"}),
+            question="context",
+            compares_words=True,
+        ),
         Route(name="by_threshold", start=by_threshold, needs=frozenset({"score_pairs"}), **THRESHOLD),
         Route(
             name="by_cosine_threshold",

@@ -36,7 +36,7 @@ Scores: TypeAlias = "Generator[Sequence[Request], Sequence[Any], Sequence[float]
 DOT = "dot"  # no request: the vectors of `embed` are to be compared by their dot product
 TAKEN = frozenset(  # names that figeval itself writes among the settings of a task's record
     (
-        *("chat_template", "decision", "labels", "languages", "max_new_tokens", "metric_arguments"),
+        *("calibration", "chat_template", "decision", "labels", "languages", "max_new_tokens", "metric_arguments"),
         *("metrics", "num_fewshot", "orders"),
         *("prompt_fields", "routes", "seed", "shots", "signatures", "split", "stop", "system_instruction", "tasks"),
         *("verbalizer", "vocabulary"),
@@ -99,6 +99,8 @@ class Route:
         metrics_of_orders: of routes that show a list of options: metrics beside these where that is shown in several
             orders (`--orders`).
         labels: how many labels it can tell apart, None for any number.
+        compares_words: its only round asks for log-probabilities of words that stand for the answers, whatever the
+            texts of the example are; `--calibrate` divides by what they are for content-free inputs.
         of: task types whose routes it puts together; of each the first that the model covers.
         on_request: it is taken only where the task or `--route` asks for it.
         task_type, owner: filled in when it is registered.
@@ -117,6 +119,7 @@ class Route:
     metrics: tuple[str, ...] = ()
     metrics_of_orders: tuple[str, ...] = ()
     labels: int | None = None
+    compares_words: bool = False
     of: tuple[str, ...] = ()
     on_request: bool = False
     task_type: str = ""
@@ -142,6 +145,7 @@ class Route:
             "legend": (self.legend, str, "a format string of its settings"),
             "metrics": (self.metrics, tuple, "a tuple of names"),
             "labels": (self.labels, (int, type(None)), "a number"),
+            "compares_words": (self.compares_words, bool, "True or False"),
             "of": (self.of, tuple, "a tuple of task types"),
         }
         for field_name, (value, wanted, cure) in declared.items():

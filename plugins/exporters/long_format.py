@@ -30,10 +30,11 @@ Row: TypeAlias = Mapping[str, str | float | bool | None]  # by column
 
 
 def rows(runs: Sequence[RunRecord]) -> Iterator[Row]:
-    """Every number of every run with its circumstances; `kind` is model, baseline or macro mean, and prompt or probe
-    where the model was asked in another way. Where it has seen some of the examples, which `seen` says, the scores on
-    the others follow, with "(remaining)" after their kind. Of a task in several languages the rows of each have its
-    name there, and those without one are means. Rows of kind "options (…)" say which kinds of options were chosen.
+    """Every number of every run with its circumstances; `kind` is model, baseline, contrast or macro mean, and prompt
+    or probe where the model was asked in another way. Where it has seen some of the examples, which `seen` says, the
+    scores on the others follow, with "(remaining)" after their kind. Of a task in several languages the rows of each
+    have its name there, and those without one are means. Rows of kind "options (…)" say which kinds of options were
+    chosen.
 
     `remark` is what has to be said with every score of a metric that was made from an argument; `conditions` are those
     that the model was asked under, such as augmented inputs, and no matter of the baselines.
@@ -44,6 +45,14 @@ def rows(runs: Sequence[RunRecord]) -> Iterator[Row]:
         about = {"run": run.identity, "started": run.started, "model": run.model.name, "backend": run.model.backend}
         for task in run.tasks:
             yield from _of_task(about, task)
+        for contrast in run.contrasts:
+            shared = {"task": contrast.name, "status": run.status}
+            for score in contrast.scores:
+                yield _row(about, shared, {"kind": "contrast"}, _numbers(score))
+            for one in contrast.baselines:
+                for score in one.scores:
+                    trivial = {"kind": "baseline", "model": one.baseline, "backend": one.baseline}
+                    yield _row(about, shared, trivial, _numbers(score))
         for macro in run.macro:
             numbers = {"metric": macro.metric, "value": macro.value, "seen": macro.seen}
             yield _row(about, {"kind": "macro mean", "task": macro.suite, "status": run.status}, numbers)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from figeval.records import conditions
 from figeval.records.schema import SEEN_NOTES, BaselineRecord, KindRecord, Role, RunRecord, ScoreRecord, TaskRecord
+from figeval.text import one_line
 from figeval.types import UNRELIABLE
 
 
@@ -36,10 +37,22 @@ def lines(runs: Sequence[RunRecord]) -> list[Line]:
                     key = (name, task.examples_sha256, task.n, rest, score.metric)
                     line = found.setdefault(key, Line(name, score.metric, score.n))
                     line.scores[place] = score
-                    floors = ((one.baseline, floor) for one in baselines for floor in one.scores)
-                    line.baselines |= {name: floor for name, floor in floors if floor.metric == score.metric}
+                    line.baselines |= _of_metric(score.metric, baselines)
+        examples = {task.task: (task.examples_sha256, task.n) for task in run.tasks}
+        for contrast in run.contrasts:
+            same = repr([examples.get(task) for task in contrast.tasks])
+            for score in contrast.scores:
+                key = (contrast.name, same, 0, "", score.metric)
+                line = found.setdefault(key, Line(contrast.name, score.metric, score.n))
+                line.scores[place] = score
+                line.baselines |= _of_metric(score.metric, contrast.baselines)
     order = {task: place for place, task in enumerate(dict.fromkeys(line.task for line in found.values()))}
     return sorted(found.values(), key=lambda line: order[line.task])
+
+
+def _of_metric(metric: str, baselines: Sequence[BaselineRecord]) -> dict[str, ScoreRecord]:
+    """What each of the baselines got by a metric."""
+    return {one.baseline: score for one in baselines for score in one.scores if score.metric == metric}
 
 
 def _scored(task: TaskRecord) -> Iterator[tuple[str, str, Sequence[ScoreRecord], Sequence[BaselineRecord]]]:
@@ -83,6 +96,8 @@ def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
             if not task.scores:
                 yield f"{name} has no scores on {task.task}: {task.status}"
             yield from (f"{name} on {task.task}: {warning}" for warning in task.warnings)
+    remarks = ((task.task, task.settings.get("remark")) for run in runs for task in run.tasks)
+    yield from dict.fromkeys(f"{task}: {one_line(remark)}" for task, remark in remarks if remark)
     tasks = {task.task: task.languages for run in runs for task in run.tasks if task.languages}
     for name, languages in tasks.items():
         yield f"{name}: the mean over {', '.join(one.language for one in languages)}, each of which counts the same"
@@ -128,13 +143,13 @@ def unequal(score: ScoreRecord, task: str) -> str:
 
 def roles(runs: Sequence[RunRecord]) -> list[Role]:
     """The marks that a table of these runs has."""
-    found = {score.seen for run in runs for task in run.tasks for score in task.shown_scores()}
+    found = {score.seen for run in runs for score in run.shown_scores()}
     return [role for role in SEEN_NOTES if role in found]
 
 
 def any_score(runs: Sequence[RunRecord], has: Callable[[ScoreRecord], object]) -> bool:
     """Whether a table of these runs has such a score: with a `deviation`, with a mark."""
-    return any(has(score) for run in runs for task in run.tasks for score in task.shown_scores())
+    return any(has(score) for run in runs for score in run.shown_scores())
 
 
 def number(score: ScoreRecord | None) -> str | None:

@@ -2,12 +2,14 @@
 
 The files have no header and are written in the excel-tab dialect (344 rows are quoted); all are UTF-8 but one. Texts
 are given as published: the double encoding of 45 rows of `replacement_cc_e` and the damaged quotation marks of the
-SemEval files are left alone, so that figures stay comparable with other people's.
+SemEval files are left alone, so that figures stay comparable with other people's. Such rows, repeated ones and those
+with both labels are flagged (`flaw`), and `impli:clean/<column>` leaves them out.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
@@ -32,6 +34,9 @@ COLUMNS = {
     "metaphors_gold_ent": ("metaphors/manual_e",),
     "metaphors_gold_non": ("metaphors/manual_ne",),
 }
+ENTAILING = frozenset(file for column, files in COLUMNS.items() if column.endswith("_ent") for file in files)
+CLEAN = "clean/"
+FLAWS = {"contradictory": "with both labels", "encoding": "with a damaged encoding", "repeated": "repeated"}
 FILES = tuple(file for column in COLUMNS.values() for file in column)
 CORPUS = re.compile(r"_(magpie|pie|semeval|tsvetkov|cc)(?:_|$)")
 NO_LETTER = re.compile(r"[\W_]+")
@@ -39,13 +44,51 @@ ENCODINGS = {"metaphors/replacement_tsvetkov_e": "cp1252"}
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """The rows of a column. Raises `DataError` if there is none of that name."""
-    if path != "all" and path not in COLUMNS:
+    """The rows of a column, and with `clean/` before its name those without a flaw; how many were left out goes into
+    the notes.
+
+    Raises:
+        DataError: there is no column of that name.
+    """
+    column = path.removeprefix(CLEAN)
+    if column != "all" and column not in COLUMNS:
         known = [*COLUMNS, "all"]
-        raise DataError(f"impli has no column {path!r}{near(path, known)}; it has {', '.join(known)}")
-    for column in COLUMNS if path == "all" else [path]:
-        for file in COLUMNS[column]:
-            yield from file_rows(file, column, context)
+        raise DataError(f"impli has no column {column!r}{near(column, known)}; it has {', '.join(known)}")
+    columns = list(COLUMNS) if column == "all" else [column]
+    rows = (row for one in columns for row in column_rows(one, context))
+    if column == path:
+        yield from rows
+        return
+    left_out: Counter[str] = Counter()
+    total = 0
+    for row in rows:
+        total += 1
+        if row["flaw"] is None:
+            yield row
+        else:
+            left_out[row["flaw"]] += 1
+    context.notes["left_out"] = dict(sorted(left_out.items()))
+    kinds = ", ".join(f"{count:,} {FLAWS[flaw]}" for flaw, count in sorted(left_out.items()))
+    context.notes["remark"] = (
+        f"{total - left_out.total():,} of {total:,} pairs, without {kinds or 'any flaw among them'}"
+    )
+
+
+def column_rows(column: str, context: DataContext) -> Iterator[Row]:
+    """The rows of all files of a column; a pair that an earlier row of the column has is `repeated`."""
+    found: set[tuple[str, str]] = set()
+    contradictory = contradictory_pairs(*(fetch(file, context) for file in FILES))
+    for file in COLUMNS[column]:
+        for row in file_rows(file, column, context):
+            pair = folded(row["premise"], row["hypothesis"])
+            if pair in contradictory:
+                flaw: str | None = "contradictory"
+            elif pair in found:
+                flaw = "repeated"
+            else:
+                flaw = "encoding" if is_damaged(file, row["premise"] + row["hypothesis"]) else None
+            found.add(pair)
+            yield {**row, "flaw": flaw}
 
 
 def file_rows(file: str, column: str, context: DataContext) -> Iterator[Row]:
@@ -77,6 +120,34 @@ def file_rows(file: str, column: str, context: DataContext) -> Iterator[Row]:
             "idiom_end": idiom and idiom.end,
             "idiom_confidence": idiom and round(idiom.confidence, 2),
         }
+
+
+def folded(premise: str, hypothesis: str) -> tuple[str, str]:
+    """A pair with its white space folded: two rows with the same one are the same pair."""
+    return " ".join(premise.split()), " ".join(hypothesis.split())
+
+
+@lru_cache(maxsize=1)
+def contradictory_pairs(*paths: Path) -> frozenset[tuple[str, str]]:
+    """The pairs that some row calls an entailment and another one not, over all files in the order of `FILES`."""
+    labelled: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}
+    for file, path in zip(FILES, paths, strict=True):
+        labelled[file in ENTAILING].update(folded(*pair) for pair in pairs(file, path))
+    return frozenset(labelled[True] & labelled[False])
+
+
+def is_damaged(file: str, text: str) -> bool:
+    """Whether a text was decoded by another encoding than it was written in.
+
+    In the SemEval files all marks beyond ASCII are (they are typographic quotes, damaged several times over); elsewhere
+    a text is that can be written as Latin-1 and read as UTF-8, which no correct one with such marks can.
+    """
+    if text.isascii() or "semeval" in file:
+        return not text.isascii()
+    try:
+        return text.encode("latin-1").decode("utf-8") != text
+    except UnicodeError:
+        return False
 
 
 def premise_key(premise: str) -> str:

@@ -62,6 +62,7 @@ def test_quotes_scores_and_ids(small: DataContext) -> None:
         "idiom_start": 13,
         "idiom_end": 25,
         "idiom_confidence": 1.0,
+        "flaw": None,
     }
     assert second["id"] == "idioms/fig_context_magpie_e:2"
     assert [third["corpus"], fourth["corpus"]] == ["pie", "semeval"]
@@ -80,6 +81,23 @@ def test_labels_follow_the_column(small: DataContext) -> None:
 
 def test_all_is_every_column_once(small: DataContext) -> None:
     assert len(list(rows.open("all", small))) == 17
+
+
+def test_clean_columns_leave_out_what_is_flawed(small: DataContext, tmp_path: Path) -> None:
+    def write(file: str, *lines: str) -> None:
+        (tmp_path / f"{file}.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    write("idioms/manual_e", "a b\tc", "a  b\tc ", "d\te", "caf\u00e9\tf", "caf\u00c3\u00a9\tf")
+    write("idioms/manual_ne", "d\te", "g\th")
+    flaws = [row["flaw"] for row in rows.open("idioms_gold_ent", small)]
+    assert flaws == [None, "repeated", "contradictory", None, "encoding"]
+    assert [row["id"] for row in rows.open("clean/idioms_gold_ent", small)] == [
+        "idioms/manual_e:1",
+        "idioms/manual_e:4",
+    ]
+    assert small.notes["left_out"] == {"contradictory": 1, "encoding": 1, "repeated": 1}
+    assert small.notes["remark"] == ("2 of 5 pairs, without 1 with both labels, 1 with a damaged encoding, 1 repeated")
+    assert [row["id"] for row in rows.open("clean/idioms_gold_non", small)] == ["idioms/manual_ne:2"]
 
 
 def test_a_row_of_another_width_is_named(small: DataContext, tmp_path: Path) -> None:
@@ -201,6 +219,21 @@ def test_real_damage_is_left_as_published(everything: list[Row]) -> None:
             return False
 
     assert sum(repairable(row["premise"]) for row in everything if row["corpus"] == "cc") == 45
+
+
+def test_real_flaws(real: DataContext, everything: list[Row]) -> None:
+    """Of 10 pairs with both labels there are 22 rows, and 45 + 44 texts are damaged; no other is called so."""
+    assert Counter(row["flaw"] for row in everything) == {
+        None: 24_904,
+        "repeated": 1_109,
+        "contradictory": 22,
+        "encoding": 89,
+    }
+    contradictory = {
+        rows.folded(row["premise"], row["hypothesis"]) for row in everything if row["flaw"] == "contradictory"
+    }
+    assert len(contradictory) == 10
+    assert sum(1 for _ in rows.open("clean/all", real)) == 24_904
 
 
 def test_real_idioms(everything: list[Row]) -> None:

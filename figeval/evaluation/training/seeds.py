@@ -23,7 +23,30 @@ def scores_of(runs: Runs, folders: Mapping[str, Path]) -> list[SeedScore]:
     """A line per task and metric, one for each language above it where the task has several, and one for the unseen
     examples below it where the models have seen some of them; `folders` has the run of each seed.
     """
-    return [_score(line, folders) for line in _lines(runs)]
+    return [*(_score(line, folders) for line in _lines(runs)), *_contrasts(runs)]
+
+
+def _contrasts(runs: Runs) -> Iterator[SeedScore]:
+    """Yield a line per contrast and metric, without an interval: it is no mean over examples."""
+    scores = {
+        str(seed): {(one.name, s.metric): s for one in run.contrasts for s in one.scores} for seed, run in runs.items()
+    }
+    for name, metric in next(iter(scores.values()), {}):
+        found = {seed: one[name, metric] for seed, one in scores.items() if (name, metric) in one}
+        known = [score.value for score in found.values() if score.value is not None]
+        whole = over_seeds(known) if known and len(known) == len(runs) else None
+        yield SeedScore(
+            task=name,
+            metric=metric,
+            n=next(iter(found.values())).n,
+            values={seed: score.value for seed, score in found.items()},
+            mean=whole.mean if whole else None,
+            sd=whole.sd if whole else None,
+            low=None,
+            high=None,
+            interval="none: no mean over examples",
+            seen=strongest(score.seen for score in found.values()),
+        )
 
 
 @dataclass(frozen=True, slots=True)

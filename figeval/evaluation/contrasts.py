@@ -1,0 +1,212 @@
+"""The contrasts of suites: how well a model tells the examples of several tasks apart, beside its score on each.
+
+A suite declares them where each of its tasks has one right answer for all examples, or hardly two (`contrasts` of
+`SuiteSpec`). Examples whose gold label is the first of their task are positive, all others negative; what is computed
+of them stands in `figeval.metrics.discrimination`. A contrast is computed for every prompt and probe that all of its
+tasks were asked with, and for their baselines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TypeAlias
+
+from figeval.config import RunConfig
+from figeval.errors import TaskError
+from figeval.evaluation.harness import Harness
+from figeval.evaluation.selection_bias import withheld
+from figeval.evaluation.variants import chosen
+from figeval.metrics.discrimination import Judged, auc, balanced_accuracy
+from figeval.records.predictions import PredictionRow
+from figeval.records.schema import BaselineRecord, ContrastRecord, Role, RunRecord, ScoreRecord, TaskRecord
+from figeval.spec import TaskSpec
+
+Rows: TypeAlias = Callable[[str], Iterable[PredictionRow]]  # task@variant → its stored rows
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A contrast that a suite of this run declares, with the tasks that are run for it."""
+
+    suite: str
+    name: str
+    tasks: tuple[TaskSpec, ...]
+    within: str | None
+
+    @property
+    def label(self) -> str:
+        """The label of positive examples."""
+        return self.tasks[0].labels[0]
+
+    def judged(self, row: PredictionRow) -> Judged | None:
+        """Return what a row says of its example; None where the right answer is hidden or there is none to judge."""
+        gold = row["gold"]
+        if not isinstance(gold, str) or row["status"] != "ok":
+            return None
+        first = next(iter(row.get("scores", ())), None)
+        right = row["metrics"].get("acc")
+        return Judged(
+            positive=gold == self.label,
+            score=None if first is None else float(first),
+            right=None if right is None or isinstance(right, list) else right,
+            cluster=row["cluster"],
+            stratum=None if self.within is None else row["meta"].get(self.within),
+        )
+
+
+def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
+    """Return the contrasts of the suites among --tasks, and of the suites in these, each once.
+
+    Raises:
+        TaskError: the tasks of a contrast have no label in common that could be the positive one.
+        UnknownName: there is no such task.
+    """
+    found: dict[tuple[tuple[str, ...], str | None], Contrast] = {}
+    suites = harness.catalogue.suites
+    waiting = [name for name in config.tasks if name in suites]
+    for name in waiting:
+        suite = suites.get(name)
+        waiting += [one for one in suite.tasks if one in suites and one not in waiting]
+        for contrast, declared in suite.contrasts.items():
+            tasks = tuple(chosen(replace(config, tasks=declared.tasks), harness))
+            firsts = {task.labels[:1] for task in tasks}
+            if len(firsts) != 1 or () in firsts:
+                which = ", ".join(f"{task.name}: {task.labels[0] if task.labels else 'none'}" for task in tasks)
+                raise TaskError(
+                    f"{suite.origin or name}: contrast {contrast!r}: the tasks have different first labels ({which}); "
+                    "list tasks whose first label is the same"
+                )
+            key = tuple(task.name for task in tasks), declared.within
+            found.setdefault(key, Contrast(name, contrast, tasks, declared.within))
+    return list(found.values())
+
+
+@dataclass(slots=True)
+class Discrimination:
+    """Computes the contrasts of a run.
+
+    Trivial models leave no rows: what they answer is noted (`note`) when they are scored, or asked for again where a
+    run that was cut short had scored them.
+
+    Attributes:
+        contrasts: of the run.
+        ask: `ask(baseline, task)` has a baseline answer a task once more, and notes it; None where there is no model.
+    """
+
+    contrasts: Sequence[Contrast]
+    ask: Callable[[str, str], None] | None = None
+    _noted: dict[tuple[str, str], list[list[Judged]]] = field(default_factory=dict)
+
+    def note(self, baseline: str, task: str, rows: Iterable[PredictionRow]) -> Iterator[PredictionRow]:
+        """Yield the rows of a baseline as they are, and keep what they say of the examples of a task or probe."""
+        wanted = self._of(task)
+        noted: list[list[Judged]] = [[] for _ in wanted]
+        for row in rows:
+            for own, contrast in zip(noted, wanted, strict=True):
+                if (judged := contrast.judged(row)) is not None:
+                    own.append(judged)
+            yield row
+        if wanted:
+            self._noted[baseline, task] = noted
+
+    def records(self, run: RunRecord, rows: Rows) -> Iterator[ContrastRecord]:
+        """Yield a record for each contrast and way of asking whose tasks are all done.
+
+        Args:
+            run: the record of the run; baselines of contrasts that stand there already are kept where nobody can be
+                asked again.
+            rows: opens the stored rows of a task.
+        """
+        done: dict[str | None, dict[str, TaskRecord]] = defaultdict(dict)  # variant → task → record
+        for task in run.tasks:
+            if task.status == "done":
+                done[task.variant][task.of or task.task] = task
+        before = {(one.suite, one.contrast, one.variant): one.baselines for one in run.contrasts}
+        floors = {task.variant for task in run.tasks if task.is_floor}
+        for contrast in self.contrasts:
+            for variant, tasks in done.items():
+                if variant in floors or not all(task.name in tasks for task in contrast.tasks):
+                    continue
+                record = self._record(contrast, [tasks[task.name] for task in contrast.tasks], rows)
+                if variant is None:
+                    record.baselines = list(self._baselines(contrast, done, floors, rows))
+                    known = {one.baseline for one in record.baselines}
+                    kept = before.get((contrast.suite, contrast.name, variant), [])
+                    record.baselines += [one for one in kept if one.baseline not in known]
+                yield record
+
+    def _of(self, task: str) -> list[Contrast]:
+        """Return the contrasts that a task or a probe of it belongs to."""
+        name = task.partition("@")[0]
+        return [one for one in self.contrasts if any(each.name == name for each in one.tasks)]
+
+    def _record(self, contrast: Contrast, tasks: Sequence[TaskRecord], rows: Rows) -> ContrastRecord:
+        """Return what the model itself gets."""
+        judged: list[Judged] = []
+        seen: Counter[Role] = Counter()
+        for task in tasks:
+            for row in rows(task.task):
+                if (one := contrast.judged(row)) is not None:
+                    judged.append(one)
+                    if role := row.get("seen"):
+                        seen[role] += 1
+        positive = sum(one.positive for one in judged)
+        return ContrastRecord(
+            suite=contrast.suite,
+            contrast=contrast.name,
+            variant=tasks[0].variant,
+            tasks=[task.of or task.task for task in tasks],
+            label=contrast.label,
+            within=contrast.within,
+            positive=positive,
+            negative=len(judged) - positive,
+            scores=[withheld(score, seen) for score in scores(judged, contrast.within)],
+        )
+
+    def _baselines(
+        self,
+        contrast: Contrast,
+        done: Mapping[str | None, Mapping[str, TaskRecord]],
+        floors: Collection[str | None],
+        rows: Rows,
+    ) -> Iterator[BaselineRecord]:
+        """Yield the trivial models that all tasks have, and the floors of the model, with their own trained models."""
+        tasks = [done[None][task.name] for task in contrast.tasks]
+        # The floors of a model stand among the baselines of a finished task, too; here they come from their own rows.
+        trivial = [one for one in tasks[0].baselines if not one.weights and one.baseline not in floors]
+        yield from self._trivial(contrast, tasks, trivial)
+        for variant in floors:
+            probes = [done[variant][task.name] for task in contrast.tasks if task.name in done[variant]]
+            if len(probes) == len(contrast.tasks):
+                own = self._record(contrast, probes, rows)
+                yield BaselineRecord(baseline=str(variant), scores=own.scores)
+                yield from self._trivial(contrast, probes, probes[0].baselines)
+
+    def _trivial(
+        self, contrast: Contrast, tasks: Sequence[TaskRecord], baselines: Iterable[BaselineRecord]
+    ) -> Iterator[BaselineRecord]:
+        """Yield those of the baselines that all of these tasks or probes have."""
+        for baseline in baselines:
+            known = [next((one for one in t.baselines if one.baseline == baseline.baseline), None) for t in tasks]
+            if not all(one is not None and one.weights == baseline.weights for one in known):
+                continue
+            names = [task.task for task in tasks]
+            for name in names:
+                if (baseline.baseline, name) not in self._noted and self.ask is not None:
+                    self.ask(baseline.baseline, name)
+            noted = [self._noted.get((baseline.baseline, name)) for name in names]
+            if all(one is not None for one in noted):
+                places = [self._of(name).index(contrast) for name in names]
+                judged = [j for own, place in zip(noted, places, strict=True) for j in (own or [])[place]]
+                found = scores(judged, contrast.within)
+                yield BaselineRecord(baseline=baseline.baseline, weights=baseline.weights, scores=found)
+
+
+def scores(judged: Sequence[Judged], within: str | None) -> list[ScoreRecord]:
+    """Return area and balanced accuracy; the area has no value where answers have no scores, and says so."""
+    area = auc(judged, within=within is not None)
+    if judged and all(one.score is None for one in judged):
+        area = replace(area, interval="none: answers in words have no scores")
+    return [ScoreRecord(**asdict(one)) for one in (area, balanced_accuracy(judged, within=within is not None))]

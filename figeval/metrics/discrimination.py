@@ -1,0 +1,150 @@
+"""Discrimination: how well a model tells two kinds of examples apart, whatever its liking for one of the answers.
+
+A task whose right answer is always the same says nothing about this: who always gives that answer has all of them
+right. Over examples of both kinds there are two numbers that such a liking cannot raise:
+
+* `auc`, the area under the ROC curve: the probability that a positive example has a higher score than a negative one,
+  ties counting one half (Hanley and McNeil 1982). No threshold enters it.
+* `balanced_acc`, the mean of the two accuracies, which depends on where the model draws the line.
+
+Both are .5 by chance. Their intervals are closed forms. The area depends on every example by its *placement*, the share
+of the examples of the other kind on its right side (DeLong et al. 1988); sums of placements over clusters give its
+variance where examples are not independent, positive and negative ones of a cluster included (Obuchowski 1997). The
+variance is corrected as that of a mean is (CR2, `intervals.py`), and the interval is Wilson's on the number of
+independent 0/1 rows that would have it, with the degrees of freedom of the kind that has fewer clusters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from figeval.metrics.aggregation import MetricAggregator
+from figeval.metrics.intervals import FEW, Interval, by_cluster, effective_wilson, spread_of, wilson
+from figeval.metrics.statistic import mean_of
+from figeval.types import UNRELIABLE, Score
+
+Floats = NDArray[np.float64]
+EXPECTED = "none: an exact expectation"
+UNDEFINED = "none: no examples of both kinds"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What a model said of one example.
+
+    Attributes:
+        positive: whether the example is of the positive kind.
+        score: the higher, the more it speaks for that kind; None without one.
+        right: the probability that the answer is right, below 1 where answers tie; None without an answer.
+        cluster: examples that share it are not independent; None for an example of its own.
+        stratum: examples are compared with those of the same stratum only, where that is asked for.
+    """
+
+    positive: bool
+    score: float | None = None
+    right: float | None = None
+    cluster: str | None = None
+    stratum: str | None = None
+
+
+def auc(judged: Iterable[Judged], *, within: bool = False) -> Score:
+    """Return the area under the ROC curve.
+
+    Args:
+        judged: the examples; those without a score are left out.
+        within: compare examples of the same stratum only, and take the unweighted mean over the strata that have both
+            kinds. Strata are then the independent units, and `n` counts them; examples without a stratum are left out.
+    """
+    scored = [one for one in judged if one.score is not None]
+    scores = np.array([one.score for one in scored], dtype=np.float64)
+    return _score("auc", scored, scores, placements, within=within)
+
+
+def balanced_accuracy(judged: Iterable[Judged], *, within: bool = False) -> Score:
+    """Return the mean of the accuracies on positive and on negative examples; arguments as those of `auc`."""
+    answered = [one for one in judged if one.right is not None]
+    right = np.array([one.right for one in answered], dtype=np.float64)
+    return _score("balanced_acc", answered, right, _half_each, within=within)
+
+
+def placements(scores: ArrayLike, positive: ArrayLike) -> tuple[float, Floats]:
+    """Return the area under the curve, and by how much each example moves it.
+
+    Args:
+        scores: shape (n,).
+        positive: shape (n,), booleans; there is an example of either kind.
+
+    Returns:
+        The area, and the influence of every example, shape (n,): its placement's distance from the area, divided by
+        the number of examples of its kind. They add up to 0.
+    """
+    values, is_positive = np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=bool)
+    own, other = np.sort(values[is_positive]), np.sort(values[~is_positive])
+    found = np.empty(len(values))
+    found[is_positive] = _share_below(values[is_positive], other)
+    found[~is_positive] = 1 - _share_below(values[~is_positive], own)
+    area = float(found[is_positive].mean())
+    return area, (found - area) / np.where(is_positive, len(own), len(other))
+
+
+def _share_below(values: Floats, among: Floats) -> Floats:
+    """Return for each value the share of the sorted numbers that are lower, equal ones counting one half."""
+    lower, not_higher = np.searchsorted(among, values, "left"), np.searchsorted(among, values, "right")
+    return np.asarray((lower + not_higher) / (2 * len(among)))
+
+
+def _half_each(right: Floats, positive: NDArray[np.bool_]) -> tuple[float, Floats]:
+    """Return the mean of both accuracies, and by how much each example moves it."""
+    ours, theirs = float(right[positive].mean()), float(right[~positive].mean())
+    count = int(positive.sum())
+    influence = np.where(positive, (right - ours) / count, (right - theirs) / (len(right) - count)) / 2
+    return (ours + theirs) / 2, influence
+
+
+def _score(metric: str, judged: Sequence[Judged], values: Floats, influences, *, within: bool) -> Score:  # type: ignore[no-untyped-def]
+    positive = np.array([one.positive for one in judged], dtype=bool)
+    if within:
+        strata: dict[str, list[int]] = {}
+        for place, one in enumerate(judged):
+            if one.stratum is not None:
+                strata.setdefault(one.stratum, []).append(place)
+        aggregator = MetricAggregator(metric, mean_of(lambda *_: None, absent=UNDEFINED.removeprefix("none: ")))
+        for places in strata.values():
+            if 0 < positive[places].sum() < len(places):
+                aggregator.add(None, (influences(values[places], positive[places])[0], 1.0))
+        return aggregator.score()
+    clusters = [one.cluster for one in judged]
+    names = [f" {place}" if name is None else name for place, name in enumerate(clusters)]  # no name begins so
+    number = len(set(names))
+    if not 0 < positive.sum() < len(positive):
+        return Score(metric=metric, value=None, n=len(judged), clusters=number, interval=UNDEFINED)
+    value, influence = influences(values, positive)
+    kinds = [Counter(name for name, one in zip(names, positive, strict=True) if one == kind) for kind in (True, False)]
+    # A mean of these rows has the value and the clustered variance of the statistic.
+    spread = spread_of(*by_cluster(value + len(judged) * influence, clusters))
+    if not spread.alike:
+        # No more is known than the rarer kind tells: with ten clusters of it the interval would be too narrow.
+        fewest = min(sum(sizes.values()) ** 2 / sum(size**2 for size in sizes.values()) for sizes in kinds)
+        limits = effective_wilson(value, spread.stderr**2, max(1.0, min(spread.freedom, fewest - 1)))
+        interval = Interval(f"clustered placements{UNRELIABLE if fewest < FEW else ''}", *limits, spread.stderr)
+    elif value in (0.0, 1.0):  # then 0/1 rows vary most, of which there are as many as clusters of the rarer kind
+        least = min(map(len, kinds))
+        interval = Interval("wilson on clusters", *wilson(value * least, least))
+    else:
+        interval = Interval(EXPECTED)
+    return Score(
+        metric=metric,
+        value=value,
+        low=interval.low,
+        high=interval.high,
+        stderr=interval.stderr,
+        n=len(judged),
+        clusters=number,
+        effective_clusters=None if np.isclose(spread.effective_clusters, number) else spread.effective_clusters,
+        interval=interval.method,
+    )

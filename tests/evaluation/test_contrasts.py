@@ -1,0 +1,152 @@
+"""Contrasts of suites: how well a model tells the examples of several tasks apart, beside its score on each."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from figeval.errors import TaskError
+from figeval.evaluation.rescore import rescore
+from tests.evaluation.conftest import Heard
+from tests.fakes import Likelihood, Writer
+
+TASK = """
+name: {name}
+type: pairs
+data: {{test: "jsonl:{name}.jsonl"}}
+labels: {labels}
+fields: {{id: row.id, left: row.left, right: row.right, label: row.label, meta: {{idiom: row.idiom}}}}
+verbalizer: {{"yes": "Yes", "no": "No"}}
+cluster: idiom
+only_label: {label}
+baselines: [chance, overlap]
+prompts: {{loud: loud.jinja}}
+{more}
+"""
+SUITE = """
+name: s
+tasks: [pos, neg]
+macro_mean: false
+contrasts:
+  all: {tasks: [pos, neg]}
+  within: {tasks: [pos, neg], within: idiom}
+"""
+LOUD = """
+{% block context %}LOUD {{ left }} {{ right }}{% endblock %}
+{% block word %}LOUD {{ left }} {{ right }}{% endblock %}
+{% block cloze %}LOUD {{ left }} {{ gap }} {{ right }}{% endblock %}
+"""
+
+
+def write_suite(folder, suite=SUITE, more="", labels='["yes", "no"]', n=24):
+    """Two tasks with opposite right answers: positive pairs share more words, but for every fourth one."""
+    for name, label in (("pos", "yes"), ("neg", "no")):
+        rows = [
+            {
+                "id": f"{name}{i}",
+                "left": f"one two three four {i}",
+                "right": " ".join(
+                    ["one", "two", "three", "four", "five"][: 4 if (label == "yes") == bool(i % 4) else 2]
+                ),
+                "label": label,
+                "idiom": f"idiom {i % 6}" if i % 5 else None,
+            }
+            for i in range(n)
+        ]
+        text = TASK.format(name=name, label=f'"{label}"', labels=labels, more=more)
+        (folder / f"{name}.task.yaml").write_text(text, encoding="utf-8")
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "s.suite.yaml").write_text(suite, encoding="utf-8")
+    (folder / "loud.jinja").write_text(LOUD, encoding="utf-8")
+
+
+def values(record, name="s:all"):
+    found = next(one for one in record.contrasts if one.name == name)
+    return {score.metric: score.value for score in found.scores}
+
+
+def test_a_liking_for_one_answer_moves_the_columns_and_not_the_area(workshop):
+    write_suite(workshop.folder)
+    eager, shy = (workshop.run("s", threshold=threshold, fresh=True) for threshold in (1, 10))
+    columns = [[task.scores[0].value for task in record.tasks] for record in (eager, shy)]
+    assert columns == [[1.0, 0.0], [0.0, 1.0]]
+    assert values(eager)["auc"] == values(shy)["auc"] > 0.6
+    assert values(eager)["balanced_acc"] == values(shy)["balanced_acc"] == 0.5
+
+
+def test_the_record_counts_both_kinds_and_has_baselines(workshop):
+    write_suite(workshop.folder)
+    record = workshop.run("s")
+    whole, within = record.contrasts
+    assert (whole.label, whole.positive, whole.negative, whole.tasks) == ("yes", 24, 24, ["pos", "neg"])
+    assert (within.within, within.scores[0].n) == ("idiom", 6)
+    trivial = {one.baseline: one.scores[0].value for one in whole.baselines}
+    assert set(trivial) == {"chance", "overlap"}
+    assert trivial["chance"] == 0.5
+    assert trivial["overlap"] > 0.6
+
+
+def test_a_floor_is_among_the_baselines(workshop):
+    write_suite(workshop.folder, more="floor: no_query")
+    record = workshop.run("s")
+    assert [one.baseline for one in record.contrasts[0].baselines] == ["chance", "overlap", "no_query"]
+    assert [one.variant for one in record.contrasts] == [None, None]
+
+
+def test_a_run_that_was_cut_short_has_the_same_contrasts_and_baselines(workshop):
+    write_suite(workshop.folder, more="floor: no_query")
+    whole = workshop.run("s")
+    (workshop.path / "run").rename(workshop.path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        workshop.run("s", observer=Heard(stop_after=60))
+    assert workshop.run("s").contrasts == whole.contrasts
+    assert workshop.run("s").contrasts == whole.contrasts, "the same command once more"
+
+
+def test_prompts_have_contrasts_of_their_own_and_a_spread(workshop):
+    write_suite(workshop.folder)
+    workshop.backend = Likelihood(function=lambda context, option: float(("LOUD" in context) == (option == " Yes")))
+    record = workshop.run("s", prompts=("all",))
+    assert [one.name for one in record.contrasts] == ["s:all", "s:all@loud", "s:within", "s:within@loud"]
+    spread = next(one for one in record.spreads if (one.task, one.metric) == ("s:all", "auc"))
+    assert (spread.prompts, spread.range) == (2, 0.0)
+
+
+def test_answers_in_words_have_no_area_and_are_read_again(workshop):
+    write_suite(workshop.folder)
+    workshop.backend = Writer(function=lambda question: "Yes")
+    record = workshop.run("s")
+    area, balanced = record.contrasts[0].scores
+    assert (area.value, area.interval) == (None, "none: answers in words have no scores")
+    assert balanced.value == 0.5
+    rescore(workshop.path / "run", workshop.harness())
+    from figeval.records.folder import read_run
+
+    assert read_run(workshop.path / "run")[0].contrasts == record.contrasts
+
+
+def test_one_task_of_several_makes_no_contrast(workshop):
+    write_suite(workshop.folder)
+    assert workshop.run("pos").contrasts == []
+    nested = "name: t\ntasks: [s]\n"
+    (workshop.folder / "t.suite.yaml").write_text(nested)
+    assert [one.name for one in workshop.run("t", fresh=True).contrasts] == ["s:all", "s:within"]
+
+
+@pytest.mark.parametrize(
+    ("suite", "words"),
+    [
+        (SUITE.replace("all: {tasks: [pos, neg]}", "all: {tasks: [pos, other]}"), "different first labels"),
+        (SUITE.replace("all:", "A B:"), "cannot name a contrast"),
+        (SUITE.replace("all: {tasks: [pos, neg]}", "all: {tasks: []}"), "at least 1 item"),
+        (SUITE.replace("within: idiom}", "whithin: idiom}"), "whithin"),
+    ],
+)
+def test_what_cannot_be_contrasted_is_one_line(suite, words, workshop):
+    write_suite(workshop.folder, suite)
+    text = TASK.format(name="other", label='"no"', labels='["no", "yes"]', more="").replace("other.jsonl", "neg.jsonl")
+    (workshop.folder / "other.task.yaml").write_text(text)
+    with pytest.raises(TaskError, match=words) as raised:
+        workshop.run("s")
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,139 @@
+"""Area under the ROC curve and balanced accuracy over examples of two kinds, against independent code."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from figeval.metrics.discrimination import Judged, auc, balanced_accuracy
+
+SCORES = st.integers(-3, 3).map(float)  # few different ones, so that many tie
+EXAMPLES = st.lists(
+    st.builds(
+        Judged,
+        positive=st.booleans(),
+        score=SCORES,
+        right=st.sampled_from((0.0, 0.5, 1.0)),
+        cluster=st.sampled_from((None, "a", "b", "c")),
+        stratum=st.sampled_from((None, "x", "y")),
+    ),
+    max_size=30,
+)
+
+
+def both(judged: list[Judged]) -> bool:
+    return len({one.positive for one in judged}) == 2
+
+
+@given(EXAMPLES)
+def test_the_area_is_that_of_scikit_learn(judged: list[Judged]) -> None:
+    score = auc(judged)
+    assert score.n == len(judged)
+    if not both(judged):
+        assert (score.value, score.low, score.interval) == (None, None, "none: no examples of both kinds")
+        return
+    expected = roc_auc_score([one.positive for one in judged], [one.score for one in judged])
+    assert score.value == pytest.approx(expected)
+    if score.low is not None:
+        assert 0 <= score.low <= score.value <= score.high <= 1
+
+
+@given(EXAMPLES)
+def test_balanced_accuracy_is_the_mean_of_two_accuracies(judged: list[Judged]) -> None:
+    score = balanced_accuracy(judged)
+    if both(judged):
+        parts = [[one.right for one in judged if one.positive == kind] for kind in (True, False)]
+        assert score.value == pytest.approx(np.mean([np.mean(part) for part in parts]))
+
+
+@given(EXAMPLES)
+def test_within_strata_the_area_is_the_mean_of_theirs(judged: list[Judged]) -> None:
+    score = auc(judged, within=True)
+    strata = [[one for one in judged if one.stratum == name] for name in ("x", "y")]
+    areas = [
+        roc_auc_score([one.positive for one in part], [one.score for one in part]) for part in strata if both(part)
+    ]
+    assert score.n == len(areas)
+    assert score.value == (pytest.approx(np.mean(areas)) if areas else None)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(-2, 2)), min_size=4, max_size=30))
+def test_the_standard_error_of_independent_examples_is_delongs(rows: list[tuple[bool, float]]) -> None:
+    """DeLong et al. (1988), equation 2: variances of the placements of either kind over their numbers.
+
+    CR2 divides by n − 1 where DeLong divides by the numbers of either kind less one, which the bounds allow for.
+    """
+    positive = [score for kind, score in rows if kind]
+    negative = [score for kind, score in rows if not kind]
+    if min(len(positive), len(negative)) < 2:
+        return
+    wins = np.array([[1.0 if p > n else 0.5 if p == n else 0.0 for n in negative] for p in positive])
+    parts = [wins.mean(axis=other).var(ddof=0) / len(own) for other, own in ((1, positive), (0, negative))]
+    score = auc([Judged(positive=kind, score=value) for kind, value in rows])
+    if score.stderr is not None:
+        n = len(rows)
+        assert score.stderr**2 == pytest.approx(sum(parts) * n / (n - 1))
+
+
+def clustered(generator: np.random.Generator, copies: int = 1) -> list[Judged]:
+    """Sixty clusters with both kinds of examples, each example `copies` times."""
+    found = []
+    for cluster in range(60):
+        shift = generator.normal()
+        for _ in range(int(generator.integers(1, 8))):
+            positive = bool(generator.random() < 0.6)
+            score = float(positive + shift + generator.normal())
+            found += [Judged(positive=positive, score=score, right=float(score > 0), cluster=str(cluster))] * copies
+    return found
+
+
+@pytest.mark.parametrize("metric", [auc, balanced_accuracy])
+def test_the_standard_error_is_that_of_a_bootstrap_of_clusters(metric) -> None:  # type: ignore[no-untyped-def]
+    generator = np.random.default_rng(1)
+    judged = clustered(generator)
+    score = metric(judged)
+    by_cluster: dict[str | None, list[Judged]] = {}
+    for one in judged:
+        by_cluster.setdefault(one.cluster, []).append(one)
+    values = []
+    for _ in range(400):
+        drawn = generator.choice(list(by_cluster), len(by_cluster))
+        values.append(metric([one for name in drawn for one in by_cluster[name]]).value)
+    assert score.stderr == pytest.approx(np.std(values), rel=0.15)
+    assert score.clusters == 60
+
+
+def test_copies_of_examples_in_their_clusters_tell_nothing_new() -> None:
+    once, thrice = (auc(clustered(np.random.default_rng(2), copies)) for copies in (1, 3))
+    assert thrice.value == pytest.approx(once.value)
+    assert thrice.stderr == pytest.approx(once.stderr)
+
+
+def test_only_the_order_of_scores_counts() -> None:
+    judged = clustered(np.random.default_rng(3))
+    moved = [Judged(positive=one.positive, score=math.exp(one.score or 0.0), cluster=one.cluster) for one in judged]
+    assert auc(moved) == auc([Judged(positive=o.positive, score=o.score, cluster=o.cluster) for o in judged])
+
+
+def test_a_model_that_says_the_same_of_all_is_at_chance_and_has_no_interval() -> None:
+    judged = [Judged(positive=kind, score=1.0, right=float(kind), cluster=str(n)) for n in range(9) for kind in (0, 1)]
+    for score in (auc(judged), balanced_accuracy(judged)):
+        assert (score.value, score.low, score.interval) == (0.5, None, "none: an exact expectation")
+
+
+def test_a_perfect_model_has_the_interval_of_the_rarer_kind() -> None:
+    judged = [Judged(positive=n < 8, score=float(n < 8), cluster=str(n)) for n in range(100)]
+    score = auc(judged)
+    assert (score.value, score.high) == (1.0, 1.0)
+    assert score.low == pytest.approx(0.676, abs=1e-3), "Wilson of 8 of 8"
+
+
+def test_examples_without_a_score_or_an_answer_are_left_out() -> None:
+    judged = [Judged(positive=True, score=1.0), Judged(positive=False, score=0.0), Judged(positive=False)]
+    assert auc(judged).n == 2
+    assert balanced_accuracy(judged).n == 0
