@@ -27,6 +27,7 @@ PLUMBING = {
     "hooks",
     "jsonfile",
     "nltk_data",
+    "plots",
     "plugins",
     "registry",
     "sandbox",

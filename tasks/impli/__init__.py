@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+import click
+
 from figeval.hooks import PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
 
 
@@ -23,3 +25,13 @@ def register_sources(register: SourceRegistrar) -> None:
 def register_presets(register: PresetRegistrar) -> None:
     """How the paper's models were trained."""
     register(files(__name__) / "impli.presets.yaml")
+
+
+@hookimpl
+def register_commands(cli: click.Group) -> None:
+    """`figeval analyze impli`."""
+    from .analysis.command import impli
+
+    group = cli.commands["analyze"]
+    assert isinstance(group, click.Group)
+    group.add_command(impli)

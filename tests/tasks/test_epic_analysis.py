@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import nltk_data as packages_of_nltk
-from figeval.builtin.tasks.epic import correlation, duplicates, plots
+from figeval import plots
+from figeval.builtin.tasks.epic import correlation, duplicates
 from figeval.builtin.tasks.epic.alignment import SpanPair
 from figeval.builtin.tasks.epic.analysis import (
     command,
@@ -315,7 +316,7 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         FigevalError, match=r"altair, vl_convert, pyphen: pip install 'figeval\[analysis\]', or .* --no_plots"
     ):
-        plots.require()
+        plots.require("pyphen")
 
 
 # ---- figures --------------------------------------------------------------------------------------------------------
@@ -371,15 +372,16 @@ def axes(spec: Any) -> list[dict[str, Any]]:
 
 
 def test_pictures_are_written_and_need_no_network(tmp_path: Path) -> None:
-    png, html = plots.save(charts()["sentiment"], tmp_path, "sentiment")
+    png, svg, html = plots.save(charts()["sentiment"], tmp_path, "sentiment")
     assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 10_000
+    assert svg.read_text(encoding="utf-8").startswith("<svg")
     page = html.read_text(encoding="utf-8")
     assert 'src="http' not in page and "cdn.jsdelivr" not in page
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium")
 def test_a_browser_draws_the_page(tmp_path: Path) -> None:
-    _, html = plots.save(charts()["gender"], tmp_path, "gender")
+    *_, html = plots.save(charts()["gender"], tmp_path, "gender")
     assert BROWSER is not None
     flags = [
         "--headless",

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.builtin.tasks.epic import plots
+from figeval import plots
 from figeval.builtin.tasks.epic.diagnosis import accuracy, answers, confusion, versus
 from figeval.builtin.tasks.epic.diagnosis.answers import Answer, Answers, Question
 from figeval.cli.main import main
@@ -167,8 +167,9 @@ def test_the_heat_map_is_drawn(tmp_path: Path) -> None:
     run = run_of(*((key, {key: 1.0}) for key in FOUR), *((key, {"Q1": 1.0}) for key in FOUR))
     chart = versus.chart(versus.versus(run, run))
     assert chart.to_dict()["title"]["text"] == "Neither model has a narrative right for 0 of 4 proverbs"
-    png, html = plots.save(chart, tmp_path, "heat_map")
+    png, svg, html = plots.save(chart, tmp_path, "heat_map")
     assert png.read_bytes().startswith(b"\x89PNG") and html.stat().st_size > 100_000
+    assert svg.stat().st_size > 1_000
 
 
 # ---- real runs ------------------------------------------------------------------------------------------------------

@@ -28,21 +28,20 @@ def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
     """Recompute the data analysis of the ePiC paper.
 
     \b
-    Writes analysis.json, CSV tables, and figures as PNG and HTML.
+    Writes analysis.json, CSV tables, and figures as PNG, SVG and HTML.
     NLTK's data (punkt_tab, vader_lexicon, stopwords) must be where NLTK looks, for example in NLTK_DATA.
     """
     from rich.console import Console
 
-    from figeval import nltk_data
+    from figeval import nltk_data, plots
     from figeval.data import DataContext
     from figeval.data.cache import digest, fetch
 
-    from .. import plots
     from . import corpus, store
 
     nltk_data.require((*DATA, TAGGER) if wordnet else DATA)
     if not no_plots:
-        plots.require()
+        plots.require("pyphen")
     content = corpus.read(DataContext(files(__package__), fetch))
     console = Console()
     parts = list(analysed(content, wordnet))

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..plots import BLUE, GREEN, GREY, INK, ORANGE, styled
+from figeval.plots import BLUE, GREEN, GREY, INK, ORANGE, styled
+
 from .part import Analysis
 
 WIDTH, HEIGHT = 560, 340

@@ -39,7 +39,8 @@ def diagnose(run_a: Path, run_b: Path | None, task: str | None, output: Path, no
     """
     from rich.console import Console
 
-    from .. import plots
+    from figeval import plots
+
     from . import answers
 
     if run_b is not None and not no_plots:
@@ -65,7 +66,7 @@ def shared(paths: Sequence[Path], tasks: Sequence[list[str]]) -> list[str]:
 
 def one_task(name: str, runs: Sequence[Answers], folder: Path, console: Any, *, plot: bool) -> None:
     """Compute, write and print everything about one task."""
-    from .. import duplicates, plots
+    from .. import duplicates
     from . import accuracy, store, versus
 
     relations = dict(zip(LISTS, ({}, duplicates.near_duplicates(), duplicates.defensible()), strict=True))
@@ -73,6 +74,8 @@ def one_task(name: str, runs: Sequence[Answers], folder: Path, console: Any, *, 
     found = versus.versus(*runs) if len(runs) == 2 else None
     written = store.write(folder, runs, aware, found)
     if found is not None and plot:
+        from figeval import plots
+
         written += plots.save(versus.chart(found), folder, "heat_map")
     for grid, notes in grids(name, runs, aware, found):
         from figeval.report.grid import say

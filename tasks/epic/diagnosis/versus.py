@@ -98,7 +98,7 @@ def chart(found: Versus) -> Any:
     """The heat map; its title says where the proverbs are."""
     import altair as alt
 
-    from ..plots import INK, styled
+    from figeval.plots import INK, styled
 
     k = len(found.cells) - 1
     data = alt.Data(

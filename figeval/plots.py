@@ -1,4 +1,4 @@
-"""How figures look and how they are written: PNG for a paper, interactive HTML that needs no network."""
+"""How figures look and how they are written: PNG and SVG for a paper, interactive HTML that needs no network."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from figeval.storage import cure
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"  # Okabe and Ito: apart for colour-blind eyes
 INK = "#222222"
-NEEDED = ("altair", "vl_convert", "pyphen")
+NEEDED = ("altair", "vl_convert")
 
 
-def require() -> None:
-    """Raise `FigevalError` where the extra `analysis` is not installed."""
-    missing = [name for name in NEEDED if find_spec(name) is None]
+def require(*others: str) -> None:
+    """Raise `FigevalError` where the extra `analysis`, or one of other modules in it, is not installed."""
+    missing = [name for name in (*NEEDED, *others) if find_spec(name) is None]
     if missing:
         raise FigevalError(
             f"plots need {', '.join(missing)}: pip install 'figeval[analysis]', or leave them out with --no_plots"
@@ -47,9 +47,11 @@ def styled(chart: Any, title: str, subtitle: list[str]) -> Any:
 
 
 def save(chart: Any, folder: Path, name: str) -> list[Path]:
-    """Write `<name>.png` (two pixels per point) and `<name>.html`. Raises `RecordError` where that cannot be."""
-    written = [folder / f"{name}.png", folder / f"{name}.html"]
+    """Write `<name>.png` (two pixels per point), `.svg` and `.html`. Raises `RecordError` where that cannot be."""
+    written = [folder / f"{name}.{ending}" for ending in ("png", "svg", "html")]
     with cure(folder, "--output"):
+        folder.mkdir(parents=True, exist_ok=True)
         chart.save(str(written[0]), scale_factor=2)
-        chart.save(str(written[1]), inline=True)
+        chart.save(str(written[1]))
+        chart.save(str(written[2]), inline=True)
     return written

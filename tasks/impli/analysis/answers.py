@@ -1,0 +1,99 @@
+"""A run's answers to pairs tasks, with the texts that run folders leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from figeval.errors import RecordError
+from figeval.records.folder import RunFolder
+from figeval.records.schema import RunRecord, TaskRecord
+from figeval.task_types.pairs import PairExample
+
+COLUMN = "impli_"
+
+
+@dataclass(frozen=True, slots=True)
+class PairAnswer:
+    """What a model said of one pair.
+
+    Attributes:
+        task: the task, such as `impli_idioms_gold_ent`.
+        label: the right answer.
+        is_entailment: whether that is the first label of the task.
+        right: the probability that the model is right, below 1 where answers tie; None without an answer.
+        score: of the first label; None where the route has none.
+        cluster: pairs that share it are not independent.
+        idiom: its dictionary form; None for metaphors and where it is unknown.
+        surface: the form in which it stands in the premise; None without an idiom.
+        premise: a digest of the premise, which pairs share.
+        distance: Levenshtein distance of premise and hypothesis, in characters.
+        similarity: 1 less the distance by the length of the longer text.
+    """
+
+    task: str
+    label: str
+    is_entailment: bool
+    right: float | None
+    score: float | None
+    cluster: str | None
+    idiom: str | None
+    surface: str | None
+    premise: str | None
+    distance: int
+    similarity: float
+
+
+def read_answers(
+    record: RunRecord, folder: RunFolder, examples_of: Callable[[TaskRecord], Iterable[object]]
+) -> list[PairAnswer]:
+    """Return the answers of a run to all finished pairs tasks (IMPLI, NLI); prompts and probes are left out.
+
+    Args:
+        record: of the run.
+        folder: of the run.
+        examples_of: returns the examples of a recorded task.
+
+    Raises:
+        RecordError: none of its tasks are IMPLI's, or what `examples_of` raises.
+    """
+    from rapidfuzz.distance import Levenshtein
+
+    found: list[PairAnswer] = []
+    for task in record.tasks:
+        if task.task_type != "pairs" or task.kind != "task" or task.status != "done":
+            continue
+        examples = {one.id: one for one in examples_of(task) if isinstance(one, PairExample)}
+        positive = task.settings["labels"][0]
+        for row in folder.rows(task.task):
+            example = examples[row["id"]]
+            right, score = row["metrics"].get("acc"), next(iter(row.get("scores", ())), None)
+            found.append(
+                PairAnswer(
+                    task=task.task,
+                    label=str(row["gold"]),
+                    is_entailment=row["gold"] == positive,
+                    right=right if isinstance(right, float | int) else None,
+                    score=None if score is None else float(score),
+                    cluster=row["cluster"],
+                    idiom=example.meta.get("idiom"),
+                    surface=_surface(example),
+                    premise=example.meta.get("premise"),
+                    distance=Levenshtein.distance(example.left, example.right),
+                    similarity=Levenshtein.normalized_similarity(example.left, example.right),
+                )
+            )
+    if not any(one.task.startswith(COLUMN) for one in found):
+        has = ", ".join(task.task for task in record.tasks) or "no task"
+        raise RecordError(f"{folder.path} has no finished task of IMPLI: it has {has}; run --tasks impli")
+    return found
+
+
+def of_idioms(answers: list[PairAnswer]) -> Iterator[PairAnswer]:
+    """Yield the answers to IMPLI's pairs with a known idiom."""
+    return (one for one in answers if one.task.startswith(COLUMN) and one.idiom is not None)
+
+
+def _surface(example: PairExample) -> str | None:
+    start, end = (example.meta.get(key) for key in ("idiom_start", "idiom_end"))
+    return None if start is None or end is None else example.left[int(start) : int(end)]

@@ -1,0 +1,213 @@
+"""`figeval analyze impli`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from figeval.types import Score
+
+    from .answers import PairAnswer
+    from .flexibility import IdiomCount, RankCorrelation
+    from .matching import Matched
+
+OUTPUT = "results/analysis/impli"
+LEAST = 5  # pairs of an idiom that is called never right
+SHOWN = 10  # idioms of the list
+
+
+@dataclass(frozen=True)
+class ImpliAnalysis:
+    """The analysis of one run.
+
+    `never` has by column the idioms of which no answered pair is right, with the number of their pairs, most first.
+    """
+
+    model: str
+    answers: Sequence[PairAnswer]
+    counts: Mapping[str, IdiomCount]
+    accuracies: Mapping[str, Mapping[str, float]]
+    correlations: Sequence[RankCorrelation]
+    matched: Sequence[Matched]
+    never: Mapping[str, Sequence[tuple[str, int]]]
+
+
+@click.command("impli")
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.option(
+    "--output", default=OUTPUT, show_default=True, type=click.Path(path_type=Path), help="Folder to write to."
+)
+@click.option("--no_plots", is_flag=True, help="Numbers only; needs no extra.")
+def impli(run: Path, output: Path, no_plots: bool) -> None:
+    """Analyze a run of IMPLI: flexibility of idioms, word overlap, idioms that are never right.
+
+    \b
+    * Spearman's rank correlation of an idiom's flexibility and the accuracy on its pairs;
+    * accuracy on pairs that are matched in how alike their sentences are;
+    * idioms of which no pair is right.
+
+    Writes analysis.json, CSV tables, and figures as PNG, SVG and HTML. No model is needed.
+
+    \b
+    figeval run --tasks impli,nli --model minilm --output_path runs/minilm
+    figeval analyze impli runs/minilm
+    """
+    from rich.console import Console
+
+    from figeval import plots
+
+    if not no_plots:
+        plots.require()
+    found = analysed(run)
+    written = store(output, found)
+    console = Console()
+    show(found, console)
+    if not no_plots:
+        from . import figures
+
+        drawn = {"distances": figures.distances(found.answers, found.model)}
+        if found.correlations:
+            drawn["flexibility"] = figures.flexibility(found.counts, found.accuracies, found.correlations, found.model)
+        for name, chart in drawn.items():
+            written += plots.save(chart, output, name)
+    click.echo(f"\n{len(written)} files in {output}: {', '.join(path.name for path in written)}")
+
+
+def analysed(path: Path) -> ImpliAnalysis:
+    """Return the analysis of a run.
+
+    Raises:
+        RecordError: there is no run, it has no finished task of IMPLI, or the data changed since it was made.
+    """
+    from figeval.evaluation.harness import Harness
+    from figeval.evaluation.variants import recorded_variant
+    from figeval.plugins import plugin_manager
+    from figeval.records.folder import read_run
+
+    from .answers import of_idioms, read_answers
+    from .flexibility import accuracies, correlated, flexibilities
+    from .matching import matched
+
+    record, folder = read_run(path)
+    seed, harness = int(record.config.get("seed", 0)), Harness(plugin_manager())
+    answers = read_answers(record, folder, lambda task: recorded_variant(task, seed, harness).examples())
+    idioms = list(of_idioms(answers))
+    counts, by_idiom = flexibilities(idioms), accuracies(idioms)
+    return ImpliAnalysis(
+        model=record.model.name,
+        answers=answers,
+        counts=counts,
+        accuracies=by_idiom,
+        correlations=[correlated(column, counts, own) for column, own in by_idiom.items()],
+        matched=matched(answers, seed),
+        never={column: never_right(column, own, idioms) for column, own in by_idiom.items()},
+    )
+
+
+def never_right(column: str, accuracy: Mapping[str, float], answers: Sequence[PairAnswer]) -> list[tuple[str, int]]:
+    """Return the idioms without a right answer in a column that have at least five answered pairs there."""
+    from collections import Counter
+
+    pairs = Counter(one.idiom for one in answers if one.task == column and one.right is not None)
+    missed = [(name, pairs[name]) for name, value in accuracy.items() if value == 0 and pairs[name] >= LEAST]
+    return sorted(missed, key=lambda one: (-one[1], one[0]))
+
+
+# ---- on disk --------------------------------------------------------------------------------------------------------
+
+
+def store(folder: Path, found: ImpliAnalysis) -> list[Path]:
+    """Write `analysis.json` and the tables. Raises `RecordError` where that cannot be."""
+    import csv
+    import json
+
+    from figeval.storage import cure
+    from figeval.text import csv_cell
+
+    content = {
+        "model": found.model,
+        "pairs": len(found.answers),
+        "flexibility": [asdict(one) for one in found.correlations],
+        "matched": [asdict(one) for one in found.matched],
+        "never_right": {column: [list(one) for one in own] for column, own in found.never.items()},
+    }
+    columns = list(found.accuracies)
+    idioms: list[Sequence[Any]] = [("idiom", "occurrences", "varied", "flexibility", *columns)]
+    for name, count in found.counts.items():
+        own = [found.accuracies[column].get(name) for column in columns]
+        idioms.append((name, count.occurrences, count.varied, count.flexibility, *own))
+    tables = {"idioms.csv": idioms, "distances.csv": list(_distances(found.answers))}
+    with cure(folder, "--output"):
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(content, indent=1, ensure_ascii=False)
+        (folder / "analysis.json").write_text(text + "\n", encoding="utf-8")
+        for name, rows in tables.items():
+            with (folder / name).open("w", encoding="utf-8", newline="") as stream:
+                csv.writer(stream, lineterminator="\n").writerows(map(csv_cell, row) for row in rows)
+    return [folder / name for name in ("analysis.json", *tables)]
+
+
+def _distances(answers: Sequence[PairAnswer]) -> Iterator[Sequence[Any]]:
+    from .figures import BIN, parts
+    from .matching import histogram
+
+    yield ("pairs", "answer", "from", "to", "n")
+    for title, own in parts(answers).items():
+        for (_, is_right), bins in sorted(histogram(own, BIN).items()):
+            for edge, n in sorted(bins.items()):
+                yield (title, "right" if is_right else "wrong", edge, edge + BIN - 1, n)
+
+
+# ---- on the terminal ------------------------------------------------------------------------------------------------
+
+
+def show(found: ImpliAnalysis, console: Any) -> None:
+    """Print the tables and what to beware of."""
+    from figeval.report.grid import Grid, say
+
+    from .flexibility import MISPRINT, PUBLISHED
+
+    rows: list[tuple[str, ...]] = []
+    for one in found.correlations:
+        numbers = (
+            ("–", "–", "–") if one.r is None else (f"{one.r:.3f}", f"{one.low:.3f} to {one.high:.3f}", f"{one.p:.3g}")
+        )
+        paper = PUBLISHED.get(one.column)
+        rows.append((one.column, *numbers, str(one.n), f"r {paper[0]}, p {paper[1]}" if paper else ""))
+    head: tuple[str, ...] = ("column", "Spearman's r", "95 % interval", "p", "idioms", "paper (RoBERTa-base)")
+    Grid(head, rows, f"flexibility of idioms and accuracy: {found.model}", head[1:5]).print(console)
+    for one in found.correlations:
+        if one.why:
+            say(console, f"  {one.column}: no correlation, {one.why}")
+    if any(one.column in PUBLISHED for one in found.correlations):
+        say(console, f"  paper: {MISPRINT}")
+    console.print()
+    head = ("pairs", "balanced_acc", "95 % interval", "matched", "interval of it", "deciles", "n")
+    rows = [
+        (each.group, *_cells(each.plain), *_cells(each.matched), str(each.deciles), str(each.matched.n))
+        for each in found.matched
+    ]
+    Grid(head, rows, "accuracy on pairs matched in likeness", head[1:]).print(console)
+    say(
+        console, "  matched: mean over deciles of likeness (1 less Levenshtein distance by length) of balanced accuracy"
+    )
+    for each in found.matched:
+        if each.left_out:
+            say(console, f"  {each.group}: {each.left_out} pairs in deciles with one right answer only are left out")
+    for column, missed in found.never.items():
+        if missed:
+            names = ", ".join(f"{name} ({n})" for name, n in missed[:SHOWN])
+            rest = f" and {len(missed) - SHOWN} more in analysis.json" if len(missed) > SHOWN else ""
+            say(console, f"  {column}: never right about {names}{rest}")
+
+
+def _cells(score: Score) -> tuple[str, str]:
+    from figeval.records.schema import ScoreRecord
+    from figeval.report.table import interval, number
+
+    return number(score.value), interval(ScoreRecord(**asdict(score)))

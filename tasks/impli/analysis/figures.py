@@ -1,0 +1,102 @@
+"""Flexibility against accuracy, and distances of right and wrong answers (figures 4 to 6 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from figeval.plots import BLUE, INK, ORANGE, styled
+
+from .answers import PairAnswer
+from .flexibility import IdiomCount, RankCorrelation
+from .matching import histogram
+
+WIDTH, HEIGHT = 300, 240
+BIN = 5  # characters
+MOST = 120  # characters of distance that are drawn; what is farther stands in the last bin
+
+
+def flexibility(
+    counts: Mapping[str, IdiomCount],
+    accuracies: Mapping[str, Mapping[str, float]],
+    found: Sequence[RankCorrelation],
+    model: str,
+) -> Any:
+    """A panel for each column, a point for each idiom, its size the number of its occurrences."""
+    import altair as alt
+
+    panels = []
+    for one in found:
+        values = [
+            {"idiom": name, "x": counts[name].flexibility, "y": value, "n": counts[name].occurrences}
+            for name, value in accuracies[one.column].items()
+            if name in counts
+        ]
+        told = one.why if one.r is None else f"r = {one.r:.2f}, p = {one.p:.2g}, {one.n} idioms"
+        points = (
+            alt.Chart(alt.Data(values=values))
+            .mark_circle(color=BLUE, opacity=0.45)
+            .encode(
+                x=alt.X("x:Q", title="Occurrences not in the dictionary form", axis=alt.Axis(format="%")),
+                y=alt.Y("y:Q", title="Accuracy", scale=alt.Scale(domain=[0, 1])),
+                size=alt.Size("n:Q", title="Occurrences", scale=alt.Scale(range=[12, 240])),
+                tooltip=[
+                    alt.Tooltip("idiom:N"),
+                    alt.Tooltip("n:Q", title="occurrences"),
+                    alt.Tooltip("x:Q", title="flexibility", format=".2f"),
+                    alt.Tooltip("y:Q", title="accuracy", format=".2f"),
+                ],
+            )
+        )
+        heading = alt.TitleParams(one.column.removeprefix("impli_"), subtitle=told, color=INK)
+        panels.append(points.properties(width=WIDTH, height=HEIGHT, title=heading))
+    subtitle = [f"{model}; Spearman's rank correlation over idioms"]
+    return styled(
+        alt.concat(*panels, columns=3), "Is a model right less often about idioms that vary in form?", subtitle
+    )
+
+
+def distances(answers: Sequence[PairAnswer], model: str) -> Any:
+    """A panel for each label and kind of pairs: right and wrong answers by Levenshtein distance, stacked."""
+    import altair as alt
+
+    panels = []
+    for title, own in parts(answers).items():
+        values = [
+            {"low": min(edge, MOST), "high": min(edge, MOST) + BIN, "n": n, "answer": "right" if is_right else "wrong"}
+            for (_, is_right), bins in histogram(own, BIN).items()
+            for edge, n in bins.items()
+        ]
+        bars = (
+            alt.Chart(alt.Data(values=values))
+            .mark_bar(binSpacing=0)
+            .encode(
+                x=alt.X(
+                    "low:Q", bin="binned", title=f"Levenshtein distance (characters, {MOST} and more in the last bar)"
+                ),
+                x2="high:Q",
+                y=alt.Y("sum(n):Q", title="Pairs", stack=True),
+                color=alt.Color(
+                    "answer:N",
+                    scale=alt.Scale(domain=["right", "wrong"], range=[BLUE, ORANGE]),
+                    legend=alt.Legend(title=None, orient="top", symbolType="square"),
+                ),
+                tooltip=[
+                    alt.Tooltip("low:Q", title="from"),
+                    alt.Tooltip("answer:N"),
+                    alt.Tooltip("sum(n):Q", format=".1f"),
+                ],
+            )
+        )
+        panels.append(bars.properties(width=WIDTH, height=HEIGHT, title=alt.TitleParams(title, color=INK)))
+    subtitle = [f"{model}; bars of {BIN} characters"]
+    return styled(alt.concat(*panels, columns=2), "Right and wrong answers by how far the sentences differ", subtitle)
+
+
+def parts(answers: Sequence[PairAnswer]) -> dict[str, list[PairAnswer]]:
+    """Return the answers by figure of speech and label, IMPLI's first."""
+    found: dict[str, list[PairAnswer]] = {}
+    for one in answers:
+        kind = "idioms" if one.task.startswith("impli_idioms") else "metaphors"
+        found.setdefault(f"{kind if one.task.startswith('impli_') else one.task}: {one.label}", []).append(one)
+    return found

@@ -1,0 +1,116 @@
+"""Accuracy on pairs that are matched in how much their two sentences overlap.
+
+A model that calls a pair an entailment because its sentences are alike has many of the entailing pairs right and few of
+the others. Within one decile of likeness that is of no use: the mean over the deciles of the balanced accuracy there
+says what is left. A decile without pairs of both kinds tells nothing and is left out; the others are weighted by their
+pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from figeval.metrics.aggregation import MetricAggregator
+from figeval.metrics.discrimination import Judged, balanced_accuracy
+from figeval.metrics.statistic import Statistic
+from figeval.types import Score
+
+from .answers import PairAnswer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+DECILES = 10
+GROUPS = {  # contrast → the beginnings of its tasks' names
+    "idioms, gold": ("impli_idioms_gold_",),
+    "idioms, silver": ("impli_idioms_silver_",),
+    "metaphors, gold": ("impli_metaphors_gold_",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Balanced accuracy of a group of tasks, as it is and within deciles of likeness.
+
+    `deciles` counts those with pairs of both kinds, `left_out` the pairs of the others.
+    """
+
+    group: str
+    plain: Score
+    matched: Score
+    deciles: int
+    left_out: int
+
+
+def matched(answers: Sequence[PairAnswer], seed: int = 0) -> list[Matched]:
+    """Return what is left of the accuracy in each group that has both kinds of pairs; unanswered ones are left out."""
+    found = []
+    for group, beginnings in GROUPS.items():
+        own = [one for one in answers if one.task.startswith(beginnings) and one.right is not None]
+        if len({one.is_entailment for one in own}) == 2:
+            found.append(_matched(group, own, seed))
+    return found
+
+
+def _matched(group: str, answers: Sequence[PairAnswer], seed: int) -> Matched:
+    likeness = np.array([one.similarity for one in answers])
+    edges = np.quantile(likeness, np.linspace(0, 1, DECILES + 1)[1:-1])
+    places = np.searchsorted(edges, likeness, side="right")
+    sizes = np.bincount(places, minlength=DECILES).astype(np.float64)
+    entailing = np.array([one.is_entailment for one in answers])
+    both = np.array([len(set(entailing[places == place])) == 2 for place in range(DECILES)])
+    statistic = Statistic(lambda *_: None, partial(standardised, np.where(both, sizes, 0.0)))
+    aggregator = MetricAggregator("matched_acc", statistic)
+    for one, place in zip(answers, places, strict=True):
+        if both[place] and one.right is not None:
+            features = np.zeros((DECILES, 2, 2))
+            features[place, int(one.is_entailment)] = one.right, 1.0
+            aggregator.add(one.cluster, features.ravel())  # type: ignore[arg-type]
+    plain = balanced_accuracy(
+        Judged(positive=one.is_entailment, right=one.right, cluster=one.cluster) for one in answers
+    )
+    return Matched(group, plain, aggregator.score(seed), int(both.sum()), int(sizes[~both].sum()))
+
+
+def standardised(weights: Floats, sums: Floats) -> Floats:
+    """Return the weighted mean over deciles of the mean accuracy on both kinds.
+
+    Args:
+        weights: of the deciles, shape (10,).
+        sums: right answers and pairs of either kind in each decile, shape (..., 40). A decile that lost one of its
+            kinds in a resample counts for nothing there.
+    """
+    cells = sums.reshape(*sums.shape[:-1], DECILES, 2, 2)
+    right, count = cells[..., 0], cells[..., 1]
+    known = (count > 0).all(axis=-1)
+    shares = np.divide(right, count, out=np.zeros_like(right), where=count > 0).mean(axis=-1)
+    weight = np.where(known, weights, 0.0)
+    total = weight.sum(axis=-1)
+    return np.asarray(
+        np.divide((weight * shares).sum(axis=-1), total, out=np.full(total.shape, np.nan), where=total > 0)
+    )
+
+
+def histogram(answers: Sequence[PairAnswer], width: int) -> Mapping[tuple[str, bool], dict[int, float]]:
+    """Return (label, right or wrong) → lower edge of a bin of Levenshtein distances → pairs; ties are shared out.
+
+    Args:
+        answers: those without an answer are left out.
+        width: of a bin, in characters.
+    """
+    found: dict[tuple[str, bool], dict[int, float]] = {}
+    for one in answers:
+        if one.right is not None:
+            edge = one.distance // width * width
+            for is_right, share in ((True, one.right), (False, 1 - one.right)):
+                if share:
+                    bins = found.setdefault((one.label, is_right), {})
+                    bins[edge] = bins.get(edge, 0.0) + share
+    return found

@@ -1,0 +1,168 @@
+"""`figeval analyze impli`: flexibility of idioms, pairs matched in likeness, idioms that are never right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from figeval.builtin.tasks.impli.analysis import command, flexibility, matching
+from figeval.builtin.tasks.impli.analysis.answers import PairAnswer
+from figeval.builtin.tasks.impli.analysis.flexibility import IdiomCount
+from figeval.cli.main import main
+from figeval.errors import RecordError
+from tests.runs import finished
+
+
+def answer(right: float | None = 1.0, *, entails: bool = True, **fields: Any) -> PairAnswer:
+    about: dict[str, Any] = {
+        "task": "impli_idioms_gold_ent" if entails else "impli_idioms_gold_ant",
+        "label": "entailment" if entails else "non-entailment",
+        "score": None,
+        "cluster": None,
+        "idiom": "spill the beans",
+        "surface": "spill the beans",
+        "premise": "p",
+        "distance": 10,
+        "similarity": 0.5,
+    }
+    return PairAnswer(is_entailment=entails, right=right, **{**about, **fields})
+
+
+@pytest.mark.parametrize(
+    ("idiom", "surface", "same"),
+    [
+        ("spill the beans", "Spill  the\nbeans", True),
+        ("spill the beans", "spilled the beans", False),
+        ("spill the beans", "spill some beans", False),
+        ("pull someone's leg", "pull my leg", True),
+        ("pull someone's leg", "pull the old man's leg", True),
+        ("pull someone's leg", "pulled my leg", False),
+        ("pull someone's leg", "pull leg", False),
+    ],
+)
+def test_the_dictionary_form_may_have_any_words_in_its_slots(idiom: str, surface: str, same: bool) -> None:
+    assert flexibility.in_dictionary_form(idiom, surface) is same
+
+
+def test_an_idiom_is_as_flexible_as_its_premises_are() -> None:
+    answers = [
+        answer(premise="1"),
+        answer(premise="1"),  # another hypothesis of the same premise
+        answer(premise="2", surface="spilled the beans"),
+        answer(premise="3", surface="spilling the beans"),
+        answer(premise="4", idiom=None, surface=None),
+    ]
+    assert flexibility.flexibilities(answers) == {"spill the beans": IdiomCount("spill the beans", 3, 2)}
+    assert flexibility.flexibilities(answers)["spill the beans"].flexibility == pytest.approx(2 / 3)
+
+
+def test_the_rank_correlation_is_that_of_scipy_with_an_interval() -> None:
+    generator = np.random.default_rng(0)
+    counts = {f"i{n}": IdiomCount(f"i{n}", 10, int(generator.integers(0, 11))) for n in range(40)}
+    accuracy = {name: float(generator.integers(0, 5) / 4) for name in counts} | {"no count": 1.0}
+    found = flexibility.correlated("c", counts, accuracy)
+    expected = spearmanr([counts[name].flexibility for name in counts], [accuracy[name] for name in counts])
+    assert (found.n, found.r, found.p) == (40, pytest.approx(expected.statistic), pytest.approx(expected.pvalue))
+    assert found.low is not None and found.high is not None and found.r is not None
+    half = 1.959964 * ((1 + found.r**2 / 2) / 37) ** 0.5
+    assert (found.low, found.high) == (
+        pytest.approx(np.tanh(np.arctanh(found.r) - half)),
+        pytest.approx(np.tanh(np.arctanh(found.r) + half)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "accuracy", "why"),
+    [
+        ({"a": 1, "b": 2, "c": 3}, {"a": 0.1, "b": 0.2, "c": 0.3}, "fewer than 4 idioms"),
+        (dict.fromkeys("abcd", 2), dict(zip("abcd", (0.0, 0.1, 0.2, 0.3), strict=True)), "the same flexibility"),
+        (dict(zip("abcd", range(4), strict=True)), dict.fromkeys("abcd", 1.0), "the same accuracy"),
+    ],
+)
+def test_what_has_no_correlation_says_why(counts: dict[str, int], accuracy: dict[str, float], why: str) -> None:
+    found = flexibility.correlated("c", {name: IdiomCount(name, 9, n) for name, n in counts.items()}, accuracy)
+    assert found.r is None
+    assert why in found.why
+
+
+def test_the_misprint_of_the_paper_is_told() -> None:
+    """A correlation of .45 with p = .399 needs six idioms; .045 with that p needs about 350."""
+    from scipy.stats import t
+
+    def p_of(r: float, n: int) -> float:
+        return float(2 * t.sf(abs(r) * ((n - 2) / (1 - r * r)) ** 0.5, n - 2))
+
+    assert min(range(4, 400), key=lambda n: abs(p_of(0.45, n) - 0.399)) == 6
+    assert 340 < min(range(4, 800), key=lambda n: abs(p_of(0.045, n) - 0.399)) < 360
+
+
+def test_a_model_that_goes_by_likeness_alone_is_at_chance_on_matched_pairs() -> None:
+    generator = np.random.default_rng(1)
+    answers = []
+    for n in range(2000):
+        entails = bool(generator.random() < 0.5)
+        similarity = float(generator.beta(4, 2) if entails else generator.beta(2, 4))
+        says = generator.random() < similarity
+        answers.append(answer(float(says == entails), entails=entails, similarity=similarity, cluster=f"c{n % 300}"))
+    (found,) = matching.matched(answers)
+    assert found.plain.value is not None and found.plain.value > 0.6
+    assert found.matched.value == pytest.approx(0.5, abs=0.04)
+    assert found.matched.low is not None and found.matched.low < found.matched.value
+    assert (found.group, found.deciles, found.left_out) == ("idioms, gold", 10, 0)
+
+
+def test_a_model_that_knows_is_right_on_matched_pairs_too() -> None:
+    answers = [answer(entails=bool(n % 2), similarity=n / 200) for n in range(200)]
+    (found,) = matching.matched(answers)
+    assert (found.plain.value, found.matched.value) == (1.0, 1.0)
+
+
+def test_deciles_with_one_kind_of_pairs_are_left_out() -> None:
+    answers = [answer(entails=n >= 50, similarity=n / 100) for n in range(100)]
+    answers += [answer(0.0, entails=False, similarity=0.99, cluster=f"c{n}") for n in range(5)]
+    (found,) = matching.matched(answers)
+    assert found.deciles == 2
+    assert found.left_out + found.matched.n == 105
+    assert matching.matched([one for one in answers if one.is_entailment]) == []
+
+
+def test_histograms_share_out_ties_and_leave_out_what_has_no_answer() -> None:
+    found = matching.histogram([answer(1.0, distance=4), answer(0.5, distance=5), answer(None)], 5)
+    assert found == {("entailment", True): {0: 1.0, 5: 0.5}, ("entailment", False): {5: 0.5}}
+
+
+def test_idioms_that_are_never_right_are_those_with_five_pairs() -> None:
+    task = "impli_idioms_gold_ent"
+    answers = [answer(0.0, idiom=name) for name, n in (("often", 6), ("five", 5), ("few", 4)) for _ in range(n)]
+    accuracy = flexibility.accuracies([*answers, answer(1.0, idiom="right")])[task]
+    assert command.never_right(task, accuracy, answers) == [("often", 6), ("five", 5)]
+
+
+def test_a_run_is_analyzed(real_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tasks = ("impli_idioms_gold_ent", "impli_idioms_gold_ant", "impli_idioms_silver_adv")
+    run = finished(tmp_path / "run", *tasks, model="overlap", limit=60, baselines=False)
+    with pytest.raises(SystemExit) as ended:
+        main(["analyze", "impli", str(run), "--output", str(tmp_path / "out")])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert "the printed r = .45 must be .045" in printed
+    assert "idioms, gold" in printed
+    content = json.loads((tmp_path / "out" / "analysis.json").read_text(encoding="utf-8"))
+    assert [one["column"] for one in content["flexibility"]] == list(tasks)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        *("analysis.json", "idioms.csv", "distances.csv"),
+        *(f"{name}.{ending}" for name in ("distances", "flexibility") for ending in ("png", "svg", "html")),
+    }
+    rows = (tmp_path / "out" / "distances.csv").read_text(encoding="utf-8").splitlines()[1:]
+    assert sum(float(row.rsplit(",", 1)[1]) for row in rows) == 180
+
+
+def test_a_run_without_impli_is_refused_in_one_line(tmp_path: Path) -> None:
+    run = finished(tmp_path / "run", "mini_pairs", model="overlap", limit=5, baselines=False)
+    with pytest.raises(RecordError, match="has no finished task of IMPLI: it has mini_pairs; run --tasks impli"):
+        command.analysed(run)
