@@ -204,6 +204,11 @@ def analyze() -> None:
     """Analyse the data of a benchmark, or runs on it."""
 
 
+@cli.group()
+def curve() -> None:
+    """Train on growing parts of a benchmark and draw learning curves."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script. What a user can mend is one line on stderr; a bug shows its traceback."""
     words = sys.argv[1:] if arguments is None else arguments

@@ -17,8 +17,9 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`impli:<column>`; the columns are listed in rows.py."""
+    """`impli:<column>`; the columns are listed in rows.py. `impli_curve:` has the points of learning curves."""
     register("impli", f"{__name__}.rows:open")
+    register("impli_curve", f"{__name__}.curve.data:open")
 
 
 @hookimpl
@@ -29,9 +30,11 @@ def register_presets(register: PresetRegistrar) -> None:
 
 @hookimpl
 def register_commands(cli: click.Group) -> None:
-    """`figeval analyze impli`."""
+    """`figeval analyze impli`, `figeval curve impli`."""
     from .analysis.command import impli
+    from .curve.command import impli as curve
 
-    group = cli.commands["analyze"]
-    assert isinstance(group, click.Group)
-    group.add_command(impli)
+    for name, command in (("analyze", impli), ("curve", curve)):
+        group = cli.commands[name]
+        assert isinstance(group, click.Group)
+        group.add_command(command)

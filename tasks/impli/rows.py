@@ -20,6 +20,7 @@ from figeval.data import DataContext, Row
 from figeval.data.formats import table_records, text_lines
 from figeval.errors import DataError, near
 
+from . import folds
 from .idioms import Idiom, Lexicon
 
 IDIOM_CORPORA = ("magpie", "pie", "semeval")
@@ -35,7 +36,8 @@ COLUMNS = {
     "metaphors_gold_non": ("metaphors/manual_ne",),
 }
 ENTAILING = frozenset(file for column, files in COLUMNS.items() if column.endswith("_ent") for file in files)
-CLEAN = "clean/"
+CLEAN, IDIOMS = "clean/", "idioms/"
+PARTS = ("train", "dev", "seen", "unseen")
 FLAWS = {"contradictory": "with both labels", "encoding": "with a damaged encoding", "repeated": "repeated"}
 FILES = tuple(file for column in COLUMNS.values() for file in column)
 CORPUS = re.compile(r"_(magpie|pie|semeval|tsvetkov|cc)(?:_|$)")
@@ -45,14 +47,17 @@ ENCODINGS = {"metaphors/replacement_tsvetkov_e": "cp1252"}
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
     """The rows of a column, and with `clean/` before its name those without a flaw; how many were left out goes into
-    the notes.
+    the notes. `idioms/train` and so on are parts of all idiom columns (`folds.py`).
 
     Raises:
         DataError: there is no column of that name.
     """
+    if path.startswith(IDIOMS):
+        yield from idiom_part(path.removeprefix(IDIOMS), context)
+        return
     column = path.removeprefix(CLEAN)
     if column != "all" and column not in COLUMNS:
-        known = [*COLUMNS, "all"]
+        known = [*COLUMNS, "all", *(f"{IDIOMS}{part}" for part in PARTS)]
         raise DataError(f"impli has no column {column!r}{near(column, known)}; it has {', '.join(known)}")
     columns = list(COLUMNS) if column == "all" else [column]
     rows = (row for one in columns for row in column_rows(one, context))
@@ -72,6 +77,19 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     context.notes["remark"] = (
         f"{total - left_out.total():,} of {total:,} pairs, without {kinds or 'any flaw among them'}"
     )
+
+
+def idiom_part(part: str, context: DataContext) -> Iterator[Row]:
+    """The pairs of some idioms: a part of `folds.part`. Raises `DataError` if there is none of that name."""
+    if part not in PARTS:
+        raise DataError(f"impli has no part {part!r} of its idioms{near(part, PARTS)}; it has {', '.join(PARTS)}")
+    yield from folds.part(idiom_rows(context), part)
+
+
+def idiom_rows(context: DataContext) -> Iterator[Row]:
+    """The pairs of all columns of idioms that have no flaw."""
+    columns = (column for column in COLUMNS if column.startswith("idioms"))
+    return (row for column in columns for row in column_rows(column, context) if row["flaw"] is None)
 
 
 def column_rows(column: str, context: DataContext) -> Iterator[Row]:

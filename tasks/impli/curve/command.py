@@ -1,0 +1,315 @@
+"""`figeval curve impli`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from figeval.types import JSON
+
+from ..folds import FOLDS, REGIMES
+
+if TYPE_CHECKING:
+    from .points import Curve, CurveTraining
+    from .results import Answered, CurveNumber
+
+FILE = "curve.json"
+TRAINED = ("epochs", "lr", "batch_size", "max_length", "head", "device")
+SMALL: JSON = {"points": "0,1,3,6,9", "folds": 1, "seeds": 1, "nli": 3000, "pairs": 1000}
+SMALL |= {"epochs": 1, "lr": 1e-4, "batch_size": 32, "max_length": 128}
+# Stowe et al. 2022, sections 4 and 5; what they do not say is in impli.presets.yaml.
+PAPER: JSON = {"points": ",".join(map(str, range(FOLDS))), "folds": FOLDS, "seeds": 5, "nli": 0, "pairs": 0}
+PAPER |= {"epochs": 3, "lr": 1e-5, "batch_size": 32, "max_length": 128}
+PRESETS = {"small": SMALL, "paper": PAPER}
+STEPS = 8  # of the training that the estimate rests on
+ASKED = 1 / 3  # of the time of a pair in training
+
+
+@click.command("impli")
+@click.option("--model", required=True, help="What to begin with: a folder, a hub id or minilm.")
+@click.option(
+    "--output", required=True, type=click.Path(path_type=Path), help="Folder; the same command goes on there."
+)
+@click.option(
+    "--preset",
+    type=click.Choice(list(PRESETS)),
+    default="small",
+    show_default=True,
+    help="Defaults of the options below.",
+)
+@click.option("--points", help="Numbers of training folds, 0 to 9, as 0,3,9.")
+@click.option("--regimes", default=",".join(REGIMES), show_default=True, help="Which pairs are learned from.")
+@click.option("--folds", type=click.IntRange(1, FOLDS), help="Hold out so many folds, one at a time.")
+@click.option("--seeds", type=click.IntRange(1), help="Train with so many seeds.")
+@click.option("--nli", type=click.IntRange(0), help="Literal pairs that every training learns from; 0: all.")
+@click.option("--pairs", type=click.IntRange(0), help="Figurative pairs of all nine folds together; 0: all.")
+@click.option("--head", help="What is trained on the model; see `figeval ls heads`.")
+@click.option("--epochs", type=click.IntRange(1), help="How often the examples are seen.")
+@click.option("--lr", type=float, help="The highest learning rate.")
+@click.option("--batch_size", type=click.IntRange(1), help="Examples of a step.")
+@click.option("--max_length", type=click.IntRange(1), help="Longest input in tokens.")
+@click.option("--device", help="cpu, cuda or mps.")
+@click.option("--keep_models", is_flag=True, help="Keep the trained models, too, and not only their answers.")
+@click.option("--no_plots", is_flag=True, help="Numbers only; needs no extra.")
+def impli(model: str, output: Path, preset: str, regimes: str, keep_models: bool, no_plots: bool, **given: Any) -> None:
+    """Draw learning curves over folds of idioms.
+
+    A model learns literal inference, and pairs of 0 to 9 folds of idioms: pairs of both labels, only entailing ones, or
+    only others. It is asked about a fold that it has learned nothing from.
+
+    Writes curve.json, curve.csv and the figure as PNG, SVG and HTML. An interrupted command goes on where it stopped.
+
+    \b
+    figeval curve impli --model minilm --output curves/minilm
+    figeval curve impli --model roberta-base --preset paper --output curves/roberta
+    """
+    from figeval import plots
+
+    if not no_plots:
+        plots.require()
+    asked = {**PRESETS[preset], **{name: value for name, value in given.items() if value is not None}}
+    options = {name: asked[name] for name in TRAINED if asked.get(name) is not None}
+    work = Work(output, model, options, curve_of(asked, regimes), keep_models)
+    work.begin()
+    click.echo(work.estimate())
+    found = work.done(lambda line: click.echo(line, err=True))
+    show(found, model)
+    written = work.store(found)
+    if not no_plots:
+        from . import figure
+
+        written += plots.save(figure.curves(found, model), output, "curve")
+    click.echo(f"\n{len(written)} files in {output}: {', '.join(path.name for path in written)}")
+
+
+def curve_of(asked: Mapping[str, Any], regimes: str) -> Curve:
+    """Return the curve that the options ask for. Raises `OptionError` for one that is none."""
+    from figeval.errors import OptionError, near
+
+    from .points import Curve
+
+    points = [part.strip() for part in str(asked["points"]).split(",")]
+    wrong = next((point for point in points if not (point.isdecimal() and int(point) < FOLDS)), None)
+    if wrong is not None:
+        raise OptionError(f"--points: {wrong!r} is no number from 0 to {FOLDS - 1}")
+    names = [name.strip() for name in regimes.split(",")]
+    strange = next((name for name in names if name not in REGIMES), None)
+    if strange is not None:
+        raise OptionError(f"--regimes: there is no {strange!r}{near(strange, REGIMES)}; there are {', '.join(REGIMES)}")
+    return Curve(
+        points=list(map(int, points)),
+        regimes=list(dict.fromkeys(names)),
+        held_out=range(asked["folds"]),
+        seeds=range(asked["seeds"]),
+        nli=asked["nli"] or None,
+        pairs=asked["pairs"] or None,
+    )
+
+
+@dataclass
+class Work:
+    """The trainings of a curve in a folder: their tasks in `tasks`, answers in `runs`, models in `models`."""
+
+    output: Path
+    model: str
+    options: JSON
+    curve: Curve
+    keep_models: bool
+
+    def begin(self) -> None:
+        """Write the task files. Raises `TrainError` for a folder with another curve."""
+        from importlib.resources import files
+
+        from figeval.errors import TaskError, TrainError
+        from figeval.storage import cure
+        from figeval.yamlfile import read_mapping
+
+        before = self.stored()
+        if before and before["config"] != self.config:
+            changed = [key for key, value in self.config.items() if before["config"].get(key) != value]
+            raise TrainError(
+                f"{self.output} has a curve with another {changed[0] if changed else 'option'}; choose another --output"
+            )
+        shared = dict(read_mapping(files("figeval.builtin.tasks.impli") / "_impli.yaml", TaskError))
+        with cure(self.output, "--output"):
+            (self.output / "tasks").mkdir(parents=True, exist_ok=True)
+            for training in self.curve.trainings():
+                self.write_task(training, shared)
+
+    def write_task(self, training: CurveTraining, shared: JSON) -> None:
+        """Write the file of a task."""
+        import yaml
+
+        text = yaml.safe_dump(training.task(shared), sort_keys=False, allow_unicode=True)
+        (self.output / "tasks" / f"{training.name}.task.yaml").write_text(text, encoding="utf-8")
+
+    @property
+    def config(self) -> JSON:
+        """What must stay the same in a folder."""
+        return {"model": self.model, "nli": self.curve.nli, "pairs": self.curve.pairs, **self.options}
+
+    def stored(self) -> JSON:
+        """Return the content of `curve.json`, empty without one. Raises `RecordError` where it is damaged."""
+        from figeval.errors import RecordError
+        from figeval.jsonfile import read_json
+
+        file = self.output / FILE
+        if not file.exists():
+            return {}
+        found = read_json(file, RecordError)
+        if not isinstance(found, dict) or not all(isinstance(found.get(key), dict) for key in ("config", "learned")):
+            raise RecordError(f"{file} is no learning curve of this version; choose another --output")
+        return found
+
+    def missing(self) -> list[CurveTraining]:
+        """Return the trainings without answers, in order."""
+        return [one for one in self.curve.trainings() if not self.is_done(one)]
+
+    def is_done(self, training: CurveTraining) -> bool:
+        """Whether the answers of a training are all there."""
+        from figeval.records.folder import read_record
+
+        folder = self.output / "runs" / training.name
+        return (folder / "run.json").is_file() and read_record(folder).status == "complete"
+
+    def estimate(self) -> str:
+        """Return how long the missing trainings will take, from a few steps of the longest one."""
+        import tempfile
+        import time
+        from datetime import timedelta
+
+        left = self.missing()
+        if not left:
+            return f"all {len(list(self.curve.trainings()))} trainings are done"
+        longest = left[-1]
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.monotonic()
+            record = self.train(longest, Path(folder), max_steps=STEPS)
+            step = record["seconds"] / record["steps"]
+            start = max(0.0, time.monotonic() - began - record["seconds"])
+        batch, epochs = record["config"]["batch_size"], record["config"]["epochs"]
+        most = record["train"]["n"]
+        pairs = most - self.literal(most)
+        total = 0.0
+        for one in left:
+            learned = most - pairs + pairs * one.train / max(1, longest.train)
+            total += start + epochs * learned / batch * step + self.held_out() * step / batch * ASKED
+        about = timedelta(seconds=round(total / 60) * 60) if total > 90 else timedelta(seconds=round(total))
+        return (
+            f"{len(left)} trainings of up to {most:,} pairs, {self.held_out():,} pairs asked after each: about {about} "
+            f"({step:.2f} s a step of {batch}, {start:.0f} s to begin)"
+        )
+
+    def literal(self, most: int) -> int:
+        """Return how many of the pairs of the longest training are literal, as far as that is known."""
+        return most if self.curve.nli is None else min(self.curve.nli, most)
+
+    def held_out(self) -> int:
+        """Return how many pairs are asked after a training, those of the first fold."""
+        from figeval.evaluation.harness import Harness
+
+        harness = Harness(include=(self.output / "tasks",))
+        (task,) = harness.catalogue.expand([next(self.curve.trainings()).name])
+        return sum(1 for _ in harness.examples(task))
+
+    def train(self, training: CurveTraining, folder: Path, **more: Any) -> JSON:
+        """Train one model and return the record of its training."""
+        import figeval
+
+        own = {**self.options, **more, "seed": training.seed, "select_on": "none", "evaluate": ()}
+        trained = figeval.train(training.name, self.model, folder, include_path=(self.output / "tasks",), **own)
+        return trained.record
+
+    def done(self, say: Callable[[str], None]) -> list[CurveNumber]:
+        """Do what is missing, and return all numbers."""
+        import shutil
+
+        import figeval
+
+        from .results import numbers
+
+        found: list[Answered] = []
+        trainings = list(self.curve.trainings())
+        for place, training in enumerate(trainings, start=1):
+            if not self.is_done(training):
+                say(f"{place} of {len(trainings)}: {training.name}")
+                folder = self.output / "models" / training.name
+                record = self.train(training, folder)
+                self.keep(training, record["train"]["n"])
+                figeval.run(
+                    training.name,
+                    folder,
+                    baselines=False,
+                    include_path=(self.output / "tasks",),
+                    output_path=self.output / "runs" / training.name,
+                )
+                if not self.keep_models:
+                    shutil.rmtree(folder)
+            found.append(self.answered(training))
+        return numbers(found)
+
+    def keep(self, training: CurveTraining, learned: int, numbers: Sequence[CurveNumber] = ()) -> None:
+        """Write `curve.json` anew, with one more training."""
+        import json
+
+        from figeval.storage import replace_text
+
+        from .results import as_json
+
+        before = self.stored().get("learned", {})
+        content = {"config": self.config, "learned": {**before, training.name: learned}, "numbers": as_json(numbers)}
+        replace_text(self.output / FILE, json.dumps(content, indent=1) + "\n")
+
+    def answered(self, training: CurveTraining) -> Answered:
+        """Return the stored answers of a training."""
+        from figeval.records.folder import RunFolder
+
+        from .results import Answered
+
+        folder = RunFolder(self.output / "runs" / training.name)
+        return Answered(training, self.stored()["learned"][training.name], list(folder.rows(training.name)))
+
+    def store(self, found: Sequence[CurveNumber]) -> list[Path]:
+        """Write the numbers as JSON and CSV."""
+        import csv
+        from dataclasses import asdict
+
+        from figeval.storage import cure
+        from figeval.text import csv_cell
+
+        last = list(self.curve.trainings())[-1]
+        self.keep(last, self.stored()["learned"][last.name], found)
+        rows = [asdict(one) for one in found]
+        with (
+            cure(self.output, "--output"),
+            (self.output / "curve.csv").open("w", encoding="utf-8", newline="") as stream,
+        ):
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow(rows[0])
+            writer.writerows([csv_cell(value) for value in row.values()] for row in rows)
+        return [self.output / FILE, self.output / "curve.csv"]
+
+
+def show(found: Sequence[CurveNumber], model: str) -> None:
+    """Print the table."""
+    from rich.console import Console
+
+    from figeval.report.grid import Grid, say
+
+    head = ("learned from", "folds", "pairs", "part", "value", "sd", "95 % interval", "n", "trainings")
+    console = Console()
+    Grid(head, list(cells(found)), f"learning curves: {model}", (*head[1:3], *head[4:])).print(console)
+    say(console, "  pairs: learned from, literal ones included; n: held-out pairs; auc: area under the ROC curve")
+
+
+def cells(found: Sequence[CurveNumber]) -> Iterator[tuple[str, ...]]:
+    """Yield the lines of the table."""
+    for one in found:
+        value, sd = ("–" if number is None else f"{number:.4f}" for number in (one.value, one.sd))
+        interval = "–" if one.low is None else f"{one.low:.3f} to {one.high:.3f}"
+        counts = (str(one.n), str(one.trainings))
+        yield (one.regime, str(one.folds), f"{one.learned:.0f}", one.part, value, sd, interval, *counts)

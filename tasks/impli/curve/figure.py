@@ -1,0 +1,75 @@
+"""Learning curves with their intervals: a panel for each part, a line for each regime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from figeval.plots import BLUE, GREEN, INK, ORANGE, styled
+
+from .results import CurveNumber, regimes_of
+
+WIDTH, HEIGHT = 300, 220
+COLOURS = {"both": BLUE, "entailment": ORANGE, "non-entailment": GREEN, "none": INK}
+TITLES = {
+    "all": "Accuracy, all pairs",
+    "entailment": "Accuracy, entailing pairs",
+    "non-entailment": "Accuracy, other pairs",
+    "auc": "Discrimination (area under the ROC curve)",
+}
+
+
+def curves(found: Sequence[CurveNumber], model: str) -> Any:
+    """The chart; bands are 95 % intervals where there are any, grey lines are chance."""
+    import altair as alt
+
+    panels = []
+    for part, title in TITLES.items():
+        values = [
+            {
+                "folds": one.folds,
+                "value": one.value,
+                "low": one.low,
+                "high": one.high,
+                "regime": regime,
+                "n": one.learned,
+            }
+            for regime, own in regimes_of(found).items()
+            for one in own
+            if one.part == part and one.value is not None
+        ]
+        base = alt.Chart(alt.Data(values=values)).encode(
+            x=alt.X("folds:Q", title="Folds of other idioms learned from", axis=alt.Axis(tickMinStep=1)),
+            color=alt.Color(
+                "regime:N",
+                scale=alt.Scale(domain=list(COLOURS)[:3], range=list(COLOURS.values())[:3]),
+                legend=alt.Legend(title="learned from", orient="top"),
+            ),
+        )
+        y = alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, 1]))
+        tooltip = [
+            alt.Tooltip("regime:N"),
+            alt.Tooltip("folds:Q"),
+            alt.Tooltip("n:Q", title="pairs learned from", format=".0f"),
+            alt.Tooltip("value:Q", format=".3f"),
+            alt.Tooltip("low:Q", format=".3f"),
+            alt.Tooltip("high:Q", format=".3f"),
+        ]
+        band = (
+            base.transform_filter("datum.low != null")
+            .mark_area(opacity=0.12)
+            .encode(y=alt.Y("low:Q", title=None, scale=alt.Scale(domain=[0, 1])), y2="high:Q")
+        )
+        line = base.mark_line(strokeWidth=2).encode(y=y)
+        points = base.mark_circle(size=50).encode(y=y, tooltip=tooltip)
+        layers = [band, line, points]
+        if part == "auc":
+            layers.insert(0, alt.Chart(alt.Data(values=[{"y": 0.5}])).mark_rule(strokeDash=[4, 4]).encode(y="y:Q"))
+        panels.append(
+            alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=alt.TitleParams(title, color=INK))
+        )
+    trainings = max(one.trainings for one in found)
+    subtitle = [
+        f"{model}; {trainings} training{'s' * (trainings > 1)} at each point; bands: 95 % intervals over idioms"
+    ]
+    return styled(alt.concat(*panels, columns=2), "What is learned about an idiom from other idioms", subtitle)

@@ -1,0 +1,101 @@
+"""The points of a learning curve: which trainings there are, and the task of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode
+
+from figeval.errors import DataError
+from figeval.types import JSON
+
+from ..folds import FOLDS, REGIMES, Point
+
+NOTHING = "none"  # the regime of the point without figurative pairs, which all regimes share
+DEFAULT_SEED = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """What a learning curve is made of.
+
+    Attributes:
+        points: numbers of training folds, 0 to 9.
+        regimes: which pairs of them are learned from.
+        held_out: folds that are held out, one at a time.
+        seeds: of the trainings; the folds are the same for all.
+        nli: literal pairs that every training learns from, None for all that there are.
+        pairs: figurative pairs of all nine training folds together, None for all.
+    """
+
+    points: Sequence[int]
+    regimes: Sequence[str]
+    held_out: Sequence[int]
+    seeds: Sequence[int]
+    nli: int | None
+    pairs: int | None
+
+    def trainings(self) -> Iterator[CurveTraining]:
+        """Yield every training once, those with fewest folds first."""
+        for folds in sorted(set(self.points)):
+            for regime in self.regimes if folds else (NOTHING,):
+                for fold in self.held_out:
+                    for seed in self.seeds:
+                        yield CurveTraining(
+                            fold=fold, train=folds, regime=regime, seed=seed, nli=self.nli, pairs=self.pairs
+                        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveTraining:
+    """One training: what is held out, what is learned from, and its seed."""
+
+    fold: int
+    train: int
+    regime: str
+    seed: int
+    nli: int | None
+    pairs: int | None
+
+    @property
+    def name(self) -> str:
+        """As its task, its folder and its run are called."""
+        regime = self.regime.replace("-", "_")
+        return f"impli_curve_fold{self.fold}_train{self.train}_{regime}_seed{self.seed}"
+
+    def task(self, shared: JSON) -> JSON:
+        """Return the task file; `shared` is what all IMPLI tasks share."""
+        wanted = {"fold": self.fold, "train": self.train, "regime": self.regime, "nli": self.nli, "pairs": self.pairs}
+        learned = urlencode({name: value for name, value in wanted.items() if value is not None})
+        return {
+            **{key: value for key, value in shared.items() if key != "floor"},
+            "name": self.name,
+            "description": f"Fold {self.fold} of IMPLI's idioms after {self.train} others ({self.regime})",
+            "data": {"test": f"impli_curve:held_out?fold={self.fold}", "train": f"impli_curve:train?{learned}"},
+            "cluster": "idiom",
+            "metrics": ["acc", "balanced_acc"],
+        }
+
+
+def asked(query: str) -> tuple[Point, int | None]:
+    """Return the point that a data reference describes, and how many literal pairs are learned from.
+
+    Raises:
+        DataError: it has an unknown name, or a value that is none of its values.
+    """
+    values = dict(parse_qsl(query, keep_blank_values=True))
+    regime = values.pop("regime", NOTHING)
+    known = {"fold", "train", "nli", "pairs"}
+    if strange := sorted(set(values) - known):
+        raise DataError(f"impli_curve has no {strange[0]!r}; it has {', '.join(sorted(known))} and regime")
+    if regime not in (*REGIMES, NOTHING):
+        raise DataError(f"impli_curve has no regime {regime!r}; it has {', '.join(REGIMES)}")
+    if wrong := next((name for name, value in values.items() if not value.isdecimal()), None):
+        raise DataError(f"impli_curve: {wrong}={values[wrong]} is no number")
+    numbers = {name: int(value) for name, value in values.items()}
+    fold, train = numbers.get("fold", 0), numbers.get("train", 0)
+    if not (fold < FOLDS and train < FOLDS):
+        raise DataError(f"impli_curve: there are folds 0 to {FOLDS - 1}, of which at most {FOLDS - 1} are learned from")
+    wanted = "both" if regime == NOTHING else regime
+    point = Point(fold=fold, train=train, regime=wanted, pairs=numbers.get("pairs"), seed=DEFAULT_SEED)
+    return point, numbers.get("nli")

@@ -1,0 +1,153 @@
+"""Answers to the held-out folds → the numbers of a learning curve."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean, stdev
+
+from figeval.metrics.aggregation import MetricAggregator
+from figeval.metrics.discrimination import Judged, auc
+from figeval.metrics.seeds import interval_over_seeds
+from figeval.metrics.statistic import mean_of
+from figeval.records.predictions import PredictionRow
+from figeval.types import JSON
+
+from .points import CurveTraining
+
+PARTS = {"all": None, "entailment": True, "non-entailment": False}
+
+
+@dataclass(frozen=True, slots=True)
+class CurveNumber:
+    """One number of one regime after one number of training folds.
+
+    Attributes:
+        regime: which pairs were learned from.
+        folds: how many training folds.
+        learned: pairs that were learned from, literal ones included; the mean over trainings.
+        part: `all`, `entailment` or `non-entailment` for accuracies, `auc` for the area under the ROC curve.
+        n: held-out pairs with an answer, of all held-out folds.
+        trainings: trainings behind it.
+        value: None where nothing was answered, or, of the area, where there are no scores.
+        sd: standard deviation over seeds.
+        low, high: the 95 % interval over idioms, from three seeds on over seeds, too; None where there is none.
+        interval: the method behind it, or why there is none.
+    """
+
+    regime: str
+    folds: int
+    learned: float
+    part: str
+    n: int
+    trainings: int
+    value: float | None
+    sd: float | None = None
+    low: float | None = None
+    high: float | None = None
+    interval: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A finished training: how many pairs it learned from, and its answers to the fold that was held out."""
+
+    training: CurveTraining
+    learned: int
+    rows: Sequence[PredictionRow]
+
+
+def numbers(found: Iterable[Answered]) -> list[CurveNumber]:
+    """Return the numbers of a curve, in the order of the trainings.
+
+    An idiom is in one held-out fold only, so answers to all folds are pooled. Seeds answer the same pairs; a pair that
+    one of them left unanswered is left out for all.
+    """
+    points: dict[tuple[str, int], list[Answered]] = defaultdict(list)
+    for one in found:
+        points[one.training.regime, one.training.train].append(one)
+    return [number for own in points.values() for number in of_point(own)]
+
+
+def of_point(found: Sequence[Answered]) -> list[CurveNumber]:
+    """Return the numbers of one point."""
+    first = found[0].training
+    by_seed: dict[int, dict[str, PredictionRow]] = defaultdict(dict)
+    for one in found:
+        by_seed[one.training.seed].update({f"{one.training.fold} {row['id']}": row for row in one.rows})
+    answered = [{name for name, row in own.items() if _right(row) is not None} for own in by_seed.values()]
+    names = [name for name in next(iter(by_seed.values())) if all(name in own for own in answered)]
+    made = []
+    for part, wanted in PARTS.items():
+        own = [name for name in names if wanted is None or _entails(next(iter(by_seed.values()))[name]) == wanted]
+        made.append(_accuracy(found, part, [[seed[name] for name in own] for seed in by_seed.values()]))
+    areas = [auc(map(_judged, (seed[name] for name in names))) for seed in by_seed.values()]
+    known = [area.value for area in areas if area.value is not None]
+    alone = areas[0] if len(areas) == 1 else None
+    made.append(
+        CurveNumber(
+            regime=first.regime,
+            folds=first.train,
+            learned=fmean(one.learned for one in found),
+            part="auc",
+            n=areas[0].n,
+            trainings=len(found),
+            value=fmean(known) if len(known) == len(areas) else None,
+            sd=stdev(known) if len(known) == len(areas) > 1 else None,
+            low=alone.low if alone else None,
+            high=alone.high if alone else None,
+            interval=alone.interval if alone else "none: no mean over examples",
+        )
+    )
+    return made
+
+
+def _accuracy(found: Sequence[Answered], part: str, tables: Sequence[Sequence[PredictionRow]]) -> CurveNumber:
+    """Return the accuracy on some pairs, a table of rows for each seed."""
+    values = [[_right(row) or 0.0 for row in table] for table in tables]
+    clusters = [row["cluster"] for row in tables[0]]
+    about = {"regime": found[0].training.regime, "folds": found[0].training.train, "part": part}
+    shared = {**about, "learned": fmean(one.learned for one in found), "n": len(clusters), "trainings": len(found)}
+    if not clusters:
+        return CurveNumber(**shared, value=None, interval="none: no pairs")  # type: ignore[arg-type]
+    scores = [fmean(own) for own in values]
+    if len(tables) > 1:
+        over = interval_over_seeds(values, clusters, (0.0, 1.0))
+        low, high, method = over.low, over.high, over.method
+    else:
+        aggregator = MetricAggregator("acc", mean_of(lambda *_: None))
+        for value, cluster in zip(values[0], clusters, strict=True):
+            aggregator.add(cluster, (value, 1.0))
+        score = aggregator.score()
+        low, high, method = score.low, score.high, score.interval
+    sd = stdev(scores) if len(scores) > 1 else None
+    return CurveNumber(**shared, value=fmean(scores), sd=sd, low=low, high=high, interval=method)  # type: ignore[arg-type]
+
+
+def _right(row: PredictionRow) -> float | None:
+    value = row["metrics"].get("acc")
+    return value if isinstance(value, float | int) else None
+
+
+def _entails(row: PredictionRow) -> bool:
+    return row["gold"] == "entailment"
+
+
+def _judged(row: PredictionRow) -> Judged:
+    score = next(iter(row.get("scores", ())), None)
+    return Judged(positive=_entails(row), score=None if score is None else float(score), cluster=row["cluster"])
+
+
+def as_json(found: Iterable[CurveNumber]) -> list[JSON]:
+    """Return the numbers as JSON."""
+    return [asdict(one) for one in found]
+
+
+def regimes_of(found: Iterable[CurveNumber]) -> Mapping[str, list[CurveNumber]]:
+    """Return the numbers by regime; those without figurative pairs begin the curve of every regime."""
+    own: dict[str, list[CurveNumber]] = defaultdict(list)
+    for one in found:
+        own[one.regime].append(one)
+    shared = own.pop("none", [])
+    return {regime: [*shared, *numbers] for regime, numbers in own.items()} or {"none": shared}

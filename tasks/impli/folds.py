@@ -1,0 +1,138 @@
+"""Pairs of idioms in folds: what is learned from some idioms is asked of others.
+
+No idiom and no premise is in two folds. A premise with two idioms ties these together, and a pair of unknown idiom goes
+with its premise. Only pairs without a flaw are used. Stowe et al. (2022, section 5) held out one of ten folds of
+idioms and added the others to the training one by one; their folds are not released.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from figeval.data import Row
+
+FOLDS = 10
+SEEN = 0.1  # of the premises of an idiom, which are asked and not learned from
+DEV, UNSEEN = (8,), (9,)  # folds of idioms that nothing is learned from
+
+
+def folds(rows: Iterable[Row], seed: int = 0, count: int = FOLDS) -> list[list[Row]]:
+    """Return the rows in `count` folds of about as many rows, in their order.
+
+    Groups of rows that belong together are shuffled by the seed, and each goes to the fold that has fewest rows.
+    """
+    groups = tied(rows)
+    random.Random(seed).shuffle(groups)
+    found: list[list[tuple[int, Row]]] = [[] for _ in range(count)]
+    for group in groups:
+        min(found, key=len).extend(group)
+    return [[row for _, row in sorted(fold, key=lambda one: one[0])] for fold in found]
+
+
+def tied(rows: Iterable[Row]) -> list[list[tuple[int, Row]]]:
+    """Return the groups of rows, with their places, that share an idiom or a premise, directly or by way of others."""
+    parents: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def root(name: tuple[str, str]) -> tuple[str, str]:
+        while (parent := parents.setdefault(name, name)) != name:
+            parents[name] = name = parents[parent]
+        return name
+
+    numbered = list(enumerate(rows))
+    for _, row in numbered:
+        premise = root(("premise", row["premise_key"]))
+        if row["idiom"] is not None:
+            parents[premise] = root(("idiom", row["idiom"]))
+    groups: dict[tuple[str, str], list[tuple[int, Row]]] = defaultdict(list)
+    for place, row in numbered:
+        groups[root(("premise", row["premise_key"]))].append((place, row))
+    return list(groups.values())
+
+
+def part(rows: Iterable[Row], name: str, seed: int = 0) -> list[Row]:
+    """Return `train`, `dev`, `seen` (other premises of the idioms of train) or `unseen` (other idioms).
+
+    Raises:
+        KeyError: there is no part of that name.
+    """
+    found = folds(rows, seed)
+    known = [row for place, fold in enumerate(found) if place not in (*DEV, *UNSEEN) for row in fold]
+    asked = asked_premises(known, seed)
+    return {
+        "train": [row for row in known if row["premise_key"] not in asked],
+        "seen": [row for row in known if row["premise_key"] in asked],
+        "dev": [row for place in DEV for row in found[place]],
+        "unseen": [row for place in UNSEEN for row in found[place]],
+    }[name]
+
+
+def asked_premises(rows: Sequence[Row], seed: int) -> set[str]:
+    """Return a tenth of the premises, each of an idiom that has other premises, by a digest of seed and premise."""
+
+    def digest(premise: str) -> bytes:
+        return blake2b(f"{seed} {premise}".encode(), digest_size=8).digest()
+
+    premises = dict.fromkeys((row["premise_key"], row["idiom"]) for row in rows)
+    left = Counter(idiom for _, idiom in premises)
+    wanted = round(SEEN * len({premise for premise, _ in premises}))
+    of_premise: dict[str, list[str | None]] = defaultdict(list)
+    for premise, idiom in premises:
+        of_premise[premise].append(idiom)
+    found: set[str] = set()
+    for premise in sorted(of_premise, key=digest):
+        own = of_premise[premise]
+        if len(found) < wanted and all(idiom is not None and left[idiom] > 1 for idiom in own):
+            found.add(premise)
+            left.subtract(own)
+    return found
+
+
+# ---- learning curves ------------------------------------------------------------------------------------------------
+
+REGIMES = {"both": None, "entailment": "entailment", "non-entailment": "non-entailment"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A point of a learning curve: what is held out, and what is learned from.
+
+    Attributes:
+        fold: that is held out.
+        train: how many of the other folds are learned from, in the order behind `fold`.
+        regime: which pairs of these: both, entailment or non-entailment.
+        pairs: at most so many of all other folds together, a share of each; None for all.
+        seed: of the folds and of what is drawn from them.
+    """
+
+    fold: int
+    train: int
+    regime: str = "both"
+    pairs: int | None = None
+    seed: int = 0
+
+    def held_out(self, rows: Iterable[Row]) -> list[Row]:
+        """Return the rows to be asked."""
+        return folds(rows, self.seed)[self.fold]
+
+    def learned(self, rows: Iterable[Row]) -> list[Row]:
+        """Return the rows to be learned from; those of fewer folds are among those of more.
+
+        With `pairs`, each of the other folds gives an equal share of them in every regime, so that all regimes learn
+        from as many pairs, as far as there are so many of the wanted label.
+        """
+        found = folds(rows, self.seed)
+        label = REGIMES[self.regime]
+        learned: list[Row] = []
+        for step in range(1, self.train + 1):
+            place = (self.fold + step) % FOLDS
+            own = [row for row in found[place] if label in (None, row["label"])]
+            if self.pairs is not None:
+                most = round(self.pairs * step / (FOLDS - 1)) - round(self.pairs * (step - 1) / (FOLDS - 1))
+                drawn = random.Random(f"{self.seed} {place}").sample(range(len(own)), min(most, len(own)))
+                own = [own[number] for number in sorted(drawn)]
+            learned += own
+        return learned
