@@ -1,0 +1,324 @@
+"""Rating: a grade on a scale that the task declares, for one text or for two.
+
+The `labels` of a task are the points of its scale, lowest first, as numbers in quotes: `labels: ["1", "2", "3", "4"]`.
+Two kinds of answers are told apart. A *rating* is any number that should rise with the grade: a cosine, a score, the
+expected value over the points. Correlations are computed from ratings. An *answer* is a point of the scale itself, as a
+reply or a distribution over the points gives it; only an answer can be so many points off.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.resources import files
+from itertools import pairwise
+from operator import mul
+from typing import Annotated, Any
+
+from figeval.answers.reply_text import REFUSAL, strip_reasoning
+from figeval.errors import TaskError
+from figeval.jsonfile import json_scores
+from figeval.prompts import PromptContext
+from figeval.task_types.base import HIDDEN, TaskType, metric
+from figeval.task_types.fields import Definition, Field, RowContext, TextField
+from figeval.task_types.routes import (
+    Dialogue,
+    ReplyReader,
+    Route,
+    Scores,
+    by_reply,
+    cosine_scores,
+    dot_scores,
+    pair_scores,
+)
+from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Reply, Value
+
+from ..baselines.guessing import gold_answers
+
+METRICS = f"{__package__}.metrics"
+ON_SCALE = ("by_head", "by_expected_value", "by_number")  # routes whose answers are points of the scale
+VERSION = "1"  # of the reader; raise it when replies are read in another way
+
+
+# ---- examples --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GradeField(Field):
+    """A number from the lowest to the highest point of the task's scale, such as a mean of several judgements."""
+
+    def read(self, value: Any, row: RowContext) -> float | None:
+        """Return the grade; None where it is hidden. Raises `DataError` for what is no grade on the scale."""
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise row.error(f"{value!r:.80} is not a number; write `… | float` if it should become one")
+        points = points_of(row.task.labels)
+        if not points[0] <= value <= points[-1]:
+            raise row.error(f"{value} is outside the scale, which goes from {points[0]:g} to {points[-1]:g}")
+        return float(value)
+
+    def schema(self) -> JSON:
+        """Return the JSON Schema; the bounds are those of a task."""
+        return {"type": ["number", "null"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatingExample(Example):
+    """A text, or two, and how much of what the task asks about people found in it."""
+
+    left: Annotated[str, TextField("The text, or the first of two.")]
+    grade: Annotated[float | None, GradeField("A number on the task's scale; null where it is hidden.")]
+    right: Annotated[str, TextField("The second text; empty where one text is rated.")] = ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Its texts."""
+        return (self.left, self.right) if self.right else (self.left,)
+
+    @property
+    def subject(self) -> str:
+        """The first text."""
+        return self.left
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Both texts: another second text makes another question."""
+        return self.texts
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the grade is not known here."""
+        return self.grade is None
+
+
+@gold_answers.register
+def _(example: RatingExample) -> tuple[str, ...]:
+    """The grade, for `majority`: the point of the scale as a task file writes it, where it is a whole number."""
+    return () if example.grade is None else (f"{example.grade:g}",)
+
+
+def points_of(labels: Sequence[str]) -> tuple[float, ...]:
+    """Return the labels of a task as the numbers that they are."""
+    return tuple(map(float, labels))
+
+
+# ---- routes ----------------------------------------------------------------------------------------------------------
+
+
+def by_closeness(
+    example: RatingExample,
+    _context: PromptContext,
+    closeness: Callable[[str, tuple[str, ...]], Scores],
+) -> Dialogue:
+    """The closeness of the two texts, which is a rating but no answer on the scale.
+
+    Raises:
+        TaskError: the example has one text, which is close to nothing.
+    """
+    if not example.right:
+        raise TaskError(
+            f"{example.id!r} has one text, so there is nothing that it could be close to; "
+            "use a model that knows the scale, with --route rating=by_expected_value or rating=by_number"
+        )
+    (score,) = yield from closeness(example.left, (example.right,))
+    status: Any = "nan" if math.isnan(score) else "ok"
+    return Prediction(example_id=example.id, value=None, scores=(float(score),), status=status)
+
+
+def by_head(example: RatingExample, context: PromptContext) -> Dialogue:
+    """The distribution of a trained head over the points of the scale."""
+    (found,) = yield [PairLabel(example.left, example.right, context.labels)]
+    return distributed(example, context, [_total(found[label]) for label in context.labels])
+
+
+def by_expected_value(example: RatingExample, context: PromptContext) -> Dialogue:
+    """P(point | context) over the points of the scale, as a left-to-right model distributes it over their words.
+
+    The rating is the expected value Σ P(point) · point, the answer the most probable point (Liu et al. 2023, G-Eval,
+    section 2, weight points so).
+    """
+    question = context.question("context", example)
+    words = [(place, word) for place, label in enumerate(context.labels) for word in context.words(label)]
+    logprobs = yield [Continuation(question, context.begun(f" {word}")) for _, word in words]
+    top = math.nan if any(map(math.isnan, logprobs)) else max(logprobs)
+    shares = [0.0] * len(context.labels)
+    for (place, _), value in zip(words, logprobs, strict=True):
+        shares[place] += 1.0 if value == top else math.exp(value - top)  # words that are all impossible are alike
+    return distributed(example, context, [share / math.fsum(shares) for share in shares])
+
+
+def _total(probability: float | tuple[float, ...]) -> float:
+    """The probability of a point, of all its classes where a head has several for it."""
+    return math.fsum(probability) if isinstance(probability, tuple) else float(probability)
+
+
+def distributed(example: RatingExample, context: PromptContext, shares: Sequence[float]) -> Prediction:
+    """Return the prediction of a distribution over the points; of several most probable ones the lowest is the value,
+    and `among` holds all of them.
+    """
+    scores = tuple(map(float, shares))
+    made = Prediction(example_id=example.id, value=None, scores=scores, labels=context.labels, status="nan")
+    if any(map(math.isnan, scores)):
+        return made
+    best = tuple(label for label, share in zip(context.labels, scores, strict=True) if share == max(scores))
+    return replace(made, status="ok", value=float(best[0]), tied=len(best), among=best if len(best) > 1 else ())
+
+
+# ---- a number in a reply ---------------------------------------------------------------------------------------------
+
+_NUMBER = r"(?<![\w.,/])[-+−]?\d{1,9}(?:[.,]\d{1,9})?(?![\w/]|[.,]\d)"
+_OUT_OF = re.compile(r"(?<=\d)\s*(?:/|out\s+of|of|on\s+a\s+scale\s+of)\s*\d{1,9}(?:\.0+)?(?!\w)", re.IGNORECASE)
+_RANGE = re.compile(rf"(?:from\s+)?({_NUMBER})\s*(?:-|–|to)\s*({_NUMBER})", re.IGNORECASE)
+_CLAIM = re.compile(
+    rf"\b(?:rating|score|grade|answer)\b(?:\s+(?:is|of|would\s+be))?\W{{0,5}}?({_NUMBER})", re.IGNORECASE
+)
+_FIRST = re.compile(rf"\W*?({_NUMBER})")
+
+
+def read_number(example: RatingExample, context: PromptContext, reply: Reply) -> Prediction:
+    """Return the point of the scale that a reply commits itself to.
+
+    "3/4", "3 out of 4" and a repeated scale ("from 1 to 4") are understood. A reply that begins with a number gives
+    that; else the last one behind "rating", "score", "grade" or "answer" counts; else the only one. A number that is no
+    point of the scale is `absent`, several numbers without any of this are `ambiguous`.
+    """
+    text = strip_reasoning(reply.text)[:_LONGEST].strip()
+    points = points_of(context.labels)
+    said = _said(_OUT_OF.sub("", text), points)
+    value = next((point for point in points if said == {point}), None)
+    status: Any = "ok"
+    if value is None:
+        status = "absent" if len(said) == 1 else "ambiguous" if said else _why_not(reply, text)
+    return Prediction(example_id=example.id, value=value, labels=context.labels, status=status)
+
+
+_LONGEST = 16_000  # characters of a reply that are read
+
+
+def _said(text: str, points: Sequence[float]) -> set[float]:
+    """Return the numbers that the text may mean, one where it commits itself."""
+    ends = {points[0], points[-1]}
+    plain = _RANGE.sub(lambda found: "" if {_number(found[1]), _number(found[2])} == ends else found[0], text)
+    if first := _FIRST.match(plain):
+        return {_number(first[1])}
+    if claims := _CLAIM.findall(plain):
+        return {_number(claims[-1])}
+    return {_number(found) for found in re.findall(_NUMBER, plain)}
+
+
+def _number(written: str) -> float:
+    """Return what a number with a point or a comma is worth."""
+    return float(written.replace(",", ".").replace("−", "-"))
+
+
+def _why_not(reply: Reply, text: str) -> str:
+    """Return what to say of a reply without a number."""
+    if reply.finish == "refusal" or REFUSAL.search(text):
+        return "refusal"
+    if not text:
+        return "empty"
+    return "truncated" if reply.finish == "length" else "unparseable"
+
+
+# ---- the type --------------------------------------------------------------------------------------------------------
+
+
+def rating_of(prediction: Prediction) -> float | None:
+    """Return the number that should rise with the grade: the expected value of a distribution over the points, the
+    score of a route without one, the answer of a reply; None without an answer.
+    """
+    if prediction.status != "ok":
+        return None
+    if prediction.labels and prediction.scores:
+        return math.fsum(map(mul, prediction.scores, points_of(prediction.labels)))
+    return prediction.scores[0] if prediction.scores else prediction.value
+
+
+class Rating(TaskType[RatingExample]):
+    """Rate a text, or how two texts go together, on a scale."""
+
+    name = "rating"
+    Example = RatingExample
+    query = "left"
+    gold_fields = ("grade",)
+    folder = files(__package__)
+    default_metrics = ("spearman", "pearson", "kendall", "mae", "within_one")
+    default_baselines = ("chance", "majority")
+    routes = (
+        Route(name="by_head", start=by_head, needs=frozenset({"label_pairs"})),
+        Route(name="by_dot", start=partial(by_closeness, closeness=dot_scores), needs=frozenset({"embed", "dot"})),
+        Route(name="by_cosine", start=partial(by_closeness, closeness=cosine_scores), needs=frozenset({"embed"})),
+        Route(
+            name="by_pair_score", start=partial(by_closeness, closeness=pair_scores), needs=frozenset({"score_pairs"})
+        ),
+        Route(
+            name="by_expected_value", start=by_expected_value, needs=frozenset({"loglikelihood"}), question="context"
+        ),
+        by_reply("by_number", "number", ReplyReader(read_number, VERSION), metrics=("parse_rate",)),
+    )
+    metrics = (
+        metric("spearman", f"{METRICS}:SPEARMAN"),
+        metric("pearson", f"{METRICS}:PEARSON"),
+        metric("kendall", f"{METRICS}:KENDALL"),
+        metric("mae", f"{METRICS}:absolute_error", lower_is_better=True, routes=ON_SCALE),
+        metric("within_one", f"{METRICS}:within_one", routes=ON_SCALE),
+        metric("parse_rate", f"{METRICS}:parse_rate", routes=("by_number",)),
+    )
+
+    def check(self, task: Definition) -> None:
+        """Raise `ValueError` unless the labels are the points of a scale, lowest first."""
+        try:
+            points = points_of(task.labels)
+        except ValueError:
+            points = ()
+        rising = all(low < high for low, high in pairwise(points))
+        if len(points) < 2 or not rising or not all(map(math.isfinite, points)):
+            raise ValueError('a rating task lists the points of its scale, lowest first: labels: ["1", "2", "3", "4"]')
+
+    def few_shot_answer(self, _block: str, example: RatingExample, context: PromptContext) -> str | None:
+        """The point of the scale that is nearest to the grade, the lower one of two."""
+        assert example.grade is not None
+        grade = example.grade
+        return f" {context.words(min(context.labels, key=lambda label: abs(float(label) - grade)))[0]}"
+
+    def value_problem(self, value: Value, _example: RatingExample, labels: Sequence[str]) -> str:
+        """Whether the value is a point of the scale."""
+        known = value in points_of(labels)
+        return "" if known else f"{value!r:.80} is no point of the scale {', '.join(labels)}"
+
+    def to_json(self, value: Value | None) -> Any:
+        """A whole number as such, another one as a string."""
+        return value if value is None else int(value) if value == int(value) else repr(value)
+
+    def from_json(self, stored: Any) -> Value | None:
+        """The number of a stored answer."""
+        return None if stored is None else float(stored)
+
+    def row(self, example: RatingExample, prediction: Prediction) -> JSON:
+        """The grade, the scores, and the rating that correlations are computed from."""
+        rating = rating_of(prediction)
+        known = rating is not None and math.isfinite(rating)
+        details = {"rating": rating if known else None}
+        return {"gold": example.grade, "scores": json_scores(prediction.scores), "details": details}
+
+    def shown_gold(self, example: RatingExample) -> str:
+        """The grade as a task file writes it."""
+        return "(hidden)" if example.grade is None else f"{example.grade:g}"
+
+    def gold_class(self, example: RatingExample) -> str | None:
+        """The grade, as `figeval validate` counts it."""
+        return HIDDEN if example.grade is None else f"{example.grade:g}"
+
+    def oddities(self, example: RatingExample) -> Iterator[tuple[str, str]]:
+        """Yield a text that is empty."""
+        if not example.left.strip():
+            yield "is empty", "left"
+
+    def check_training(self, _task: Definition, train: Sequence[RatingExample]) -> None:
+        """Raise `ValueError` where all grades are equal: nothing rises with them."""
+        if len({example.grade for example in train}) < 2:
+            raise ValueError("all grades of train are equal, so nothing could be learned from them; raise --limit")

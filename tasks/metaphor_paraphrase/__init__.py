@@ -1,0 +1,19 @@
+"""Metaphor-Paraphrase: graded paraphrases of metaphors. See README.md beside this file."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from figeval.hooks import SourceRegistrar, TaskRegistrar, hookimpl
+
+
+@hookimpl
+def register_tasks(register: TaskRegistrar) -> None:
+    """The YAML files of this folder."""
+    register.folder(files(__name__))
+
+
+@hookimpl
+def register_sources(register: SourceRegistrar) -> None:
+    """`metaphor_paraphrase:<corpus>` and `metaphor_paraphrase:<corpus>/sets`, which rows.py lists."""
+    register("metaphor_paraphrase", f"{__name__}.rows:open")

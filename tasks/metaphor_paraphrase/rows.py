@@ -1,0 +1,94 @@
+"""Metaphor-Paraphrase's files → rows: `metaphor_paraphrase:<corpus>` has a row for each pair, and
+`metaphor_paraphrase:<corpus>/sets` a row for each set of candidates.
+
+A set is a stretch of lines without a blank one: a metaphorical sentence, then candidates as `sentence#grade`. Four
+candidates of `metaphor_paraphrase_corpus` have no grade, which is hidden then; a last line of `#` and `*` is no set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from figeval.data import DataContext, Row
+from figeval.data.formats import text_lines
+from figeval.errors import DataError, near
+from figeval.types import letters
+
+CORPORA = {"corpus": "metaphor_paraphrase_corpus.txt", "lit2met": "lit2met_corpus.txt"}
+GRADES = {"1": 1, "2": 2, "3": 3, "4": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """One set: its number in the file from 1, that of the first set with the same metaphor, and (sentence, grade)."""
+
+    number: int
+    first: int
+    metaphor: str
+    graded: tuple[tuple[str, int | None], ...]
+
+
+def open(path: str, context: DataContext) -> Iterator[Row]:
+    """The pairs or the sets of a corpus. Raises `DataError` if there is none of that name."""
+    corpus, _, form = path.partition("/")
+    if corpus not in CORPORA or form not in ("", "sets"):
+        known = [*CORPORA, *(f"{name}/sets" for name in CORPORA)]
+        raise DataError(f"metaphor_paraphrase has no rows {path!r}{near(path, known)}; it has {', '.join(known)}")
+    found = candidates(text_lines(context.fetch("metaphor_paraphrase", CORPORA[corpus])), CORPORA[corpus])
+    return set_rows(found) if form else pair_rows(found)
+
+
+def pair_rows(found: Iterator[Candidates]) -> Iterator[Row]:
+    """Yield a row for each candidate."""
+    for one in found:
+        for place, (sentence, grade) in enumerate(one.graded, 1):
+            about = {"id": f"{one.number}-{place}", "set": f"set {one.first}"}
+            yield {**about, "metaphor": one.metaphor, "candidate": sentence, "grade": grade}
+
+
+def set_rows(found: Iterator[Candidates]) -> Iterator[Row]:
+    """Yield a row for each set whose candidates all have a grade, and not all the lowest one; `gains` are grades less
+    that one, 1.
+    """
+    for one in found:
+        grades = [grade for _, grade in one.graded if grade is not None]
+        if len(grades) == len(one.graded) and max(grades) > 1:
+            yield {
+                "id": str(one.number),
+                "set": f"set {one.first}",
+                "metaphor": one.metaphor,
+                "candidates": tuple(sentence for sentence, _ in one.graded),
+                "gains": {place: grade - 1 for place, grade in enumerate(grades)},
+            }
+
+
+def candidates(lines: Iterator[str], file: str) -> Iterator[Candidates]:
+    """Yield the sets of a file.
+
+    Raises:
+        DataError: a set has no candidates, its metaphor has a grade, or a grade is not on the scale.
+    """
+    numbered = ((number, line.strip()) for number, line in enumerate(lines, 1))
+    sets = (list(group) for filled, group in groupby(numbered, key=lambda one: bool(one[1])) if filled)
+    first: dict[str, int] = {}
+    for count, ((line, metaphor), *others) in enumerate(sets, 1):
+        if not set(metaphor) - {"#", "*"}:
+            continue
+        if not others:
+            raise DataError(f"{file}:{line}: a metaphor without candidates; write them on the lines below it")
+        if "#" in metaphor:
+            raise DataError(f"{file}:{line}: a set begins with a grade; write its metaphor on a line of its own before")
+        graded = tuple(_graded(text, f"{file}:{number}") for number, text in others)
+        yield Candidates(count, first.setdefault(letters(metaphor), count), metaphor, graded)
+
+
+def _graded(text: str, where: str) -> tuple[str, int | None]:
+    """The sentence of a candidate, and its grade if it has one."""
+    sentence, mark, grade = text.rpartition("#")
+    if not mark:
+        return text, None
+    if grade.strip() not in GRADES:
+        raise DataError(f"{where}, field 'grade': {grade.strip()!r:.40} is not on the scale {', '.join(GRADES)}")
+    return sentence.strip(), GRADES[grade.strip()]

@@ -1,0 +1,76 @@
+"""Templates of sets in four wordings: ratings, choices, rankings, pairs and explanations."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from figeval.prompts import load_template
+
+ROOM = files("figeval.builtin.templates")
+STEMS = {  # what is asked → the blocks of its templates
+    "metaphor_paraphrase/rating": {"context", "number"},
+    "metaphor_paraphrase/ranking": {"context", "continuation", "unconditional"},
+}
+WORDINGS = ("", ".short", ".question", ".instruction")
+NAMES = [f"{stem}{wording}.jinja" for stem in STEMS for wording in WORDINGS]
+QUESTIONS = [(name, block) for name in NAMES for block in sorted(STEMS[name.split(".")[0]] - {"continuation"})]
+HOSTILE = "{{ 7 * 7 }} {% raw %} <b>&"
+SHOWN: dict[str, Any] = {
+    "query": "A crow sang.",
+    "option": "A bird made music.",
+    "options": ("A bird made music.", "It rained."),
+    "left": "A crow sang.",
+    "right": "A bird made music.",
+    "gap": "[gap]",
+    "words": ("1", "4"),
+    "letters": "ABCD",
+    "inputs": {"premise": "A crow sang.", "hypothesis": "A bird made music."},
+}
+
+
+def render(name: str, block: str, **changes: Any) -> str:
+    return load_template(name).render(block, SHOWN | changes)
+
+
+def test_four_wordings_of_every_question() -> None:
+    rooms = {stem.split("/")[0] for stem in STEMS}
+    found = [f"{room}/{file.name}" for room in rooms for file in (ROOM / room).iterdir() if file.name.endswith("jinja")]
+    assert sorted(found) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_template_has_the_blocks_of_its_routes(name: str) -> None:
+    assert load_template(name).blocks == STEMS[name.split(".")[0]]
+
+
+@pytest.mark.parametrize(("name", "block"), QUESTIONS)
+def test_a_question_shows_the_texts_and_ends_where_the_answer_begins(name: str, block: str) -> None:
+    text = render(name, block)
+    assert text == text.strip()
+    assert text.endswith(":")
+    if block != "unconditional":
+        assert "A crow sang." in text
+    if block == "letter":
+        assert "\nA. A bird made music.\nB. It rained.\n" in text
+    if {"context", "unconditional"} <= STEMS[name.split(".")[0]]:
+        assert render(name, "context").endswith("\n" + render(name, "unconditional"))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "continuation" in STEMS[name.split(".")[0]]])
+def test_the_continuation_owns_its_blank(name: str) -> None:
+    assert render(name, "continuation") == " A bird made music."
+
+
+@pytest.mark.parametrize(("name", "block"), [pair for pair in QUESTIONS if pair[1] != "unconditional"])
+def test_markup_in_the_data_is_not_run(name: str, block: str) -> None:
+    inputs = {"premise": HOSTILE, "hypothesis": "h"}
+    assert HOSTILE in render(name, block, query=HOSTILE, left=HOSTILE, inputs=inputs)
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_wordings_differ(stem: str) -> None:
+    texts = {render(f"{stem}{wording}.jinja", "context") for wording in WORDINGS if "context" in STEMS[stem]}
+    assert len(texts) in (0, len(WORDINGS))
