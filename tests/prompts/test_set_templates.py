@@ -13,6 +13,7 @@ ROOM = files("figeval.builtin.templates")
 STEMS = {  # what is asked → the blocks of its templates
     "metaphor_paraphrase/rating": {"context", "number"},
     "metaphor_paraphrase/ranking": {"context", "continuation", "unconditional"},
+    "mabl/meaning": {"context", "continuation", "unconditional", "letter"},
 }
 WORDINGS = ("", ".short", ".question", ".instruction")
 NAMES = [f"{stem}{wording}.jinja" for stem in STEMS for wording in WORDINGS]

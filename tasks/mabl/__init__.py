@@ -1,0 +1,19 @@
+"""MABL: what a figure of speech means, in seven languages. See README.md beside this file."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from figeval.hooks import SourceRegistrar, TaskRegistrar, hookimpl
+
+
+@hookimpl
+def register_tasks(register: TaskRegistrar) -> None:
+    """The YAML files of this folder."""
+    register.folder(files(__name__))
+
+
+@hookimpl
+def register_sources(register: SourceRegistrar) -> None:
+    """`mabl:<language>` and `mabl:all`; rows.py lists the languages."""
+    register("mabl", f"{__name__}.rows:open")

@@ -1,0 +1,107 @@
+"""MABL's files → rows: `mabl:<language>` for one language, `mabl:all` for the seven test languages in turn.
+
+Two rows that follow one another are a minimal pair: two starting phrases, usually with the same two endings, and with
+opposite labels. So rows 2k and 2k + 1, counted from 0, are a pair, except in Swahili: rows 84 and 793 have no partner,
+and between them the pairs are rows 2k + 1 and 2k + 2. The order of columns differs from file to file, so they are read
+by the header. English is the development and the training set of Fig-QA, and no test language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby, zip_longest
+
+from figeval.data import DataContext, Row
+from figeval.data.formats import read_table
+from figeval.errors import DataError, near
+
+LANGUAGES = ("hi", "id", "jv", "kn", "su", "sw", "yo")  # those that are scored
+FILES = {**{language: language for language in LANGUAGES}, "en": "en_dev", "en_train": "en_train"}
+LABELS = {"0": 0, "1": 1}
+ALONE = {"sw": frozenset({84, 793})}  # rows whose partner is not in the file
+
+
+def open(path: str, context: DataContext) -> Iterator[Row]:
+    """The rows of a language. Raises `DataError` if there is none of that name."""
+    if path != "all" and path not in FILES:
+        known = ["all", *FILES]
+        raise DataError(f"mabl has no language {path!r:.40}{near(path, known)}; it has {', '.join(known)}")
+    read = [language_rows(name, context) for name in (LANGUAGES if path == "all" else (path,))]
+    pairs = [groupby(found, key=lambda row: row["pair"] or row["id"]) for found in read]
+    # Pair by pair from each language in turn: with --limit all languages have rows, and as many.
+    for turn in zip_longest(*([list(rows) for _, rows in groups] for groups in pairs), fillvalue=()):
+        yield from chain.from_iterable(turn)
+
+
+def language_rows(name: str, context: DataContext) -> Iterator[Row]:
+    """The rows of one language, in the order of its file."""
+    file = context.fetch("mabl", f"langdata/{FILES[name]}.csv")
+    return paired_rows(list(read_table(file, "excel")), name, str(file))
+
+
+def paired_rows(table: Sequence[Row], name: str, file: str) -> Iterator[Row]:
+    """Yield the rows of a table with their minimal pairs and clusters.
+
+    `pair` is None for a row of `ALONE`. `cluster` is shared by pairs that have a starting phrase or two endings in
+    common: in Kannada one phrase stands in up to four pairs.
+
+    Raises:
+        DataError: a column or a partner is missing, a label is none, or the rows of a pair have the same one.
+    """
+    labels = [_label(row, number, file) for number, row in enumerate(table)]
+    alone = ALONE.get(name, frozenset()) & set(range(len(table)))
+    rest = [number for number in range(len(table)) if number not in alone]
+    if len(rest) % 2:
+        raise DataError(f"mabl: {file}, row {rest[-1]}: it has no partner; two rows that follow one another are a pair")
+    pairs = list(zip(rest[::2], rest[1::2], strict=True))
+    for one, other in pairs:
+        if labels[one] == labels[other]:
+            raise DataError(
+                f"mabl: {file}, rows {one} and {other}, field 'labels': both are {labels[one]}; the rows of a minimal "
+                "pair have opposite labels"
+            )
+    groups = [*((number,) for number in sorted(alone)), *pairs]
+    first = {number: group[0] for group in groups for number in group}
+    clusters = shared_texts(table, groups)
+    for number, (row, gold) in enumerate(zip(table, labels, strict=True)):
+        yield {
+            "id": f"{name}-{number}",
+            "language": name.removesuffix("_train"),
+            "phrase": row["startphrase"],
+            "endings": (row["ending1"], row["ending2"]),
+            "gold": gold,
+            "pair": None if number in alone else f"{name}-{first[number]}",
+            "cluster": f"{name}-{clusters[first[number]]}",
+        }
+
+
+def _label(row: Row, number: int, file: str) -> int:
+    """The index of the right ending."""
+    where = f"mabl: {file}, row {number}"
+    for column in ("startphrase", "ending1", "ending2", "labels"):
+        if column not in row:
+            raise DataError(f"{where}: there is no column {column!r}; the header has {', '.join(row)}")
+    if row["labels"] not in LABELS:
+        raise DataError(f"{where}, field 'labels': {row['labels']!r:.40} is neither 0 nor 1")
+    return LABELS[row["labels"]]
+
+
+def shared_texts(table: Sequence[Row], groups: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Return the first row of each group → the first row of those groups that it is connected with, by a starting
+    phrase or a choice of endings that both have.
+    """
+    from scipy.cluster.hierarchy import DisjointSet
+
+    connected = DisjointSet([group[0] for group in groups])
+    seen: dict[object, int] = {}
+    for group in groups:
+        for row in (table[number] for number in group):
+            endings = frozenset((_folded(row["ending1"]), _folded(row["ending2"])))
+            for text in (_folded(row["startphrase"]), endings):
+                connected.merge(group[0], seen.setdefault(text, group[0]))
+    return {group[0]: min(connected.subset(group[0])) for group in groups}
+
+
+def _folded(text: str) -> str:
+    """A text without differences in case and blanks; vowel signs of Indian scripts are no letters, and count."""
+    return " ".join(text.casefold().split())

@@ -1,0 +1,121 @@
+"""MABL: minimal pairs on files of our own, the means over languages, and counts on the real files."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval.builtin.tasks.mabl import rows
+from figeval.data import DataContext, Row
+from figeval.data.cache import fetch
+from figeval.errors import DataError
+
+GOOD = [
+    ("Her mind is a sieve", "She forgets", "She remembers", "0"),
+    ("Her mind is a vault", "She forgets", "She remembers", "1"),
+    ("The road is a snake", "It winds", "It is straight", "0"),
+    ("The road is a ruler", "It winds", "It is straight", "1"),
+    ("His hands are sieves", "he  forgets", "He remembers", "0"),
+    ("Her mind  is a VAULT", "It leaks", "It holds", "1"),
+]
+COLUMNS = ("startphrase", "ending1", "ending2", "labels")
+
+
+def table(folder: Path, found: Sequence[Sequence[str]], columns: Sequence[str] = COLUMNS) -> DataContext:
+    """A folder in which every language has these rows, the columns in this order."""
+    for name in rows.FILES.values():
+        file = folder / f"langdata/{name}.csv"
+        file.parent.mkdir(exist_ok=True)
+        with file.open("w", encoding="utf-8", newline="") as opened:
+            writer = csv.DictWriter(opened, columns, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(dict(zip(COLUMNS, row, strict=True)) for row in found)
+    return DataContext(folder=folder, fetch=lambda _benchmark, path: folder / path)
+
+
+def of(context: DataContext, name: str) -> list[Row]:
+    return list(rows.open(name, context))
+
+
+def test_two_rows_that_follow_one_another_are_a_pair(tmp_path: Path) -> None:
+    found = of(table(tmp_path, GOOD), "hi")
+    assert [row["pair"] for row in found] == ["hi-0", "hi-0", "hi-2", "hi-2", "hi-4", "hi-4"]
+    assert [row["gold"] for row in found] == [0, 1] * 3
+    assert found[0] == {
+        "id": "hi-0",
+        "language": "hi",
+        "phrase": "Her mind is a sieve",
+        "endings": ("She forgets", "She remembers"),
+        "gold": 0,
+        "pair": "hi-0",
+        "cluster": "hi-0",
+    }
+
+
+def test_pairs_with_a_phrase_or_their_endings_in_common_are_a_cluster(tmp_path: Path) -> None:
+    found = of(table(tmp_path, GOOD), "kn")
+    assert [row["cluster"] for row in found] == ["kn-0", "kn-0", "kn-2", "kn-2", "kn-0", "kn-0"]
+
+
+def test_languages_take_turns_pair_by_pair(tmp_path: Path) -> None:
+    found = of(table(tmp_path, GOOD), "all")
+    assert [row["id"] for row in found[:16:2]] == [*(f"{name}-0" for name in rows.LANGUAGES), "hi-2"]
+    assert len(found) == 7 * len(GOOD)
+
+
+def test_columns_are_read_by_the_header(tmp_path: Path) -> None:
+    mixed = table(tmp_path, GOOD, ("labels", "ending2", "startphrase", "ending1"))
+    assert [row["endings"] for row in of(mixed, "jv")] == [(row[1], row[2]) for row in GOOD]
+
+
+def test_rows_without_a_partner_shift_the_pairs_behind_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(rows.ALONE, "sw", frozenset({2, 5}))  # type: ignore[arg-type]
+    shifted = [*GOOD[:2], ("Alone", "a", "b", "0"), *GOOD[2:4], ("Alone again", "c", "d", "1")]
+    found = of(table(tmp_path, shifted), "sw")
+    assert [row["pair"] for row in found] == ["sw-0", "sw-0", None, "sw-3", "sw-3", None]
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ([GOOD[0], GOOD[0]], "rows 0 and 1, field 'labels': both are 0; the rows of a minimal pair have opposite"),
+        (GOOD[:3], "row 2: it has no partner"),
+        ([("a", "b", "c", "yes"), GOOD[1]], "row 0, field 'labels': 'yes' is neither 0 nor 1"),
+    ],
+)
+def test_what_is_no_pair_is_one_line(tmp_path: Path, found: list[Any], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        of(table(tmp_path, found), "id")
+
+
+def test_a_missing_column_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="row 0: there is no column 'ending2'; the header has startphrase"):
+        of(table(tmp_path, GOOD, ("startphrase", "ending1", "labels")), "yo")
+
+
+def test_a_language_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="mabl has no language 'xx'; it has all, hi, id"):
+        of(table(tmp_path, GOOD), "xx")
+
+
+def test_the_real_files(real_data: str) -> None:
+    context = DataContext(folder=Path(), fetch=fetch)
+    found = of(context, "all")
+    sizes = Counter(row["language"] for row in found)
+    assert sizes == {"hi": 1000, "id": 1140, "jv": 600, "kn": 1198, "su": 600, "sw": 1098, "yo": 730}
+    assert [row["id"] for row in found if row["pair"] is None] == ["sw-84", "sw-793"]
+    endings: dict[str, list[frozenset[str]]] = {}
+    for row in found:
+        if row["pair"] is not None:
+            endings.setdefault(row["pair"], []).append(frozenset(" ".join(one.split()) for one in row["endings"]))
+    unequal = Counter(pair[:2] for pair, (one, other) in endings.items() if one != other)
+    assert sum(unequal.values()) < 0.01 * len(endings), unequal  # so pairs are the right ones, in Swahili, too
+    assert (len(of(context, "en")), len(of(context, "en_train"))) == (1094, 1458)
+    digest = json.dumps([row["gold"] for row in found])
+    assert digest.count("0") == digest.count("1") == 3183
