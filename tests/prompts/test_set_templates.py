@@ -13,6 +13,7 @@ ROOM = files("figeval.builtin.templates")
 STEMS = {  # what is asked → the blocks of its templates
     "metaphor_paraphrase/rating": {"context", "number"},
     "metaphor_paraphrase/ranking": {"context", "continuation", "unconditional"},
+    "analobench/analogy": {"context", "continuation", "unconditional", "letter"},
     "mabl/meaning": {"context", "continuation", "unconditional", "letter"},
 }
 WORDINGS = ("", ".short", ".question", ".instruction")

@@ -1,0 +1,19 @@
+"""AnaloBench: stories that are analogous to one another. See README.md beside this file."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from figeval.hooks import SourceRegistrar, TaskRegistrar, hookimpl
+
+
+@hookimpl
+def register_tasks(register: TaskRegistrar) -> None:
+    """The YAML files of this folder."""
+    register.folder(files(__name__))
+
+
+@hookimpl
+def register_sources(register: SourceRegistrar) -> None:
+    """`analobench:<task>`; the tasks are listed in rows.py."""
+    register("analobench", f"{__name__}.rows:open")

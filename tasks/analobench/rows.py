@@ -1,0 +1,121 @@
+"""AnaloBench's files → rows: `analobench:<task>`, where the task is one of `TASKS`.
+
+340 one-sentence stories are in 47 clusters; stories of a cluster are analogous. T1 shows four stories, one of which is
+of the cluster of the query; T2 a bank of 200, of which all others of its cluster are. `_s10` has the versions of ten
+sentences or so in the place of the sentences: the same items, with the story of each sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from figeval.data import DataContext, Row
+from figeval.data.formats import read_table
+from figeval.errors import DataError, near
+
+LETTERS = "ABCD"
+OPTION = re.compile(r"^([A-D])\. ", re.MULTILINE)
+Fetch = Callable[[str], Path]
+
+
+def open(path: str, context: DataContext) -> Iterator[Row]:
+    """The rows of a task. Raises `DataError` if there is none of that name."""
+    if path not in TASKS:
+        raise DataError(f"analobench has no task {path!r:.40}{near(path, TASKS)}; it has {', '.join(TASKS)}")
+    return TASKS[path](lambda name: context.fetch("analobench", f"data/{name}"))
+
+
+def choices(fetch: Fetch, *, items: str, stories: str = "") -> Iterator[Row]:
+    """Yield the questions of T1: a story, and four of which one is analogous."""
+    file, clusters = fetch(items), clusters_of(fetch("clusters.tsv"))
+    told = stories_of(fetch(stories)) if stories else {}
+    for number, row in enumerate(read_table(file, "excel")):
+        where = f"analobench: {file}, row {number}"
+        options = options_in(row["Options"], where)
+        if row["Label"] not in LETTERS or len(row["Label"]) != 1:
+            raise DataError(f"{where}, field 'Label': {row['Label']!r:.40} is none of {', '.join(LETTERS)}")
+        texts = [looked_up(told, text, where) if told else text for text in (row["Sentence"], *options)]
+        yield {
+            "id": row["Index"],
+            "story": texts[0],
+            "options": tuple(texts[1:]),
+            "gold": LETTERS.index(row["Label"]),
+            "cluster": looked_up(clusters, row["Sentence"], where),
+        }
+
+
+def banks(fetch: Fetch, *, stories: str = "") -> Iterator[Row]:
+    """Yield the queries of T2, each with the bank of 200 stories that the authors have drawn for it.
+
+    `Options` are numbers of rows of the file, from 0, and `Indices` the places in `Options`, from 1, of the right ones.
+    """
+    file = fetch("AnaloBench-T2-Base.csv")
+    table, clusters = list(read_table(file, "excel")), clusters_of(fetch("clusters.tsv"))
+    told = stories_of(fetch(stories)) if stories else {}
+    texts = [looked_up(told, row["Sentence"], f"analobench: {file}") if told else row["Sentence"] for row in table]
+    for number, row in enumerate(table):
+        where = f"analobench: {file}, row {number}"
+        bank = numbers_in(row["Options"], range(len(table)), f"{where}, field 'Options'")
+        right = numbers_in(row["Indices"], range(1, len(bank) + 1), f"{where}, field 'Indices'")
+        if not right:
+            raise DataError(f"{where}, field 'Indices': no story of the bank is relevant; leave the query out")
+        yield {
+            "id": row["Index"],
+            "story": texts[number],
+            "candidates": tuple(texts[one] for one in bank),
+            "relevant": [place - 1 for place in right],
+            "cluster": looked_up(clusters, row["Sentence"], where),
+        }
+
+
+def options_in(text: str, where: str) -> list[str]:
+    """The four options of a question, which stand behind "A. " to "D. " at the beginnings of lines.
+
+    Raises:
+        DataError: other letters than these, or in another order.
+    """
+    _, *parts = OPTION.split(text)
+    if "".join(parts[::2]) != LETTERS:
+        raise DataError(f"{where}, field 'Options': expected four options A. to D., found {' '.join(parts[::2])!r:.40}")
+    return [part.strip() for part in parts[1::2]]
+
+
+def numbers_in(text: str, allowed: range, where: str) -> Sequence[int]:
+    """The whole numbers of a list with commas, none in an empty text. Raises `DataError` for another one."""
+    found = [int(part) if part.strip().isdecimal() else -1 for part in text.split(",") if text.strip()]
+    if strange := [place for place, number in enumerate(found) if number not in allowed]:
+        raise DataError(
+            f"{where}: value {strange[0] + 1} is no number from {allowed.start} to {allowed.stop - 1} "
+            f"({text.split(',')[strange[0]]!r:.40})"
+        )
+    return found
+
+
+def clusters_of(file: Path) -> Mapping[str, str]:
+    """Sentence → name of its cluster."""
+    return {row["sentence"]: f"cluster {row['cluster']}" for row in read_table(file, "excel-tab")}
+
+
+def stories_of(file: Path) -> Mapping[str, str]:
+    """Sentence → the story of ten sentences or so that was made of it."""
+    return {row["sentence"]: row["story"].strip() for row in read_table(file, "excel")}
+
+
+def looked_up(found: Mapping[str, str], sentence: str, where: str) -> str:
+    """What belongs to a sentence. Raises `DataError` if nothing does."""
+    if sentence not in found:
+        raise DataError(f"{where}: a sentence is not among the {len(found)} of the other file; complete your copy")
+    return found[sentence]
+
+
+TASKS: dict[str, Callable[[Fetch], Iterator[Row]]] = {
+    "t1": partial(choices, items="AnaloBench-T1-Subset-S1.csv"),
+    "t1_full": partial(choices, items="AnaloBench-T1-Full-S1.csv"),
+    "t1_s10": partial(choices, items="AnaloBench-T1-Subset-S1.csv", stories="stories-10.csv"),
+    "t1_full_s10": partial(choices, items="AnaloBench-T1-Full-S1.csv", stories="stories-10.csv"),
+    "t2": banks,
+    "t2_s10": partial(banks, stories="stories-10.csv"),
+}

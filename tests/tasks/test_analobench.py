@@ -1,0 +1,94 @@
+"""AnaloBench: the reader on files of our own, what is no question, and counts on the real files."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval.builtin.tasks.analobench import rows
+from figeval.data import DataContext, Row
+from figeval.data.cache import fetch
+from figeval.errors import DataError
+
+SENTENCES = ["Haste fell.", "The hare ran and lost.", "Pride cracked.", "A vain king was bald.", "Rain came."]
+OPTIONS = "A. Pride cracked.\nB. The hare ran and lost.\nC. Rain came.\nD. A vain king was bald."
+CHOICE = {"Index": "0", "Sentence": "Haste fell.", "Options": OPTIONS, "Label": "B"}
+BANK = {"Index": "0", "Sentence": "Haste fell.", "Options": "3,1,2", "Indices": "2"}
+
+
+def written(file: Path, found: Sequence[dict[str, str]], delimiter: str = ",") -> None:
+    with file.open("w", encoding="utf-8", newline="") as opened:
+        writer = csv.DictWriter(opened, list(found[0]), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(found)
+
+
+def read(task: str, folder: Path, **changes: str) -> list[Row]:
+    """The rows of a task whose only question (T1) or first query (T2) has these changes."""
+    clusters = [{"cluster": str(place // 2), "sentence": one} for place, one in enumerate(SENTENCES)]
+    written(folder / "clusters.tsv", clusters, "\t")
+    written(folder / "stories-10.csv", [{**one, "story": f"Once: {one['sentence']} \n"} for one in clusters])
+    changed = {key: value for key, value in changes.items() if key in CHOICE}
+    for size in ("Subset", "Full"):
+        written(folder / f"AnaloBench-T1-{size}-S1.csv", [CHOICE | changed])
+    others = [{**BANK, "Index": str(n), "Sentence": one} for n, one in enumerate(SENTENCES[1:], 1)]
+    written(folder / "AnaloBench-T2-Base.csv", [BANK | changes if "Indices" in changes else BANK, *others])
+    return list(rows.open(task, DataContext(folder=folder, fetch=lambda _name, path: folder / Path(path).name)))
+
+
+def test_the_options_are_taken_apart(tmp_path: Path) -> None:
+    (found,) = read("t1", tmp_path)
+    assert found["options"] == ("Pride cracked.", "The hare ran and lost.", "Rain came.", "A vain king was bald.")
+    assert (found["gold"], found["cluster"]) == (1, "cluster 0")
+
+
+def test_longer_stories_stand_in_the_place_of_sentences(tmp_path: Path) -> None:
+    (found,) = read("t1_s10", tmp_path)
+    assert found["story"] == "Once: Haste fell."
+    assert found["options"][1] == "Once: The hare ran and lost."
+
+
+def test_a_bank_is_in_the_published_order(tmp_path: Path) -> None:
+    found = read("t2", tmp_path)[0]
+    assert found["candidates"] == (SENTENCES[3], SENTENCES[1], SENTENCES[2])
+    assert found["relevant"] == [1]
+    assert read("t2_s10", tmp_path)[0]["candidates"][0] == f"Once: {SENTENCES[3]}"
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "words"),
+    [
+        ("t1", {"Label": "E"}, "row 0, field 'Label': 'E' is none of A, B, C, D"),
+        ("t1", {"Options": "A. x\nC. y"}, "row 0, field 'Options': expected four options A. to D., found 'A C'"),
+        ("t1_s10", {"Sentence": "Unheard of."}, "row 0: a sentence is not among the 5 of the other file"),
+        ("t2", {"Indices": ""}, "row 0, field 'Indices': no story of the bank is relevant; leave the query out"),
+        ("t2", {"Indices": "4"}, r"row 0, field 'Indices': value 1 is no number from 1 to 3 \('4'\)"),
+        ("t2", {"Indices": "1,x"}, r"field 'Indices': value 2 is no number from 1 to 3 \('x'\)"),
+        ("t2", {"Indices": "1", "Options": "3,9"}, r"field 'Options': value 2 is no number from 0 to 4 \('9'\)"),
+        ("t3", {}, "analobench has no task 't3'; did you mean 't"),
+    ],
+)
+def test_what_is_no_question_is_one_line(tmp_path: Path, task: str, changes: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words) as caught:
+        read(task, tmp_path, **changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_real_files(real_data: str) -> None:
+    context = DataContext(folder=Path(), fetch=fetch)
+    found = {task: list(rows.open(task, context)) for task in ("t1", "t1_full", "t2", "t2_s10")}
+    assert {task: len(one) for task, one in found.items()} == {"t1": 340, "t1_full": 2460, "t2": 340, "t2_s10": 340}
+    assert {len({row["cluster"] for row in one}) for one in found.values()} == {47}
+    assert {len(row["candidates"]) for row in found["t2"]} == {200}
+    sizes = Counter(row["cluster"] for row in found["t2"])
+    of = {row["story"]: row["cluster"] for row in found["t2"]}
+    for row in found["t2"]:  # exactly the other stories of its cluster are right
+        assert {of[row["candidates"][place]] for place in row["relevant"]} == {row["cluster"]}
+        assert len(row["relevant"]) == sizes[row["cluster"]] - 1
+    itself = [row["id"] for row in found["t1"] if row["story"] in row["options"]]
+    assert itself == ["152", "163", "168", "188", "192"]
