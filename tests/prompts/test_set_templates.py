@@ -11,6 +11,7 @@ from figeval.prompts import load_template
 
 ROOM = files("figeval.builtin.templates")
 STEMS = {  # what is asked → the blocks of its templates
+    "figurative/explanation": {"write"},
     "metaphor_paraphrase/rating": {"context", "number"},
     "metaphor_paraphrase/ranking": {"context", "continuation", "unconditional"},
     "analobench/analogy": {"context", "continuation", "unconditional", "letter"},

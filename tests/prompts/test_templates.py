@@ -156,7 +156,7 @@ WORDINGS = ("short", "question", "instruction", "prose")
 FURTHER = [f"{stem}.{wording}.en.jinja" for stem in PROMPTS for wording in WORDINGS]
 WRITTEN = ("_default/generation", "epic/narrative")  # looked at in test_written_templates.py
 STORIES = ("storal/",)  # looked at in test_storal_templates.py
-SETS = ("metaphor_paraphrase/", "mabl/", "analobench/")  # looked at in test_set_templates.py
+SETS = ("metaphor_paraphrase/", "mabl/", "analobench/", "figurative/")  # looked at in test_set_templates.py
 QUOTED = ("_default/spans", "epic/alignment")  # looked at in test_quoted_templates.py
 
 

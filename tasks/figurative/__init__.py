@@ -1,0 +1,33 @@
+"""FLUTE, Fig-QA and Figurative-NLI: figurative language as inference and choice. See README.md beside this file."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from figeval.hooks import MetricRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
+
+
+@hookimpl
+def register_tasks(register: TaskRegistrar) -> None:
+    """The YAML files of this folder."""
+    register.folder(files(__name__))
+
+
+@hookimpl
+def register_sources(register: SourceRegistrar) -> None:
+    """`flute:<split>`, `figqa:<split>` and `fignli:<figure>`; rows.py lists them."""
+    for name in ("flute", "figqa", "fignli"):
+        register(name, f"{__name__}.rows:{name}")
+
+
+@hookimpl
+def register_metrics(register: MetricRegistrar) -> None:
+    """Accuracy of labels whose explanation is good enough (Chakrabarty et al. 2022, section 4)."""
+    register("acc@0", f"{__name__}.explanations:label_accuracy", task_types=["generation"])
+    for least in (50, 60):
+        register(
+            f"acc@{least}",
+            f"{__name__}.explanations:explained_{least}",
+            task_types=["generation"],
+            argument="a model that compares explanations, by embeddings or by a score from 0 to 1",
+        )

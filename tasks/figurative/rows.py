@@ -1,0 +1,156 @@
+"""Files → rows of three sets: `flute:{train,dev,test}`, `figqa:{train,dev,test}`, `fignli:{metaphor,simile,irony}`.
+
+FLUTE's training and development rows are questions in words, of which the two sentences are taken; its test rows are
+the four files with gold labels. Rows about one idiom or one sentence share a cluster. The irony of Figurative-NLI are
+tweets, which are read from a user's copy of the repository.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from figeval.data import DataContext, Row
+from figeval.data.formats import json_rows, read_json, read_jsonl, read_table
+from figeval.errors import DataError, near
+from figeval.types import letters
+
+FIGURES = ("idiom", "metaphor", "sarcasm", "simile")
+FLUTE_LABELS = {"Entailment": "entailment", "Contradiction": "contradiction"}
+ANSWERS = {"Entails": "entailment", "Contradicts": "contradiction"}
+QUESTION = re.compile(
+    r'Does the sentence "(.*)" entail or contradict the sentence "(.*)"\? Please answer .*', re.DOTALL
+)
+ANSWER = re.compile(r"(Entails|Contradicts)\.\s*(.*)", re.S)
+SPLITS = {"train": "FLUTEfinaltrain.json", "dev": "FLUTEfinalval.json"}
+FIGQA = {"train": "train_xl.csv", "dev": "dev.csv", "test": "test.csv"}
+CHOSEN = {"0": 0, "1": 1, "-1": None}  # -1: hidden
+IRONIC = {"True": "entailment", "False": "not_entailment"}
+CURE = "give the folder with your copy of the repository as --data fignli=FOLDER"
+
+
+def flute(path: str, context: DataContext) -> Iterator[Row]:
+    """FLUTE's rows. Raises `DataError` for an unknown split, or a row without two sentences and a label."""
+    known(path, "flute", [*SPLITS, "test"])
+    if path != "test":
+        file = context.fetch("flute", SPLITS[path])
+        for number, row in enumerate(read_jsonl(file)):
+            where = f"flute: {file}, row {number}"
+            asked, answered = (_matched(row, where, name, form) for name, form in (("en1", QUESTION), ("en2", ANSWER)))
+            label, explanation = ANSWERS[answered[1]], answered[2]
+            yield flute_row(f"{path}-{number}", asked[1], asked[2], label, explanation, {})
+        return
+    for figure in FIGURES:
+        file = context.fetch("flute", f"testgolddata/{figure}_test.jsonl")
+        for number, row in enumerate(read_jsonl(file)):
+            premise, hypothesis, label, explanation = _texts(row, f"flute: {file}, row {number}")
+            if label not in FLUTE_LABELS:
+                raise DataError(f"flute: {file}, row {number}, field 'label': {label!r:.40} is none of its two labels")
+            about = {"figure": figure, "idiom": row.get("idiom")}
+            yield flute_row(f"{figure}-{number}", premise, hypothesis, FLUTE_LABELS[label], explanation, about)
+
+
+def flute_row(
+    name: str, premise: str, hypothesis: str, label: str, explanation: str, about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """One row; the `answer` is the label as a word, and the explanation behind it."""
+    return {
+        "id": name,
+        "premise": premise,
+        "hypothesis": hypothesis,
+        "label": label,
+        "answer": f"{label.capitalize()}. {explanation}",
+        "figure": about.get("figure") or "unknown",
+        "cluster": f"idiom {about['idiom']}" if about.get("idiom") else f"sentence {_digest(premise)}",
+    }
+
+
+def figqa(path: str, context: DataContext) -> Iterator[Row]:
+    """Fig-QA's rows; the labels of test are hidden. Raises `DataError` for an unknown split or label, or for a pair
+    with equal labels.
+    """
+    known(path, "figqa", FIGQA)
+    file = context.fetch("figqa", FIGQA[path])
+    labels: dict[str, int | None] = {}
+    for number, row in enumerate(read_table(file, "excel")):
+        where = f"figqa: {file}, row {number}"
+        if row["labels"] not in CHOSEN:
+            raise DataError(f"{where}, field 'labels': {row['labels']!r:.40} is none of {', '.join(CHOSEN)}")
+        gold = CHOSEN[row["labels"]]
+        if path == "dev" and labels.get(row["qid"], -1) == gold:  # two pairs of train have equal labels, as published
+            raise DataError(f"{where}, field 'labels': both rows of pair {row['qid']} are {gold}; they have to differ")
+        labels[row["qid"]] = gold
+        yield {
+            "id": f"{path}-{number}",
+            "phrase": row["startphrase"],
+            "endings": (row["ending1"], row["ending2"]),
+            "gold": gold,
+            "pair": f"{path}-{row['qid']}",
+        }
+
+
+def fignli(path: str, context: DataContext) -> Iterator[Row]:
+    """Figurative-NLI's rows of one figure. Raises `DataError` for another one, or where there is no copy."""
+    known(path, "fignli", ("metaphor", "simile", "irony"))
+    if path == "irony":
+        return irony(context)
+    file = context.fetch("fignli", f"{path}-entail.json")
+    return (
+        {**pair_row(f"{path}-{number}", row["premise"], row["hypothesis"]), "label": row["label"]}
+        for number, row in enumerate(json_rows(read_json(file), file))
+    )
+
+
+def irony(context: DataContext) -> Iterator[Row]:
+    """Yield the rows of `recast_irony.csv` in a user's copy: a tweet as somebody's, and whether it was ironic."""
+    folders = context.copies("fignli")
+    found = next((file for folder in folders for file in sorted(folder.rglob("recast_irony.csv"))), None)
+    if found is None:
+        where = ", ".join(map(str, folders)) or "no folder was given"
+        raise DataError(f"fignli: there is no recast_irony.csv ({where}); {CURE}")
+    for number, row in enumerate(read_table(found, "excel")):
+        where = f"fignli: {found}, row {number}"
+        for column in ("split", "premise", "hyp", "label"):
+            if column not in row:
+                raise DataError(f"{where}: there is no column {column!r}; {CURE}")
+        if row["label"] not in IRONIC:
+            raise DataError(f"{where}, field 'label': {row['label']!r:.40} is neither True nor False")
+        if row["split"] == "test":
+            yield {**pair_row(f"irony-{number}", row["premise"], row["hyp"]), "label": IRONIC[row["label"]]}
+
+
+def pair_row(name: str, premise: str, hypothesis: str) -> dict[str, Any]:
+    """The texts of a pair; pairs with one premise share a cluster."""
+    return {"id": name, "premise": premise, "hypothesis": hypothesis, "cluster": _digest(premise)}
+
+
+def known(path: str, name: str, parts: Any) -> None:
+    """Raise `DataError` for a part that a set does not have."""
+    if path not in parts:
+        raise DataError(f"{name} has no rows {path!r:.40}{near(path, list(parts))}; it has {', '.join(parts)}")
+
+
+def _matched(row: Row, where: str, name: str, form: re.Pattern[str]) -> re.Match[str]:
+    """A text of a question in words, taken apart."""
+    asked = row.get("translation")
+    text = asked.get(name) if isinstance(asked, Mapping) else None
+    if not isinstance(text, str) or not (found := form.fullmatch(text)):
+        wanted = "a question about two sentences" if form is QUESTION else "a label and an explanation"
+        raise DataError(f"{where}, field {name!r}: expected {wanted}, found {text!r:.60}")
+    return found
+
+
+def _texts(row: Row, where: str) -> list[str]:
+    """The four texts of a test row."""
+    for name in ("premise", "hypothesis", "label", "explanation"):
+        if not isinstance(row.get(name), str):
+            raise DataError(f"{where}: there is no text {name!r}; the row has {', '.join(row)}")
+    return [row[name] for name in ("premise", "hypothesis", "label", "explanation")]
+
+
+def _digest(text: str) -> str:
+    """A name of a sentence that does not tell it."""
+    from hashlib import blake2b
+
+    return blake2b(letters(text).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -1,0 +1,228 @@
+"""FLUTE, Fig-QA and Figurative-NLI: readers on rows of our own, explained labels, and counts on the real files."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval import DataContext, GenerationExample, MetricContext, ModelError, Prediction
+from figeval.builtin.tasks.figurative import explanations, rows
+from figeval.data.cache import fetch
+from figeval.errors import DataError
+from figeval.testing import check_metric
+
+ASKED = 'Does the sentence "It rained." entail or contradict the sentence "It "poured" cats."? Please answer so.'
+TRAIN = {"translation": {"en1": ASKED, "en2": "Entails. Cats stand for heavy rain."}}
+GOLD = {"id": 1, "premise": "He had no money.", "hypothesis": "He was broke.", "explanation": "Broke is without money."}
+IRONY = ",Tweet index,Label,split,premise,hyp,label\n0,1,1,{},Ann tweeted: 'great',Ann was ironic,{}\n"
+
+
+def context(folder: Path) -> DataContext:
+    return DataContext(folder=folder, fetch=lambda _name, path: folder / path, copies=lambda _name: [folder])
+
+
+def jsonl(file: Path, *found: dict[str, Any]) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+
+
+# ---- readers ---------------------------------------------------------------------------------------------------------
+
+
+def test_sentences_are_taken_from_questions_in_words(tmp_path: Path) -> None:
+    jsonl(tmp_path / "FLUTEfinaltrain.json", TRAIN)
+    (found,) = rows.flute("train", context(tmp_path))
+    assert (found["premise"], found["hypothesis"], found["label"]) == ("It rained.", 'It "poured" cats.', "entailment")
+    assert found["answer"] == "Entailment. Cats stand for heavy rain."
+
+
+def test_gold_rows_know_their_figure_and_idiom(tmp_path: Path) -> None:
+    jsonl(tmp_path / "testgolddata/idiom_test.jsonl", {**GOLD, "label": "Entailment", "idiom": "be broke"})
+    for figure in rows.FIGURES[1:]:
+        jsonl(tmp_path / f"testgolddata/{figure}_test.jsonl", {**GOLD, "label": "Contradiction"})
+    found = list(rows.flute("test", context(tmp_path)))
+    assert [(row["id"], row["figure"], row["label"]) for row in found][:2] == [
+        ("idiom-0", "idiom", "entailment"),
+        ("metaphor-0", "metaphor", "contradiction"),
+    ]
+    assert found[0]["cluster"] == "idiom be broke"
+    assert found[1]["cluster"] == found[2]["cluster"]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"translation": {"en1": "Hm?", "en2": "Entails. x"}}, "field 'en1': expected a question about two sentences"),
+        ({"translation": {"en1": ASKED, "en2": "Maybe. x"}}, "field 'en2': expected a label and an explanation"),
+        ({"translation": 3}, "row 0, field 'en1': expected"),
+    ],
+)
+def test_another_question_is_one_line(tmp_path: Path, row: dict[str, Any], words: str) -> None:
+    jsonl(tmp_path / "FLUTEfinaltrain.json", row)
+    with pytest.raises(DataError, match=words):
+        list(rows.flute("train", context(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"), [({"label": "Neutral"}, "'Neutral' is none of its two labels"), ({}, "no text 'label'")]
+)
+def test_a_gold_row_without_a_label_is_one_line(tmp_path: Path, changes: dict[str, str], words: str) -> None:
+    jsonl(tmp_path / "testgolddata/idiom_test.jsonl", {**GOLD, **changes})
+    with pytest.raises(DataError, match=words):
+        list(rows.flute("test", context(tmp_path)))
+
+
+def figqa(folder: Path, split: str, *lines: str) -> list[Any]:
+    text = "\n".join(("startphrase,ending1,ending2,labels,valid,qid", *lines, ""))
+    (folder / rows.FIGQA[split]).write_text(text, encoding="utf-8")
+    return list(rows.figqa(split, context(folder)))
+
+
+def test_figqa_has_pairs_and_hidden_labels(tmp_path: Path) -> None:
+    first, second = figqa(tmp_path, "dev", "She is a rock,calm,hasty,0,1,7", "She is a wave,calm,hasty,1,1,7")
+    assert (first["gold"], second["gold"], first["pair"], second["pair"]) == (0, 1, "dev-7", "dev-7")
+    assert [row["gold"] for row in figqa(tmp_path, "test", "a,b,c,-1,1,0", "d,b,c,-1,1,0")] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (("a,b,c,1,1,7", "d,b,c,1,1,7"), "row 1, field 'labels': both rows of pair 7 are 1; they have to differ"),
+        (("a,b,c,2,1,7",), "row 0, field 'labels': '2' is none of 0, 1, -1"),
+    ],
+)
+def test_a_pair_with_equal_labels_is_one_line(tmp_path: Path, lines: tuple[str, ...], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        figqa(tmp_path, "dev", *lines)
+
+
+def test_irony_is_read_from_a_copy(tmp_path: Path) -> None:
+    file = tmp_path / "data" / "irony" / "recast_irony.csv"
+    file.parent.mkdir(parents=True)
+    file.write_text(IRONY.format("test", "False"), encoding="utf-8")
+    (found,) = rows.fignli("irony", context(tmp_path))
+    assert (found["id"], found["hypothesis"], found["label"]) == ("irony-0", "Ann was ironic", "not_entailment")
+    file.write_text(IRONY.format("train", "True"), encoding="utf-8")
+    assert list(rows.fignli("irony", context(tmp_path))) == []
+    file.write_text(IRONY.format("test", "yes"), encoding="utf-8")
+    with pytest.raises(DataError, match="row 0, field 'label': 'yes' is neither True nor False"):
+        list(rows.fignli("irony", context(tmp_path)))
+
+
+def test_without_a_copy_the_message_says_how_to_give_one(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"there is no recast_irony\.csv .* --data fignli=FOLDER"):
+        list(rows.fignli("irony", context(tmp_path)))
+
+
+@pytest.mark.parametrize("reader", [rows.flute, rows.figqa, rows.fignli])
+def test_unknown_parts_are_named(reader: Any, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"{reader.__name__} has no rows 'tset'"):
+        list(reader("tset", context(tmp_path)))
+
+
+def test_the_real_files(real_data: str) -> None:
+    here = DataContext(folder=Path(), fetch=fetch)
+    test = list(rows.flute("test", here))
+    assert Counter(row["figure"] for row in test) == {"idiom": 250, "metaphor": 248, "sarcasm": 750, "simile": 250}
+    assert Counter(row["label"] for row in test) == {"entailment": 663, "contradiction": 835}
+    assert [len(list(rows.flute(split, here))) for split in ("train", "dev")] == [7035, 499]
+    assert [len(list(rows.figqa(split, here))) for split in ("train", "dev", "test")] == [8016, 1094, 1146]
+    assert [len(list(rows.fignli(figure, here))) for figure in ("metaphor", "simile")] == [613, 598]
+    assert all(explanations.explained(row["answer"]) is not None for row in test)
+
+
+# ---- explained labels ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Entailment. Rain is wet.", ("entailment", "Rain is wet")),
+        ("entails - it is wet", ("entailment", "it is wet")),
+        ("**Contradiction**: dry", ("contradiction", "dry")),
+        ("Label: Contradicts\nit is dry", ("contradiction", "it is dry")),
+        ("Contradiction", ("contradiction", "")),
+        ("It is an entailment", None),
+        ("Entailmentish", None),
+        ("", None),
+    ],
+)
+def test_a_text_begins_with_its_label(text: str, found: tuple[str, str] | None) -> None:
+    assert explanations.explained(text) == found
+
+
+@given(st.text())
+def test_any_text_is_read(text: str) -> None:
+    found = explanations.explained(text)
+    assert found is None or found[0] in ("entailment", "contradiction")
+
+
+class Judge:
+    """A model whose vectors are word counts of "wet" and "dry"."""
+
+    capabilities = frozenset({"embed"})
+    fingerprint = "counts"
+    about: ClassVar[dict[str, Any]] = {}
+
+    def role(self, _example: Any) -> None:
+        return None
+
+    def answer(self, requests: Any) -> list[tuple[Any, bool]]:
+        return [(np.array([one.text.count("wet") + 0.1, one.text.count("dry") + 0.1]), False) for one in requests]
+
+
+def explained_50(judge: Any) -> Any:
+    made = {"argument": "judge", "task": "t", "languages": ("en",), "trained": lambda _name: {}}
+    return explanations.explained_50(MetricContext(name="acc@50", model=lambda _name: judge, **made))
+
+
+def case(text: str | None, value: float | None) -> tuple[GenerationExample, Prediction, float | None]:
+    example = GenerationExample(id="1", inputs={"premise": "p"}, references=("Entailment. It is wet.",))
+    return example, Prediction(example_id="1", value=text, status="ok" if text is not None else "empty"), value
+
+
+def test_a_label_counts_where_its_explanation_is_close_enough() -> None:
+    cases = [
+        case("Entailment. So wet.", 1.0),
+        case("Entailment. So dry.", 0.0),
+        case("Entailment.", 0.0),
+        case("Contradiction. So wet.", 0.0),
+        case("Who knows?", None),
+        case(None, None),
+    ]
+    check_metric(explained_50(Judge()), cases)
+    of_labels = [1.0, 1.0, 1.0, 0.0, None, None]
+    check_metric(
+        explanations.label_accuracy,
+        [(example, said, value) for (example, said, _), value in zip(cases, of_labels, strict=True)],
+    )
+
+
+def test_a_text_without_a_label_is_counted() -> None:
+    example, said, _ = case("Who knows?", None)
+    assert explanations.label_accuracy.batch is not None
+    (measured,) = explanations.label_accuracy.batch([(example, said)])
+    assert (measured.value, measured.remarks) == (None, (explanations.NO_LABEL,))
+
+
+def test_a_model_that_compares_nothing_is_refused() -> None:
+    judge = Judge()
+    judge.capabilities = frozenset({"generate"})
+    with pytest.raises(ModelError, match="acc@50=judge: it offers generate; give one that embeds or scores pairs"):
+        explained_50(judge)
+
+
+def test_a_score_has_to_be_a_share() -> None:
+    judge = Judge()
+    judge.capabilities = frozenset({"score_pairs"})
+    judge.answer = lambda requests: [(3.0, False) for _ in requests]  # type: ignore[method-assign]
+    example, said, _ = case("Entailment. So wet.", None)
+    with pytest.raises(ModelError, match="the score 3 is not between 0 and 1"):
+        explained_50(judge).batch([(example, said)])
