@@ -23,7 +23,7 @@ from figeval.errors import TaskError
 from figeval.jsonfile import json_scores
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
-from figeval.task_types.fields import Definition, Field, RowContext, TextField
+from figeval.task_types.fields import Definition, Field, OptionalTextField, RowContext, TextField
 from figeval.task_types.routes import (
     Dialogue,
     ReplyReader,
@@ -72,12 +72,12 @@ class RatingExample(Example):
 
     left: Annotated[str, TextField("The text, or the first of two.")]
     grade: Annotated[float | None, GradeField("A number on the task's scale; null where it is hidden.")]
-    right: Annotated[str, TextField("The second text; empty where one text is rated.")] = ""
+    right: Annotated[str | None, OptionalTextField("The second text; null where one text is rated.", shown=True)] = None
 
     @property
     def texts(self) -> tuple[str, ...]:
         """Its texts."""
-        return (self.left, self.right) if self.right else (self.left,)
+        return (self.left,) if self.right is None else (self.left, self.right)
 
     @property
     def subject(self) -> str:
@@ -119,7 +119,7 @@ def by_closeness(
     Raises:
         TaskError: the example has one text, which is close to nothing.
     """
-    if not example.right:
+    if example.right is None:
         raise TaskError(
             f"{example.id!r} has one text, so there is nothing that it could be close to; "
             "use a model that knows the scale, with --route rating=by_expected_value or rating=by_number"
@@ -131,7 +131,7 @@ def by_closeness(
 
 def by_head(example: RatingExample, context: PromptContext) -> Dialogue:
     """The distribution of a trained head over the points of the scale."""
-    (found,) = yield [PairLabel(example.left, example.right, context.labels)]
+    (found,) = yield [PairLabel(example.left, example.right or "", context.labels)]
     return distributed(example, context, [_total(found[label]) for label in context.labels])
 
 
@@ -256,7 +256,11 @@ class Rating(TaskType[RatingExample]):
             name="by_pair_score", start=partial(by_closeness, closeness=pair_scores), needs=frozenset({"score_pairs"})
         ),
         Route(
-            name="by_expected_value", start=by_expected_value, needs=frozenset({"loglikelihood"}), question="context"
+            name="by_expected_value",
+            start=by_expected_value,
+            needs=frozenset({"loglikelihood"}),
+            question="context",
+            compares_words=True,
         ),
         by_reply("by_number", "number", ReplyReader(read_number, VERSION), metrics=("parse_rate",)),
     )

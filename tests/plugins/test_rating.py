@@ -18,6 +18,7 @@ from figeval import Prediction, PromptContext, Reply, load
 from figeval.builtin.plugins.rating import metrics
 from figeval.builtin.plugins.rating.rating import Rating, RatingExample, read_number
 from figeval.metrics.aggregation import MetricAggregator
+from figeval.task_types.calibration import calibrated
 from figeval.testing import check_metric, check_task_type
 from tests.cli import conftest
 from tests.cli.conftest import Cli, Outcome
@@ -48,7 +49,7 @@ def run(cli: Cli, folder: str, model: str) -> Outcome:
     return cli("run", "--tasks", "rated", "--include_path", folder, "--model", model, "--output_path", f"{folder}/out")
 
 
-def rated(number: int, grade: Any, right: str = "a crow") -> dict[str, Any]:
+def rated(number: int, grade: Any, right: str | None = "a crow") -> dict[str, Any]:
     return {"id": f"r{number}", "left": "the crow sang", "right": right, "grade": grade}
 
 
@@ -99,7 +100,7 @@ def test_a_grade_or_scale_that_is_none_is_one_line(
 
 
 def test_one_text_is_close_to_nothing(cli: Cli, tmp_path: Path) -> None:
-    folder = task_file(tmp_path, [rated(1, 1, ""), rated(2, 2, "")])
+    folder = task_file(tmp_path, [rated(1, 1, None), rated(2, 2, None)])
     done = run(cli, folder, "overlap")
     assert done.code != 0
     assert "has one text, so there is nothing that it could be close to" in done.err
@@ -115,6 +116,25 @@ def test_constant_ratings_have_no_correlation_and_say_why(cli: Cli, tmp_path: Pa
         assert found[name].interval == "none: fewer than two different ratings or grades"
     assert found["mae"].value == pytest.approx(1.25)  # a fair draw from 1 to 4, whatever the grade
     assert found["within_one"].value == pytest.approx(10 / 16)
+
+
+@pytest.mark.parametrize("right", ["A bird made music.", None])
+def test_a_liking_for_one_of_the_numbers_can_be_taken_away(right: str | None) -> None:
+    route = next(route for route in Rating.routes if route.name == "by_expected_value")
+    example = RatingExample(id="1", left="The crow sang.", right=right, grade=3.0)
+
+    def block(_name: str, one: RatingExample) -> str:
+        return f"{one.left}|{one.right}"
+
+    dialogue = calibrated(route).begin(example, PromptContext(block=block, labels=SCALE))
+    asked = next(dialogue)
+    contexts = list(dict.fromkeys(request.context for request in asked))
+    assert len(contexts) == 4  # its own, and three without content
+    assert [context.endswith("|None") for context in contexts] == [right is None] * 4
+    liking = {" 1": -0.5, " 2": -3.0, " 3": -3.0, " 4": -3.0}
+    with pytest.raises(StopIteration) as ended:
+        dialogue.send([liking[one.continuation] + (one.continuation == " 3") * (one in asked[:4]) for one in asked])
+    assert (ended.value.value.value, ended.value.value.tied) == (3.0, 1)
 
 
 # ---- correlations ----------------------------------------------------------------------------------------------------
