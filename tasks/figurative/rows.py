@@ -1,8 +1,8 @@
-"""Files → rows of three sets: `flute:{train,dev,test}`, `figqa:{train,dev,test}`, `fignli:{metaphor,simile,irony}`.
+"""Files → rows of three sets: `flute:{train,dev,test}`, `figqa:{train,dev,test}`, `fignli:{metaphor,simile}`.
 
 FLUTE's training and development rows are questions in words, of which the two sentences are taken; its test rows are
 the four files with gold labels. Rows about one idiom or one sentence share a cluster. The irony of Figurative-NLI are
-tweets, which are read from a user's copy of the repository.
+tweets, which `fignli:published_irony` reads from a user's copy of the repository.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def flute_row(
         "label": label,
         "answer": f"{label.capitalize()}. {explanation}",
         "figure": about.get("figure") or "unknown",
-        "cluster": f"idiom {about['idiom']}" if about.get("idiom") else f"sentence {_digest(premise)}",
+        "cluster": _digest(about.get("idiom") or premise),
     }
 
 
@@ -92,8 +92,8 @@ def figqa(path: str, context: DataContext) -> Iterator[Row]:
 
 def fignli(path: str, context: DataContext) -> Iterator[Row]:
     """Figurative-NLI's rows of one figure. Raises `DataError` for another one, or where there is no copy."""
-    known(path, "fignli", ("metaphor", "simile", "irony"))
-    if path == "irony":
+    known(path, "fignli", ("metaphor", "simile", "published_irony"))
+    if path == "published_irony":
         return irony(context)
     file = context.fetch("fignli", f"{path}-entail.json")
     return (
@@ -150,7 +150,7 @@ def _texts(row: Row, where: str) -> list[str]:
 
 
 def _digest(text: str) -> str:
-    """A name of a sentence that does not tell it."""
+    """A name of a sentence or an idiom that does not tell it."""
     from hashlib import blake2b
 
     return blake2b(letters(text).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
