@@ -18,6 +18,7 @@ import figeval
 
 ROOT = Path(__file__).resolve().parent.parent
 PLUMBING = {
+    "building",
     "config",
     "defaults",
     "display",
@@ -38,6 +39,7 @@ PLUMBING = {
     "text",
     "types",
     "validation",
+    "word_forms",
     "yamlfile",
 }
 STAGES = {"data", "spec", "prompts", "task_types", "answers", "models", "metrics", "records", "training"}

@@ -1,10 +1,10 @@
-"""The packages of the extra `storal`, imported on first use: word segmentation, stop lists, inflection."""
+"""The packages of the extra `storal`, imported on first use: word segmentation, stop lists."""
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -13,7 +13,7 @@ from typing import Any
 from figeval import nltk_data
 from figeval.errors import DataError
 
-PACKAGES = {"jieba": "jieba", "RAKE": "python-rake", "lemminflect": "lemminflect"}  # module → distribution
+PACKAGES = {"jieba": "jieba", "RAKE": "python-rake"}  # module → distribution
 
 
 @cache
@@ -64,13 +64,6 @@ def _tagger() -> Any:
 def smart_stop_words() -> tuple[str, ...]:
     """Return the SMART stop list of the package python-rake, in its order."""
     return tuple(load("RAKE").SmartStopList())
-
-
-@cache
-def inflections() -> tuple[Callable[..., dict[str, tuple[str, ...]]], Callable[..., tuple[str, ...]]]:
-    """Return lemminflect's `getAllInflections(lemma, upos)` and `getInflection(lemma, tag)`."""
-    lemminflect = load("lemminflect")
-    return lemminflect.getAllInflections, lemminflect.getInflection
 
 
 @cache

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from figeval.data import DataContext, Row
-from figeval.data.formats import Semicolons, json_rows, read_json, read_jsonl, read_table, text_lines
-from figeval.errors import DataError, near
+from figeval.data import DataContext
+from figeval.data.formats import read_json
+from figeval.data.row_file import RowFile, UserRow
+from figeval.errors import DataError
 from figeval.types import letters
 
 from . import extras
@@ -26,7 +26,6 @@ PAPER_MOPREF = {
 }
 SPLITS = tuple(SIZES)
 SPELLINGS = {"train": "train", "valid": "valid", "test": "test", "val": "valid", "validation": "valid", "dev": "valid"}
-DIALECTS = (csv.excel, csv.excel_tab, Semicolons)  # of tables, told by what parts the names in the header
 FIELDS = ("story", "moral", "id", "split")
 FOOTNOTES = re.compile(r"([^\W\d_][^\w\s]*)\d+")  # of the source: digits behind a word or its punctuation
 SHORTEST = 20  # characters; whether a longer story is a single word is not asked
@@ -76,12 +75,10 @@ def english_pairs(context: DataContext) -> Iterator[Pair]:
 
 @dataclass(frozen=True, slots=True)
 class PairFile:
-    """A file of pairs: JSON Lines, a table with a header (`.csv`, `.tsv`), or a JSON list, by its suffix.
-
-    The values of a table are parted by commas, tabs or semicolons, whichever the header has most.
+    """A file of pairs, in a format of `figeval.data.row_file.RowFile`.
 
     Attributes:
-        path: the file; read line by line, unless it is a JSON list.
+        path: the file.
         language: how a story is told from a single word.
         columns: what the file calls `story`, `moral`, `id` and `split`, where it calls them otherwise.
     """
@@ -97,51 +94,24 @@ class PairFile:
             DataError: the file cannot be read; a row has no story, no moral, a story of one word or an unknown split.
                 The message names file, row and field.
         """
-        for number, row in enumerate(self._rows(), 1):
-            where = f"{self.path}: row {number}"
-            story, moral = (self._text(row, name, where) for name in ("story", "moral"))
+        file = RowFile(self.path, "--pairs names a JSONL or CSV file of stories and morals", self.columns)
+        for row in file.rows():
+            story, moral = (row.text(name) for name in ("story", "moral"))
             if len(story) < SHORTEST and self._is_one_word(story):
-                raise DataError(f"{where}: {self._column('story')!r} is a single word; a story has several")
-            given = (row.get(self._column(name)) for name in ("id", "split"))
-            identity, split = ("" if value is None else str(value).strip() for value in given)
-            yield Pair(identity or str(number), story, moral, self._split(split, where))
-
-    def _rows(self) -> Iterator[Row]:
-        suffix = self.path.suffix.lower()
-        if not self.path.is_file():
-            raise DataError(f"there is no file {self.path}; --pairs names a JSONL or CSV file of stories and morals")
-        if suffix == ".json":
-            return json_rows(read_json(self.path), self.path)
-        if suffix in (".csv", ".tsv"):
-            header = next(iter(text_lines(self.path)), "")
-            return read_table(self.path, max(DIALECTS, key=lambda one: header.count(one.delimiter)))
-        return read_jsonl(self.path)
-
-    def _column(self, name: str) -> str:
-        return self.columns.get(name, name)
-
-    def _text(self, row: Row, name: str, where: str) -> str:
-        column = self._column(name)
-        if column not in row:
-            hint = near(column, row) or f"; --columns {name}=NAME says what it is called"
-            raise DataError(f"{where}: no field {column!r}{hint}")
-        value = "" if row[column] is None else row[column]
-        if not isinstance(value, str):
-            raise DataError(f"{where}: {column!r} is no text but {str(value)[:40]!r}")
-        if not any(character.isalpha() for character in value):
-            raise DataError(f"{where}: {column!r} is empty")
-        return value.strip()
+                raise row.error("story", "is a single word; a story has several")
+            identity, split = (row.optional(name) for name in ("id", "split"))
+            yield Pair(identity or str(row.number), story, moral, self._split(split, row))
 
     def _is_one_word(self, story: str) -> bool:
         if self.language == "zh":
             return sum(token[0].isalpha() for token in extras.segments(story)) < 2
         return len(story.split()) < 2
 
-    def _split(self, given: str, where: str) -> str:
+    def _split(self, given: str, row: UserRow) -> str:
         if not given:
             return ""
         if given.lower() not in SPELLINGS:
-            raise DataError(f"{where}: {self._column('split')!r} is {given[:40]!r}; it is one of {', '.join(SPLITS)}")
+            raise row.error("split", f"is {given[:40]!r}; it is one of {', '.join(SPLITS)}")
         return SPELLINGS[given.lower()]
 
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figeval import word_forms
 from figeval.builtin.tasks.storal import extras
 from figeval.builtin.tasks.storal.building import antonyms, frozen, negatives, outlines, topics
 from figeval.builtin.tasks.storal.building.command import KINDS, storal
@@ -38,6 +39,7 @@ def packages():
     try:
         for module in extras.PACKAGES:
             extras.load(module)
+        word_forms.open_lemminflect()
     except DataError as error:
         pytest.skip(str(error))
 

@@ -8,18 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from figeval.data.formats import text_lines
 from figeval.errors import DataError
+from figeval.word_forms import UNIVERSAL, WORD, after_article, inflected_alike, open_wordnet, with_capitals
 
 from .. import extras
-
-WORD = re.compile(r"[A-Za-z]+(?:['\u2019-][A-Za-z]+)*")
-ARTICLE = re.compile(r"\b(an?)(\s+)$", re.IGNORECASE)
-UNIVERSAL = {"n": "NOUN", "v": "VERB", "a": "ADJ", "r": "ADV"}  # parts of speech of WordNet, and those of lemminflect
-SOUNDS_LIKE_YOU_OR_WON = r"eu|one\b|once|u(?:ni(?:[tv]|on|que|form|son|fy|fi|late)|s[aeu]|ti|to)"
-VOWEL_SOUND = re.compile(rf"(?!{SOUNDS_LIKE_YOU_OR_WON})[aeiou]|hon(?:est|ou?r)|hour|heir", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +87,8 @@ class WordNetAntonyms:
 
 def replacement(moral: str, match: re.Match[str], word: str) -> Replacement:
     """Return the replacement with the capitals of the word; it takes in an article that has to change ("a", "an")."""
-    word = _with_capitals(word, match.group())
-    article = ARTICLE.search(moral, 0, match.start())
-    right = "an" if VOWEL_SOUND.match(word) else "a"
-    if article is None or article.group(1).lower() == right:
-        return Replacement(match.start(), match.end(), word)
-    capital = right.capitalize() if article.group(1)[0].isupper() else right
-    return Replacement(article.start(), match.end(), f"{capital}{article.group(2)}{word}")
-
-
-def _with_capitals(word: str, model: str) -> str:
-    if len(model) > 1 and model.isupper():
-        return word.upper()
-    return word[0].upper() + word[1:] if model[0].isupper() else word
+    start, written = after_article(moral, match.start(), with_capitals(word, match.group()))
+    return Replacement(start, match.end(), written)
 
 
 @cache
@@ -115,36 +99,8 @@ def _inflected_antonyms(word: str) -> frozenset[str]:
     for pos in UNIVERSAL:
         if lemma := wordnet.morphy(word, pos):
             antonyms = {antonym.name() for entry in wordnet.lemmas(lemma, pos) for antonym in entry.antonyms()}
-            found |= {inflected(antonym, word, lemma, pos) for antonym in antonyms if WORD.fullmatch(antonym)}
+            found |= {inflected_alike(antonym, word, lemma, pos) for antonym in antonyms if WORD.fullmatch(antonym)}
     return frozenset(found - {word})
-
-
-def inflected(other: str, word: str, lemma: str, pos: str) -> str:
-    """Return another lemma in the form in which `word` is of `lemma`; lemminflect knows the forms of both."""
-    if word == lemma:
-        return other
-    forms, inflect = extras.inflections()
-    tags = [tag for tag, spellings in forms(lemma, upos=UNIVERSAL[pos]).items() if word in spellings]
-    found = inflect(other, tags[0]) if tags else ()
-    return found[0] if found else other
-
-
-@cache
-def open_wordnet() -> Any:
-    """Return the WordNet that NLTK finds.
-
-    Raises:
-        DataError: NLTK finds none.
-    """
-    from nltk.corpus import wordnet
-
-    try:
-        wordnet.ensure_loaded()
-    except LookupError as error:
-        raise DataError(
-            "NLTK finds no WordNet; run `python -m nltk.downloader wordnet`, or set NLTK_DATA to a folder that holds it"
-        ) from error
-    return wordnet
 
 
 # ---- any language ----------------------------------------------------------------------------------------------------
@@ -161,7 +117,7 @@ class ListedAntonyms:
         """Yield all replacements of each word that has any, word by word."""
         for start, word in self._words(moral):
             if found := self.listed.get(word) or self.listed.get(word.lower()):
-                yield [Replacement(start, start + len(word), _with_capitals(one, word)) for one in found]
+                yield [Replacement(start, start + len(word), with_capitals(one, word)) for one in found]
 
     def _words(self, moral: str) -> Iterable[tuple[int, str]]:
         if self.language != "zh":

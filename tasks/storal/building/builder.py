@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from figeval import plugins
+from figeval.building import Stages, Writers, checksum, package_versions
 from figeval.data.formats import read_jsonl, text_lines
 from figeval.errors import DataError, FigevalError
 from figeval.models.model import Backends, open_model
@@ -30,7 +29,6 @@ from .audits import AUDITED, MOST_ITEMS, ambiguous, blind
 from .folder import CHOICES, PAPER, data_file
 from .index import Index
 from .negatives import OPTIONS, folded
-from .stages import Stages, Writers
 
 VERSION = 2  # of the rules; stages of an older one are made again
 SCORERS = ("tfidf", "minilm")  # that the negatives of moCpt are audited with
@@ -79,12 +77,12 @@ def stage_key(options: Options) -> JSON:
     """Return what every stage depends on."""
     return {
         "version": VERSION,
-        "pairs": _checksum(options.file.path),
+        "pairs": checksum(options.file.path),
         "columns": dict(options.file.columns),
         "language": options.language,
         "seed": options.seed,
         "deduplicate": options.deduplicate,
-        "packages": {package: _version(package) for package in PACKAGES},
+        "packages": package_versions(PACKAGES),
     }
 
 
@@ -121,9 +119,9 @@ class Builder:
         options = self._options
         make, depends = {
             "mocpt": (self._mocpt, [options.topics]),
-            "mopref": (self._mopref, [_checksum(options.antonyms)]),
+            "mopref": (self._mopref, [checksum(options.antonyms)]),
             "st2mo": (self._st2mo, []),
-            "mo2st": (self._mo2st, [_checksum(options.stop_words)]),
+            "mo2st": (self._mo2st, [checksum(options.stop_words)]),
             "preference": (self._preference, []),
         }[kind]
         names = [data_file(kind, split) for split in self._splits]
@@ -317,17 +315,3 @@ class Builder:
             yield ChoiceExample(
                 id=row["id"], query=story, options=tuple(options), gold=row["gold"], cluster=row["moral_group"]
             )
-
-
-def _checksum(file: Path | None) -> str | None:
-    if file is None or not file.is_file():
-        return None  # a missing file is reported when it is read
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

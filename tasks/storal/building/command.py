@@ -60,13 +60,15 @@ def storal(  # noqa: PLR0913 - one argument per option
 
     `--tasks preference` builds the morals beside versions of them with a synonym and an antonym (English only).
     """
+    from figeval.building import task_prefix
+    from figeval.data.row_file import read_columns
     from figeval.report.progress import display_on, stderr
 
-    from ..pairs import PairFile
+    from ..pairs import FIELDS, PairFile
     from .builder import Options
     from .readme import warnings
 
-    language, named = read_language(language), read_columns(columns)
+    language, named = read_language(language), read_columns(columns, FIELDS, "story=fable")
     options = Options(
         file=PairFile(path, language, named),
         language=language,
@@ -114,13 +116,13 @@ def build(options: Options, output: Path, display: Display) -> JSON:
         FigevalError: a row of the file is wrong, something that the language needs is missing, or the folder cannot be
             written. The message is one line.
     """
+    from figeval.building import Stages
     from figeval.storage import replace_text
 
     from .builder import AUDIT, Builder, stage_key
     from .folder import suite_file, task_file
     from .index import read_index
     from .readme import readme
-    from .stages import Stages
 
     check_resources(options)
     index = read_index(options.file, options.seed, deduplicate=options.deduplicate)
@@ -189,25 +191,3 @@ def read_tasks(given: str) -> tuple[str, ...]:
     if not named:
         raise OptionError(f"--tasks names no task; it has {', '.join(KINDS)}")
     return tuple(kind for kind in KINDS if kind in named)
-
-
-def read_columns(given: str) -> dict[str, str]:
-    """Return what `--columns` calls each field. Raises `OptionError` for what is no `field=name`."""
-    from ..pairs import FIELDS
-
-    columns = {}
-    for part in filter(None, given.split(",")):
-        field, equals, column = (piece.strip() for piece in part.partition("="))
-        if not (equals and column) or field not in FIELDS:
-            known = ", ".join(FIELDS)
-            raise OptionError(f"--columns has {part!r}; write FIELD=NAME, such as story=fable; the fields are {known}")
-        columns[field] = column
-    return columns
-
-
-def task_prefix(name: str) -> str:
-    """Return a name as task names may begin. Raises `OptionError` if nothing is left of it."""
-    prefix = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-    if not prefix or not prefix[0].isalpha():
-        raise OptionError(f"{name!r} makes no name of a task; give --name with a letter first")
-    return prefix

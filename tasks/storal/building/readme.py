@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
+from figeval.building import markdown_table
 from figeval.types import JSON
 
 from .topics import TOP_WORDS
@@ -48,12 +49,6 @@ def warnings(report: JSON) -> Iterator[str]:
         yield words_in_common(report["mocpt"]["vocabulary"])
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a Markdown table."""
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
-
-
 def _sizes(report: JSON) -> str:
     splits = list(report["sizes"]["pairs"])
     paper: Mapping[str, Mapping[str, int]] = report["paper_sizes"]
@@ -62,7 +57,7 @@ def _sizes(report: JSON) -> str:
         for kind, counts in report["sizes"].items()
     ]
     header = ["", *splits, *(f"paper, {split}" for split in splits)]
-    return f"## Sizes\n\n{table(header, rows)}"
+    return f"## Sizes\n\n{markdown_table(header, rows)}"
 
 
 def _topics(topics: JSON) -> str:
@@ -80,7 +75,7 @@ def _topics(topics: JSON) -> str:
             zip(topics["shares"], topics["specificity"], topics["words"], strict=True)
         )
     ]
-    listed = table(["topic", "share of training morals", "specificity", "heaviest words"], rows)
+    listed = markdown_table(["topic", "share of training morals", "specificity", "heaviest words"], rows)
     rules = "; ".join(f"{split}: {rule}" for split, kept in topics["rules"].items() for rule in kept)
     specificity = "undefined" if few else f"{min(topics['specificity']):.3f}"
     empty = sum(share == 0 for share in topics["shares"])
@@ -94,7 +89,7 @@ def _topics(topics: JSON) -> str:
 
 def _dropped(title: str, notes: JSON) -> str:
     rows = [[split, reason, count] for split, reasons in notes.items() for reason, count in reasons.items()]
-    return f"## {title}\n\n{table(['split', 'reason', 'pairs'], rows) if rows else 'None.'}"
+    return f"## {title}\n\n{markdown_table(['split', 'reason', 'pairs'], rows) if rows else 'None.'}"
 
 
 def _duplicates(report: JSON) -> str:
@@ -103,13 +98,16 @@ def _duplicates(report: JSON) -> str:
         [name, *(found[name][key] for key in ("repeated", "pairs", "across_splits"))] for name in ("stories", "morals")
     ]
     header = ["", "that occur more than once", "their pairs", "of these, in several splits"]
-    parts = [f"## Duplicates\n\n{table(header, counted)}", f"Pairs that were removed: {len(found['removed'])}."]
+    parts = [
+        f"## Duplicates\n\n{markdown_table(header, counted)}",
+        f"Pairs that were removed: {len(found['removed'])}.",
+    ]
     if report["overlap"]:
         header = ["other pairs", "pairs there", "our stories that are there", "our morals that are there"]
         overlap = [
             [name, *(of[key] for key in ("pairs", "stories", "morals"))] for name, of in report["overlap"].items()
         ]
-        parts.append(table(header, overlap))
+        parts.append(markdown_table(header, overlap))
     return "\n\n".join(parts)
 
 
@@ -132,7 +130,7 @@ def _rules(rules: JSON) -> str:
         for where, rule in off
     ]
     header = ["task", "rule (what it knows)", "accuracy", "95 % from", "to", "chance"]
-    return f"{RULES}\n\nThose whose 95 % interval does not contain chance:\n\n{table(header, rows)}"
+    return f"{RULES}\n\nThose whose 95 % interval does not contain chance:\n\n{markdown_table(header, rows)}"
 
 
 def _ambiguous(ambiguous: JSON) -> str:
@@ -144,4 +142,4 @@ def _ambiguous(ambiguous: JSON) -> str:
             shares = (found[key] / found["items"] for key in ("negative_closer", "gold_closest"))
             rows.append([model, found["items"], *(f"{share:.1%}" for share in shares)])
     header = ["model", "items", "a negative is closer than the right moral", "the right moral is the closest"]
-    return f"## Ambiguous negatives of mocpt\n\n{table(header, rows)}"
+    return f"## Ambiguous negatives of mocpt\n\n{markdown_table(header, rows)}"

@@ -8,18 +8,17 @@ it fits its sentence, so both words have the part of speech and the form that th
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
 from figeval.tagging import reader
+from figeval.word_forms import PARTS, WORD, inflected, open_wordnet, single_words
 
 from .. import extras
-from .antonyms import NO_WORDS, WORD, Dropped, Replacement, open_wordnet, replacement
+from .antonyms import NO_WORDS, Dropped, Replacement, replacement
 
 NO_BOTH = Dropped("no word with a synonym and an antonym of one sense")
-PARTS = {"NN": "n", "VB": "v", "JJ": "a", "RB": "r"}  # how Penn tags begin → parts of speech of WordNet
 
 Sense: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]  # synonyms and antonyms, in the form of the word
 
@@ -68,20 +67,12 @@ def _sense(word: str, tag: str) -> Sense | None:
     wordnet, pos = open_wordnet(), PARTS.get(tag[:2])
     lemma = wordnet.morphy(word, pos) if pos else None
     form = tag.replace("NNP", "NN")  # a noun that is capitalised is replaced as any other
-    _, inflect = extras.inflections()
-    if lemma is None or word not in inflect(lemma, form):  # no such lemma, or the spelling contradicts the tag
+    if lemma is None or word not in inflected(lemma, form):  # no such lemma, or the spelling contradicts the tag
         return None
     for entry in wordnet.lemmas(lemma, pos):  # the commonest sense first
         opposed = {antonym.name() for antonym in entry.antonyms()}
         alike = {synonym.name() for synonym in entry.synset().lemmas()} - {lemma, entry.name()} - opposed
-        synonyms, antonyms = (_inflected(names, form) - {word} for names in (alike, opposed))
+        synonyms, antonyms = (single_words(names, form) - {word} for names in (alike, opposed))
         if synonyms - antonyms and antonyms:
             return tuple(sorted(synonyms - antonyms)), tuple(sorted(antonyms))
     return None
-
-
-def _inflected(lemmas: Iterable[str], form: str) -> set[str]:
-    """Return those single words in this form that the dictionary of lemminflect has: others are hardly in use."""
-    _, inflect = extras.inflections()
-    found = (inflect(lemma, form, inflect_oov=False) for lemma in lemmas if WORD.fullmatch(lemma) and lemma.islower())
-    return {spelled[0] for spelled in found if spelled}

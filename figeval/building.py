@@ -1,17 +1,22 @@
-"""The stages of a build: each is made once, kept in the folder, and made again when what it depends on has changed."""
+"""What the builds of plugins share: stages, what these depend on, names of tasks, and the tables of reports.
+
+A stage is made once, kept in the folder, and made again when what it depends on has changed.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO
 
 from figeval.display import Display
-from figeval.errors import DataError, FigevalError
+from figeval.errors import DataError, FigevalError, OptionError
 from figeval.jsonfile import read_json
 from figeval.storage import locked, replace_text, replacing
 from figeval.types import JSON
@@ -63,13 +68,17 @@ class Stages:
         """
         key = _digest([self.key, depends])
         stage = self._done.get(name)
-        if stage and stage["key"] == key and all(self._sum(file) == sha for file, sha in stage["files"].items()):
+        if (
+            stage
+            and stage["key"] == key
+            and all(checksum(self.folder / file) == sha for file, sha in stage["files"].items())
+        ):
             self.progress.say(f"{name}: kept from an earlier session")
             kept: JSON = stage["notes"]
             return kept
         with Writers(self.folder, tuple(files)) as writers:
             notes = make(writers)
-        sums = {file: self._sum(file) for file in writers.names}
+        sums = {file: checksum(self.folder / file) for file in writers.names}
         self._done[name] = {"build": _digest(self.key), "key": key, "files": sums, "notes": notes}
         replace_text(self.folder / RECORD, json.dumps(self._done, indent=1, ensure_ascii=False) + "\n")
         return notes
@@ -91,13 +100,6 @@ class Stages:
     def checksums(self) -> Mapping[str, str]:
         """Return the sha256 of every file that a stage has written."""
         return {file: sha for stage in self._done.values() for file, sha in stage["files"].items()}
-
-    def _sum(self, name: str) -> str | None:
-        file = self.folder / name
-        if not file.is_file():
-            return None
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _digest(content: object) -> str:
@@ -136,3 +138,36 @@ class Writers:
     def write(self, name: str, row: JSON) -> None:
         """Append a row to a file."""
         self._streams[name].write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
+
+
+def checksum(file: Path | None) -> str | None:
+    """Return the sha256 of a file, None where there is no file: it is reported missing when it is read."""
+    if file is None or not file.is_file():
+        return None
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def package_versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """Return the versions of distributions that a stage depends on, None for those that are not installed."""
+    found: dict[str, str | None] = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def task_prefix(name: str) -> str:
+    """Return a name as task names may begin. Raises `OptionError` if nothing is left of it."""
+    prefix = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    if not prefix or not prefix[0].isalpha():
+        raise OptionError(f"{name!r} makes no name of a task; give --name with a letter first")
+    return prefix
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table with numbers in all columns but the first."""
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

@@ -1,0 +1,110 @@
+"""A user's file of rows: JSON Lines, a table or a JSON list, which may call its fields otherwise than we do."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from figeval.data.formats import Semicolons, json_rows, read_json, read_jsonl, read_table, text_lines
+from figeval.data.readers import Row
+from figeval.errors import DataError, OptionError, near
+
+DIALECTS = (csv.excel, csv.excel_tab, Semicolons)  # of tables, told by what parts the names in the header
+
+
+@dataclass(frozen=True, slots=True)
+class UserRow:
+    """A row of the file.
+
+    Attributes:
+        number: of the row, counted from 1.
+        where: the file and the number, as errors begin.
+    """
+
+    number: int
+    where: str
+    _values: Row
+    _columns: Mapping[str, str]
+
+    def text(self, name: str) -> str:
+        """Return the text of a field, blanks at the ends removed.
+
+        Raises:
+            DataError: there is no such field, or it holds no text with a letter in it. The message names file, row and
+                field.
+        """
+        column = self._columns.get(name, name)
+        if column not in self._values:
+            hint = near(column, self._values) or f"; --columns {name}=NAME says what it is called"
+            raise DataError(f"{self.where}: no field {column!r}{hint}")
+        value = "" if self._values[column] is None else self._values[column]
+        if not isinstance(value, str):
+            raise DataError(f"{self.where}: {column!r} is no text but {str(value)[:40]!r}")
+        if not any(character.isalpha() for character in value):
+            raise DataError(f"{self.where}: {column!r} is empty")
+        return value.strip()
+
+    def optional(self, name: str) -> str:
+        """Return the value of a field as text, blanks at the ends removed; empty where there is none."""
+        value = self._values.get(self._columns.get(name, name))
+        return "" if value is None else str(value).strip()
+
+    def error(self, name: str, message: str) -> DataError:
+        """Return the error about the value of a field."""
+        return DataError(f"{self.where}: {self._columns.get(name, name)!r} {message}")
+
+
+@dataclass(frozen=True, slots=True)
+class RowFile:
+    """The rows of a file, in the format that its suffix names.
+
+    JSON Lines, a table with a header (`.csv`, `.tsv`) or a JSON list (`.json`). The values of a table are parted by
+    commas, tabs or semicolons, whichever the header has most.
+
+    Attributes:
+        path: the file; read line by line, unless it is a JSON list.
+        expected: what an error about a missing file says that there should be.
+        columns: our name of a field → the file's.
+    """
+
+    path: Path
+    expected: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def rows(self) -> Iterator[UserRow]:
+        """Yield every row.
+
+        Raises:
+            DataError: the file cannot be read, or a row is none of its format.
+        """
+        for number, row in enumerate(self._rows(), 1):
+            yield UserRow(number, f"{self.path}: row {number}", row, self.columns)
+
+    def _rows(self) -> Iterator[Row]:
+        suffix = self.path.suffix.lower()
+        if not self.path.is_file():
+            raise DataError(f"there is no file {self.path}; {self.expected}")
+        if suffix == ".json":
+            return json_rows(read_json(self.path), self.path)
+        if suffix in (".csv", ".tsv"):
+            header = next(iter(text_lines(self.path)), "")
+            return read_table(self.path, max(DIALECTS, key=lambda one: header.count(one.delimiter)))
+        return read_jsonl(self.path)
+
+
+def read_columns(given: str, fields: Collection[str], example: str) -> dict[str, str]:
+    """Return what `--columns FIELD=NAME,…` calls each field.
+
+    Raises:
+        OptionError: a part is no `FIELD=NAME`, or names no field.
+    """
+    columns = {}
+    for part in filter(None, given.split(",")):
+        name, equals, column = (piece.strip() for piece in part.partition("="))
+        if not (equals and column) or name not in fields:
+            known = ", ".join(fields)
+            raise OptionError(f"--columns has {part!r}; write FIELD=NAME, such as {example}; the fields are {known}")
+        columns[name] = column
+    return columns
