@@ -69,6 +69,26 @@ class Idiom:
     confidence: float
 
 
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """An idiom in a sentence.
+
+    Attributes:
+        name: its dictionary form.
+        surface: the form in which it stands in the sentence, `sentence[start:end]`.
+        start, end: characters of the sentence, half-open.
+        words: start and end of each of its words there; articles, possessives and what fills its open places are none.
+        in_order: whether its words stand in the order of the dictionary form.
+    """
+
+    name: str
+    surface: str
+    start: int
+    end: int
+    words: tuple[tuple[int, int], ...]
+    in_order: bool
+
+
 class Lexicon:
     """Idioms that can be looked up in texts.
 
@@ -102,6 +122,23 @@ class Lexicon:
         first, last = tokens[best.places[0]].start(), tokens[best.places[-1]].end()
         return Idiom(best.name, premise[first:last], first, last, best.confidence(changed))
 
+    def occurrences(self, sentence: str) -> list[Occurrence]:
+        """The idioms of a sentence in the order of their places.
+
+        Of idioms that share words only the one with the most words is meant ("see the light" within "see the light of
+        day"); of equally many those in order, and of these the most compact one. Idioms of another name that share
+        words and are no worse stay: the sentence leaves open which one it has.
+        """
+        tokens = list(TOKEN.finditer(sentence))
+        kept: list[_Found] = []
+        for found in sorted(set(self._find(_Text([token.group().lower() for token in tokens]))), key=_Found.standing):
+            rivals = [other for other in kept if not {*other.places}.isdisjoint(found.places)]
+            if not any(other.name == found.name or other.standing()[:3] < found.standing()[:3] for other in rivals):
+                kept.append(found)
+        return sorted(
+            (found.occurrence(sentence, tokens) for found in kept), key=lambda one: (one.start, one.end, one.name)
+        )
+
     def _find(self, text: _Text) -> Iterator[_Found]:
         """Every idiom of the lexicon that stands in the text."""
         present = set(text.stems)
@@ -109,6 +146,11 @@ class Lexicon:
             for entry in self._by_rarest[stem]:
                 if present.issuperset(entry.stems):
                     yield from entry.matches(text)
+
+
+def has_words(name: str) -> bool:
+    """Whether anything of an idiom can be looked for: a word that is no article, possessive or open place."""
+    return bool(_entry(name, name).stems)
 
 
 class _Text:
@@ -138,6 +180,16 @@ class _Found:
         jaccard = 1.0 if changed <= places else len(changed & places) / len(changed | places)
         between = self.places[-1] - self.places[0] + 1 - len(places)
         return self.in_order, changed == places, jaccard, -between, len(places), self.name
+
+    def standing(self) -> tuple[int, bool, int, tuple[int, ...], str]:
+        """Sorts the best idioms of a sentence first: most words, in order, most compact."""
+        return -len(self.places), not self.in_order, self.places[-1] - self.places[0], self.places, self.name
+
+    def occurrence(self, sentence: str, tokens: Sequence[re.Match[str]]) -> Occurrence:
+        """The idiom as it stands among the tokens of a sentence."""
+        words = tuple(tokens[place].span() for place in self.places)
+        start, end = words[0][0], words[-1][1]
+        return Occurrence(self.name, sentence[start:end], start, end, words, self.in_order)
 
     def confidence(self, changed: AbstractSet[int]) -> float:
         """The share of common words in the smaller of the two sets; 1 where words were only added."""
