@@ -33,6 +33,7 @@ PAGES = (
             "annotation",
             "architecture",
             "augmentation",
+            "builds",
             "epic",
             "finetuned",
             "life_of_an_example",

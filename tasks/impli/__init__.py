@@ -30,11 +30,12 @@ def register_presets(register: PresetRegistrar) -> None:
 
 @hookimpl
 def register_commands(cli: click.Group) -> None:
-    """`figeval analyze impli`, `figeval curve impli`."""
+    """`figeval analyze impli`, `figeval build impli-pairs`, `figeval curve impli`."""
     from .analysis.command import impli
+    from .building.command import impli_pairs
     from .curve.command import impli as curve
 
-    for name, command in (("analyze", impli), ("curve", curve)):
+    for name, command in (("analyze", impli), ("build", impli_pairs), ("curve", curve)):
         group = cli.commands[name]
         assert isinstance(group, click.Group)
         group.add_command(command)

@@ -1,0 +1,91 @@
+"""Sentences and definitions for `figeval build impli-pairs` out of two published corpora.
+
+    python bench/idiom_pairs.py --lists FOLDER --output inputs
+    figeval build impli-pairs --sentences inputs/sentences.jsonl --definitions inputs/mwe_pie.jsonl --output pairs
+
+FOLDER holds `mwe_pie/data_cleaned.csv` of zhjjn/MWE_PIE (commit 6c985dc) and `pie_english/idiomscorpus.csv` of
+tosingithub/idesk (fcc8774); figeval itself needs neither. Written are
+
+* `sentences.jsonl`: the samples of PIE-English without a meaning, put together from their tokens, with the label
+  literal where the class is `Literal` and figurative elsewhere;
+* `mwe_pie.jsonl` and `pie_english.jsonl`: idioms and their definitions, in PIE-English the samples with a meaning,
+  which are the bare idioms; `both.jsonl`: those of MWE_PIE, and those of PIE-English for the other idioms.
+
+Printed is how many idioms of each list stand verbatim in the sentences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from nltk.tokenize.treebank import TreebankWordDetokenizer
+
+
+def samples(file: Path) -> Iterator[Mapping[str, str]]:
+    """The samples of PIE-English: id, text, class and meaning."""
+    detokenizer = TreebankWordDetokenizer()
+    tokens: list[str] = []
+    sample: dict[str, str] = {}
+    with file.open(encoding="utf-8", newline="") as stream:
+        for row in csv.DictReader(stream):
+            if row["id"] and sample:
+                yield {**sample, "text": detokenizer.detokenize(tokens)}
+            if row["id"]:
+                sample, tokens = {"id": row["id"], "class": "", "meaning": ""}, []
+            tokens.append(row["token"])
+            for name in ("class", "meaning"):
+                sample[name] = sample[name] or row[name].strip()
+    yield {**sample, "text": detokenizer.detokenize(tokens)}
+
+
+def write(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
+    """Write JSON Lines."""
+    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+def has_letters(sample: Mapping[str, str]) -> bool:
+    """Whether a sample has a meaning that is one: two are full stops."""
+    return any(map(str.isalpha, sample["meaning"]))
+
+
+def main() -> None:
+    """Write the files."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lists", type=Path, required=True, help="folder of the two corpora")
+    parser.add_argument("--output", type=Path, required=True, help="folder to write to")
+    given = parser.parse_args()
+    with (given.lists / "mwe_pie" / "data_cleaned.csv").open(encoding="utf-8", newline="") as stream:
+        senses = dict.fromkeys((row["Idiom"].strip(), row["Sense"].strip()) for row in csv.DictReader(stream))
+    found = list(samples(given.lists / "pie_english" / "idiomscorpus.csv"))
+    lists = {
+        "mwe_pie": [{"idiom": idiom, "definition": sense} for idiom, sense in senses if any(map(str.isalpha, sense))],
+        "pie_english": [{"idiom": one["text"], "definition": one["meaning"]} for one in found if has_letters(one)],
+    }
+    known = {row["idiom"].casefold() for row in lists["mwe_pie"]}
+    others = [row for row in lists["pie_english"] if row["idiom"].casefold() not in known]
+    lists["both"] = [*lists["mwe_pie"], *others]
+    given.output.mkdir(parents=True, exist_ok=True)
+    sentences = [
+        {
+            "id": one["id"],
+            "sentence": one["text"],
+            "label": "literal" if one["class"] == "Literal" else "figurative",
+        }
+        for one in found
+        if not one["meaning"]
+    ]
+    write(given.output / "sentences.jsonl", sentences)
+    everything = "\n".join(one["sentence"].casefold() for one in sentences)
+    for name, rows in lists.items():
+        write(given.output / f"{name}.jsonl", rows)
+        idioms = {row["idiom"].casefold() for row in rows}
+        print(f"{name}: {len(idioms)} idioms, {sum(idiom in everything for idiom in idioms)} verbatim in the sentences")
+    print(f"sentences: {len(sentences)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Makes the pairs of a build, kind by kind; sentences are read one by one and never all in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from figeval.building import Stages, Writers, checksum, package_versions
+from figeval.data.formats import read_jsonl
+from figeval.data.row_file import RowFile
+from figeval.errors import DataError
+from figeval.types import JSON
+
+from ..idioms import Lexicon, Occurrence
+from ..rows import premise_key
+from .inputs import Glossary, Sentence, read_sentences
+from .kinds import KINDS, METAPHORS, Kind, Located, Made, Maker, located
+from .phrases import Rejected
+from .wrong import Impostors
+
+VERSION = 1  # of the rules; stages of an older one are made again
+PACKAGES = ("lemminflect", "nltk", "rapidfuzz", "scikit-learn")
+LOCATED = "located.jsonl"  # where each idiom and each metaphorical word stands
+NOT_LOCATED = "located_rejected.jsonl"
+LONGEST = 2000  # characters of a sentence
+
+TOO_LONG = f"the sentence has more than {LONGEST} characters"
+ALONE = "nothing but the idiom or word stands in the sentence"
+REPEATED = "the sentence is that of another row, about the same idiom"
+BOTH = "the sentence is figurative in one row and literal in another"
+REPEATED_PAIR = "the same pair was made of another row"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a build is asked for; `kinds` in the order of `KINDS`."""
+
+    sentences: RowFile
+    definitions: RowFile
+    name: str
+    seed: int = 0
+    kinds: tuple[str, ...] = tuple(KINDS)
+
+
+def pair_file(kind: str) -> str:
+    """Return the name of the file with the pairs of a kind."""
+    return f"{kind}.jsonl"
+
+
+def stage_key(options: Options) -> JSON:
+    """Return what every stage depends on."""
+    files = {"sentences": options.sentences, "definitions": options.definitions}
+    return {
+        "version": VERSION,
+        **{name: [checksum(file.path), dict(file.columns)] for name, file in files.items()},
+        "seed": options.seed,
+        "packages": package_versions(PACKAGES),
+    }
+
+
+class Builder:
+    """Makes the stages in their order."""
+
+    def __init__(self, options: Options, glossary: Glossary, stages: Stages) -> None:
+        self._options, self._glossary, self._stages = options, glossary, stages
+
+    def report(self) -> JSON:
+        """Make all kinds and return what there is to say of them.
+
+        Raises:
+            FigevalError: a row of a file is wrong, or no pair can be made; the message is one line.
+        """
+        options, glossary = self._options, self._glossary
+        found = self._stages.run("located", [], [LOCATED, NOT_LOCATED], self._locate)
+        maker = Maker(glossary, Impostors(glossary), options.seed)
+        made = {kind: self._kind(kind, maker) for kind in options.kinds}
+        if not any(notes["pairs"] for notes in made.values()):
+            folder = self._stages.folder
+            raise DataError(f"{options.sentences.path}: no pair can be made of it; {folder / NOT_LOCATED} says why")
+        return {
+            "seed": options.seed,
+            "definitions": {
+                "idioms": len(glossary.senses),
+                "with_several": sum(len(senses) > 1 for senses in glossary.senses.values()),
+            },
+            "located": found,
+            "kinds": made,
+        }
+
+    # ---- sentences ---------------------------------------------------------------------------------------------------
+
+    def _locate(self, writers: Writers) -> JSON:
+        """Write where the idiom of each sentence stands."""
+        lexicon, progress = Lexicon(self._glossary.lines.values()), self._stages.progress
+        total, labels = self._labels()
+        progress.begin("located", total, 0, f"sentences: {total}")
+        rejected: Counter[str] = Counter()
+        read: Counter[str] = Counter()
+        seen: set[tuple[str, str, int]] = set()
+        names: set[str] = set()
+        for number, sentence in enumerate(read_sentences(self._options.sentences), 1):
+            read["metaphor" if sentence.metaphor else sentence.label] += 1
+            try:
+                found = self._located(sentence, lexicon, labels)
+                key = (premise_key(sentence.text), found.found.name, found.found.start)
+                if key in seen:
+                    raise Rejected(REPEATED)
+            except Rejected as error:
+                rejected[error.reason] += 1
+                writers.write(NOT_LOCATED, _rejection(sentence, "", error.reason))
+            else:
+                seen.add(key)
+                names |= {found.found.name} if not sentence.metaphor else set()
+                writers.write(LOCATED, {"sentence": asdict(sentence), "found": asdict(found.found)})
+            progress.update(number, "", f"sentences: {number} of {total}")
+        progress.end("", f"sentences: an idiom or word found in {len(seen)} of {total}")
+        return {"read": dict(read), "found": len(seen), "idioms": len(names), "rejected": _sorted(rejected)}
+
+    def _labels(self) -> tuple[int, Mapping[str, set[str]]]:
+        """Return how many sentences there are, and the labels of each one about an idiom."""
+        total, labels = 0, dict[str, set[str]]()
+        for sentence in read_sentences(self._options.sentences):
+            total += 1
+            if not sentence.metaphor:
+                labels.setdefault(_subject(sentence), set()).add(sentence.label)
+        if not total:
+            raise DataError(f"{self._options.sentences.path}: there is no sentence in it")
+        return total, labels
+
+    def _located(self, sentence: Sentence, lexicon: Lexicon, labels: Mapping[str, set[str]]) -> Located:
+        if len(sentence.text) > LONGEST:
+            raise Rejected(TOO_LONG)
+        if not sentence.metaphor and len(labels[_subject(sentence)]) > 1:
+            raise Rejected(BOTH)
+        found = located(sentence, self._glossary, lexicon)
+        around = sentence.text[: found.found.start] + sentence.text[found.found.end :]
+        if sum(map(str.isalpha, around)) < 2:
+            raise Rejected(ALONE)
+        return found
+
+    def _read(self, kind: str) -> Iterator[Located]:
+        """Yield what was located for a kind."""
+        for row in read_jsonl(self._stages.folder / LOCATED):
+            span, words = row["sentence"].pop("span"), row["found"].pop("words")
+            sentence = Sentence(**row["sentence"], span=span and tuple(span))
+            if bool(sentence.metaphor) == (kind == METAPHORS) and (
+                sentence.label == KINDS[kind].meant or sentence.metaphor
+            ):
+                yield Located(sentence, Occurrence(**row["found"], words=tuple(map(tuple, words))))
+
+    # ---- pairs -------------------------------------------------------------------------------------------------------
+
+    def _kind(self, name: str, maker: Maker) -> JSON:
+        files = [pair_file(name), f"{name}_rejected.jsonl"]
+        return self._stages.run(name, [name], files, lambda writers: self._pairs(name, maker, writers))
+
+    def _pairs(self, name: str, maker: Maker, writers: Writers) -> JSON:
+        """Write the pairs of a kind."""
+        kind, progress = KINDS[name], self._stages.progress
+        total = sum(1 for _ in self._read(name))
+        progress.begin(name, total, 0, f"{name}: {total} sentences")
+        rejected: Counter[str] = Counter()
+        seen: set[str] = set()
+        idioms: Counter[str] = Counter()
+        changed = 0
+        for number, one in enumerate(self._read(name), 1):
+            try:
+                made = kind.made(maker, one)
+                if (key := premise_key(one.sentence.text) + premise_key(made.hypothesis)) in seen:
+                    raise Rejected(REPEATED_PAIR)
+            except Rejected as error:
+                rejected[error.reason] += 1
+                writers.write(f"{name}_rejected.jsonl", _rejection(one.sentence, one.found.name, error.reason))
+            else:
+                seen.add(key)
+                idioms[one.found.name] += 1
+                changed += bool(made.provenance["changes"])
+                writers.write(pair_file(name), _row(name, kind, one, made))
+            progress.update(number, "", f"{name}: {number} of {total}")
+        progress.end("", f"{name}: {len(seen)} pairs")
+        notes = {"sentences": total, "pairs": len(seen), "idioms": len(idioms), "changed": changed}
+        return {**notes, "most_of_one": max(idioms.values(), default=0), "rejected": _sorted(rejected)}
+
+
+def _row(name: str, kind: Kind, one: Located, made: Made) -> JSON:
+    """Return a pair with all that it was made of."""
+    sentence, found = one.sentence, one.found
+    return {
+        "id": f"{name}-{sentence.id}",
+        "premise": sentence.text,
+        "hypothesis": made.hypothesis,
+        "label": kind.label,
+        "kind": name,
+        "figure": "metaphor" if name == METAPHORS else "idiom",
+        "idiom": found.name,
+        "idiom_start": found.start,
+        "idiom_end": found.end,
+        "premise_key": premise_key(sentence.text),
+        "provenance": {"row": sentence.row, "surface": found.surface, "definition": made.definition, **made.provenance},
+    }
+
+
+def _rejection(sentence: Sentence, idiom: str, reason: str) -> JSON:
+    return {"id": sentence.id, "row": sentence.row, "idiom": idiom or sentence.idiom, "reason": reason}
+
+
+def _subject(sentence: Sentence) -> str:
+    """Return what two rows have in common that may contradict each other."""
+    return f"{premise_key(sentence.text)} {sentence.idiom.casefold()} {sentence.span}"
+
+
+def _sorted(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,199 @@
+"""`figeval build impli-pairs`: pairs of IMPLI's kinds from sentences and definitions. The rules are in BUILD.md."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import random
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from figeval.errors import OptionError, near
+from figeval.types import JSON
+
+if TYPE_CHECKING:
+    from figeval.display import Display
+
+    from .builder import Options
+
+FILE = click.Path(path_type=Path)
+SHEET = "sheets"
+JUDGED = ("ungrammatical", "does not follow")  # columns of the sheet
+FIRST, SECOND = "first sentence", "second sentence"
+
+
+@click.command("impli-pairs")
+@click.option("--sentences", required=True, type=FILE, help="JSONL, CSV, TSV or JSON file of sentences with labels.")
+@click.option("--definitions", required=True, type=FILE, help="The same of idioms and their definitions.")
+@click.option("--output", required=True, type=FILE, help="Folder to write to; an interrupted build goes on there.")
+@click.option("--name", default="", help="Prefix of the task names.  [default: the name of the folder]")
+@click.option("--seed", default=0, show_default=True, help="Random seed.")
+@click.option("--kinds", default="", help="Kinds to build: ent, lit, adv, ant, met.  [default: all]")
+@click.option("--columns", default="", help="What the sentences call their fields: sentence=text,label=usage.")
+@click.option("--definition_columns", default="", help="What the definitions call theirs: definition=meaning.")
+@click.option(
+    "--sheet", default=100, show_default=True, type=click.IntRange(0), help="Pairs of each kind on the sheet."
+)
+def impli_pairs(  # noqa: PLR0913 - one argument per option
+    *,
+    sentences: Path,
+    definitions: Path,
+    output: Path,
+    name: str,
+    seed: int,
+    kinds: str,
+    columns: str,
+    definition_columns: str,
+    sheet: int,
+) -> None:
+    """Build inference pairs from sentences with idioms or metaphors.
+
+    Definitions take the place of idioms that are meant figuratively (`ent`: entailment) or literally (`lit`:
+    non-entailment); so do definitions of similar idioms (`adv`) and definitions with an antonym (`ant`), which do not
+    follow; literal words take the place of metaphorical ones (`met`: entailment).
+    """
+    from figeval.building import task_prefix
+    from figeval.data.row_file import RowFile, read_columns
+    from figeval.report.progress import display_on, stderr
+
+    from .builder import Options
+    from .folder import task_names, warnings
+    from .inputs import DEFINITION_FIELDS, SENTENCE_FIELDS
+
+    options = Options(
+        sentences=RowFile(
+            sentences,
+            "--sentences names a JSONL or CSV file of sentences and labels",
+            read_columns(columns, SENTENCE_FIELDS, "sentence=text"),
+        ),
+        definitions=RowFile(
+            definitions,
+            "--definitions names a JSONL or CSV file of idioms and definitions",
+            read_columns(definition_columns, DEFINITION_FIELDS, "definition=meaning"),
+        ),
+        name=task_prefix(name or output.resolve().name),
+        seed=seed,
+        kinds=read_kinds(kinds),
+    )
+    began = time.monotonic()
+    display = display_on(stderr())
+    with display.live():
+        report = build(options, output, sheet, display)
+    for kind, made in report["kinds"].items():
+        click.echo(f"{kind}: {made['pairs']} of {made['sentences']} sentences make a pair")
+    for warning in warnings(report):
+        click.echo(f"figeval: {warning[0].lower()}{warning[1:]}", err=True)
+    names = ",".join(task_names(options.name, made_kinds(report)))
+    click.echo(f"built in {time.monotonic() - began:.0f} s; the report is {output / 'README.md'}")
+    click.echo(f"figeval run --include_path {shlex.quote(str(output))} --tasks {names} --model minilm")
+
+
+def build(options: Options, output: Path, sheet: int, display: Display) -> JSON:
+    """Build the pairs and the tasks in a folder and return the report.
+
+    Raises:
+        FigevalError: a row of a file is wrong, a package or data of NLTK are missing, or the folder cannot be written.
+            The message is one line.
+    """
+    from figeval.building import Stages
+    from figeval.data.formats import read_jsonl
+    from figeval.storage import replace_text, replacing
+
+    from .builder import Builder, pair_file, stage_key
+    from .folder import ALL, readme, suite_file, task_file, whole_task_file
+    from .inputs import read_definitions
+
+    check_resources()
+    glossary = read_definitions(options.definitions)
+    with Stages(output, stage_key(options), display).open() as stages:
+        stages.refuse_others(("located", *options.kinds))
+        report = Builder(options, glossary, stages).report()
+        kinds = made_kinds(report)
+        pairs = (read_jsonl(output / pair_file(kind)) for kind in kinds)
+        with replacing(output / f"{ALL}.jsonl") as stream:  # sentence by sentence: the first rows are of all kinds
+            for row in heapq.merge(*pairs, key=lambda row: row["provenance"]["row"]):
+                stream.write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
+        for kind in kinds:
+            replace_text(output / f"{kind}.task.yaml", task_file(options.name, kind))
+        replace_text(output / f"{ALL}.task.yaml", whole_task_file(options.name))
+        replace_text(output / "suite.suite.yaml", suite_file(options.name, kinds))
+        if sheet:
+            write_sheet(options, output, sheet, kinds)
+        replace_text(output / "README.md", readme(options.name, report))
+        record = {**report, "files": dict(sorted(stages.checksums().items()))}
+        replace_text(output / "report.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    return report
+
+
+def made_kinds(report: JSON) -> list[str]:
+    """Return the kinds of which there are pairs."""
+    return [kind for kind, made in report["kinds"].items() if made["pairs"]]
+
+
+def write_sheet(options: Options, output: Path, most: int, kinds: Sequence[str]) -> None:
+    """Write a sheet with pairs of each kind, drawn from the seed, for people to judge; the key hides the kinds.
+
+    `figeval annotate score` reads it back. A sheet of the same build is left as it is.
+
+    Raises:
+        OptionError: the folder has the sheet of another build, which may be filled in.
+    """
+    from figeval.data.formats import read_jsonl
+    from figeval.evaluation.annotation.sheets import KEY, write_sheets
+    from figeval.evaluation.annotation.texts import WrittenText, WrittenTexts
+
+    from .builder import pair_file
+
+    def drawn(kind: str) -> Iterator[WrittenText]:
+        kept: list[Mapping[str, Any]] = []
+        generator = random.Random(f"{options.seed} sheet {kind}")
+        for number, row in enumerate(read_jsonl(output / pair_file(kind))):  # reservoir sampling: a flat memory
+            if len(kept) < most:
+                kept.append(row)
+            elif (place := generator.randrange(number + 1)) < most:
+                kept[place] = row
+        for row in kept:
+            yield WrittenText(kind, row["id"], row["idiom"], {FIRST: row["premise"]}, row["hypothesis"])
+
+    texts = tuple(text for kind in kinds for text in drawn(kind))
+    written = WrittenTexts(f"{options.name}_pairs", JUDGED, texts, tuple(kinds), dict.fromkeys(kinds, 0))
+    folder = output / SHEET
+    if not (folder / KEY).is_file() or not _is_sheet_of(folder, {text.example for text in texts}):
+        write_sheets(folder, written, JUDGED, seed=options.seed)
+
+
+def _is_sheet_of(folder: Path, pairs: set[str]) -> bool:
+    """Return whether a folder has the complete sheet of these pairs."""
+    from figeval.evaluation.annotation.sheets import read_key
+
+    key = read_key(folder)
+    return (folder / key.sheets[0]).is_file() and {item.example for item in key.items.values()} == pairs
+
+
+def check_resources() -> None:
+    """Look for all that the build will need, before anything is read.
+
+    Raises:
+        FigevalError: something is missing; the message says how to get it.
+    """
+    from figeval.tagging import reader
+    from figeval.word_forms import open_lemminflect, open_wordnet
+
+    reader()
+    open_lemminflect()
+    open_wordnet()
+
+
+def read_kinds(given: str) -> tuple[str, ...]:
+    """Return the kinds that `--kinds` names, in their usual order. Raises `OptionError` for unknown ones."""
+    from .kinds import KINDS
+
+    named = {kind.strip() for kind in given.split(",") if kind.strip()} or {*KINDS}
+    for kind in sorted(named - {*KINDS}):
+        raise OptionError(f"--kinds has no {kind!r}{near(kind, KINDS)}; it has {', '.join(KINDS)}")
+    return tuple(kind for kind in KINDS if kind in named)

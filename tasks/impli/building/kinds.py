@@ -1,0 +1,173 @@
+"""The five kinds of pairs: which sentences they are made of, their label and their rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from figeval.tagging import Token, reader
+from figeval.types import JSON
+from figeval.word_forms import open_lemminflect
+
+from ..idioms import Lexicon, Occurrence
+from .inputs import FIGURATIVE, LITERAL, Glossary, Sense, Sentence
+from .phrases import VERB, Rejected, lemma
+from .substitution import Site, site, substituted
+from .wrong import Impostors, contradicted
+
+ENTAILMENT, NON_ENTAILMENT = "entailment", "non-entailment"
+NOWHERE = "the idiom or word stands nowhere in its sentence"
+TWICE = "the idiom or word stands in its sentence several times; give 'start' and 'end'"
+NO_SENSE = "the idiom has no definition"
+SENSES = "the idiom has several definitions; name one in 'definition'"
+MEANT_LITERALLY = "the word is meant literally"
+UNNAMED = "no idiom with a definition stands in the sentence"
+SEVERAL = "several idioms stand in the sentence; name one in 'idiom'"
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A sentence in which the idiom or the metaphorical word was found."""
+
+    sentence: Sentence
+    found: Occurrence
+
+    def site(self) -> Site:
+        """Return where it stands in the tagged sentence. Raises `Rejected` where it cannot be replaced."""
+        tokens: list[Token] = [token for tagged in reader().sentences(self.sentence.text) for token in tagged]
+        return site(self.sentence.text, tokens, self.found)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A hypothesis and where it comes from."""
+
+    hypothesis: str
+    definition: str
+    provenance: JSON
+
+
+@dataclass(frozen=True)
+class Maker:
+    """What pairs are made with.
+
+    Attributes:
+        glossary: the definitions.
+        impostors: wrong definitions.
+        seed: of the antonyms.
+    """
+
+    glossary: Glossary
+    impostors: Impostors
+    seed: int
+
+    def sense(self, located: Located) -> Sense:
+        """Return what the idiom of a sentence means. Raises `Rejected` where that is unknown or left open."""
+        sentence = located.sentence
+        if sentence.definition:
+            return Sense(sentence.definition, 0)
+        senses = self.glossary.of(located.found.name)
+        if len(senses) != 1:
+            raise Rejected(SENSES if senses else NO_SENSE)
+        return senses[0]
+
+    def defined(self, located: Located) -> Made:
+        """The definition in the place of the idiom: the kinds `ent` and `lit`."""
+        sense = self.sense(located)
+        made = substituted(located.site(), sense.text)
+        return Made(made.text, sense.text, {**_of(sense), "rule": "definition", "changes": [*made.changes]})
+
+    def adversarial(self, located: Located) -> Made:
+        """The definition of the most similar other idiom in the place of the idiom."""
+        right = self.sense(located)
+        wrong, made = self.impostors.replaced(located.site(), right.text)
+        rule = {"rule": "definition of another idiom", "of": wrong.idiom, "because": wrong.rule}
+        return Made(made.text, wrong.sense.text, {**_of(wrong.sense), **rule, "changes": [*made.changes]})
+
+    def antonym(self, located: Located) -> Made:
+        """The definition with one content word replaced by an antonym."""
+        sense = self.sense(located)
+        made = substituted(located.site(), sense.text)
+        text, word, other = contradicted(made, f"{self.seed} antonym {located.sentence.id}")
+        changes = [*made.changes, f"{word} → {other} (antonym)"]
+        return Made(text, sense.text, {**_of(sense), "rule": "definition with an antonym", "changes": changes})
+
+    def metaphor(self, located: Located) -> Made:
+        """The literal word in the place of the metaphorical one, in its form."""
+        sentence = located.sentence
+        if sentence.label == LITERAL:
+            raise Rejected(MEANT_LITERALLY)
+        where = located.site()
+        made = substituted(where, _uninflected(sentence.replacement, where.part))
+        rule = {"definition_row": sentence.row, "rule": "literal word", "changes": [*made.changes]}
+        return Made(made.text, sentence.replacement, rule)
+
+
+def _uninflected(replacement: str, part: str) -> str:
+    """Return a replacement as a definition: of a verb the infinitive with "to"."""
+    first, blank, rest = replacement.partition(" ")
+    if part != VERB or "VERB" not in open_lemminflect().getAllLemmas(first.lower()):
+        return replacement
+    return f"to {lemma(first, 'VERB')}{blank}{rest}"
+
+
+def _of(sense: Sense) -> JSON:
+    return {"definition_row": sense.row or None}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of pair.
+
+    Attributes:
+        task: behind the prefix, in the name of its task.
+        label: of all its pairs.
+        meant: how the idiom or word is meant in the sentences that it is made of.
+        description: of the task.
+        made: returns the hypothesis for a sentence; raises `Rejected` where there is none.
+    """
+
+    task: str
+    label: str
+    meant: str
+    description: str
+    made: Callable[[Maker, Located], Made]
+
+
+KINDS = {
+    "ent": Kind("idioms_ent", ENTAILMENT, FIGURATIVE, "an idiom and its definition in its place", Maker.defined),
+    "lit": Kind("idioms_lit", NON_ENTAILMENT, LITERAL, "an idiom meant literally and its definition", Maker.defined),
+    "adv": Kind("idioms_adv", NON_ENTAILMENT, FIGURATIVE, "an idiom and another one's definition", Maker.adversarial),
+    "ant": Kind("idioms_ant", NON_ENTAILMENT, FIGURATIVE, "an idiom and the opposite of its definition", Maker.antonym),
+    "met": Kind("metaphors_ent", ENTAILMENT, FIGURATIVE, "a metaphorical word and a literal one", Maker.metaphor),
+}
+METAPHORS = "met"
+
+
+def located(sentence: Sentence, glossary: Glossary, lexicon: Lexicon) -> Located:
+    """Find the idiom or the metaphorical word of a sentence.
+
+    Args:
+        sentence: names it, or leaves it to the lexicon; its span, if it has one, says which place is meant.
+        glossary: has further forms of the idioms that sentences name.
+        lexicon: all idioms of the glossary, for sentences that name none.
+
+    Raises:
+        Rejected: it stands nowhere or several times, or several idioms stand there.
+    """
+    name = sentence.metaphor or sentence.idiom
+    searched = Lexicon([name if sentence.metaphor else glossary.line(name)]) if name else lexicon
+    found = searched.occurrences(sentence.text)
+    if sentence.span is not None:
+        start, end = sentence.span
+        found = [one for one in found if one.start < end and one.end > start]
+        if not found and name:
+            surface = sentence.text[start:end]
+            return Located(sentence, Occurrence(name, surface, start, end, ((start, end),), in_order=True))
+    if not found:
+        raise Rejected(NOWHERE if name else UNNAMED)
+    if len({one.name for one in found}) > 1:
+        raise Rejected(SEVERAL)
+    if len(found) > 1:
+        raise Rejected(TWICE)
+    return Located(sentence, found[0])

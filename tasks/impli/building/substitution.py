@@ -1,0 +1,452 @@
+"""A definition in the place of an idiom: inflection, articles, open places, agreement, and why it cannot be put there.
+
+What does not fit raises `Rejected` with the reason, which the report counts. Nothing is repaired that is not listed in
+the changes of the pair.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from figeval.tagging import BE, DO, HAVE, SUBJECTS, Token
+from figeval.word_forms import after_article, indefinite_article, inflected, open_lemminflect
+
+from ..idioms import ARTICLES, POSSESSIVES, SLOT, Occurrence
+from .phrases import FINITE, MODIFIER, NOUN, NOUNS, OTHER_PART, PLURAL, VERB, Phrase, Rejected, fitted, lemma, part_of
+
+# Why an idiom cannot be replaced where it stands.
+SHUFFLED = "the idiom's words stand in another order"
+INSERTED = "other words stand between those of the idiom"
+CUT = "the idiom begins or ends within a word"
+NO_PART = "the idiom is a clause, or its part of speech is unclear"
+FORM = "the verb's form is unclear"
+OPEN = "the definition has an open place that nothing fills"
+LOST = "what fills the idiom's open place would be lost"
+OBJECT = "an object follows the idiom, and the definition takes none"
+NO_OBJECT = "the definition needs an object, and none follows"
+ADVERB = "an adjective where an adverb stands, or the reverse"
+BEFORE_NOUN = "the definition is too long to stand before a noun"
+AGREEMENT = "the definition is of another number than what stands around it"
+VOICE = "the idiom is passive and the definition is not"
+NAME = "a word of the idiom is part of a name"
+DETERMINED = "the idiom's article or possessive is not that of its dictionary form"
+LONGER = "the idiom is part of a longer phrase"
+DOUBLED = "the definition has the preposition that follows the idiom"
+DETERMINERS = "two determiners"
+SAME = "the hypothesis would be the premise"
+
+TEMPORAL = frozenset({"yesterday", "today", "tomorrow", "tonight", "last", "next", "this", "every"})
+SINGULAR = frozenset({"a", "an", "this", "that", "each", "every", "another"})
+NOUN_PHRASE = frozenset({"DT", "PRP", "PRP$", "CD", "JJ", "NN", "NNS", "NNP", "NNPS", "EX"})
+OBJECTIVE = {"my": "me", "your": "you", "his": "him", "her": "her", "its": "it", "our": "us", "their": "them"}
+REFLEXIVE = {
+    "my": "myself",
+    "your": "yourself",
+    "his": "himself",
+    "her": "herself",
+    "its": "itself",
+    "our": "ourselves",
+    "their": "themselves",
+}
+INDEFINITE = re.compile(r"\b(someone|somebody|something)('s)?(?!\w)")
+OWN = re.compile(r"\b(?:one's|your)(?!\w)")
+SELF = re.compile(r"\b(?:oneself|yourself|yourselves)\b")
+YOU = re.compile(r"\byou\b|\bone's(?!\w)")
+COPULAS = frozenset({"be", "seem", "feel", "get", "become", "look", "stay", "remain", "sound", "go", "turn", "keep"})
+DETERMINER = re.compile(r"(?:an?|the|(?:any|every|some)(?:one|thing|body)?|each|no|all|two) ", re.IGNORECASE)
+ARTICLE = re.compile(r"(?:an?|the) ")
+SENTENCE_BEGINS = re.compile(r"(?:^|[.!?:]|[\"'‘“(])\s*$")
+POSSESSIVE = re.compile(r"\b(?:my|your|his|her|its|our|their|one's|someone's)(?!\w)")
+PASSIVE = re.compile(r"be (?!able\b|un)\w")
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """A sentence with a definition in the place of an idiom.
+
+    Attributes:
+        text: the sentence.
+        start, end: characters of the text that are new, half-open.
+        changes: what was done beside replacing, in words.
+    """
+
+    text: str
+    start: int
+    end: int
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An idiom in its tagged sentence.
+
+    Attributes:
+        sentence: the text.
+        tokens: all tokens of the text.
+        first, last: places of the idiom's first and last token.
+        part: its part of speech.
+        head: place of the token that heads it; None for a modifier.
+        name: its dictionary form.
+        filler: what stands in the open place of the idiom, empty where nothing does.
+        possessive: the possessive pronoun within the idiom, in small letters.
+    """
+
+    sentence: str
+    tokens: tuple[Token, ...]
+    first: int
+    last: int
+    part: str
+    head: int | None
+    name: str
+    filler: str = ""
+    possessive: str = ""
+
+    @property
+    def start(self) -> int:
+        """The first character of the idiom."""
+        return self.tokens[self.first].start
+
+    @property
+    def end(self) -> int:
+        """The character behind the idiom."""
+        return self.tokens[self.last].end
+
+    @property
+    def follower(self) -> str:
+        """The token behind the idiom, in small letters; empty at the end of the sentence."""
+        return self.tokens[self.last + 1].lower if self.last + 1 < len(self.tokens) else ""
+
+    def tag(self, place: int) -> str:
+        """Return the tag of a token, that of adverbs for "yesterday" and the like; empty outside of the sentence."""
+        if not 0 <= place < len(self.tokens):
+            return ""
+        return "RB" if self.tokens[place].lower in TEMPORAL else self.tokens[place].tag
+
+
+def site(sentence: str, tokens: Sequence[Token], found: Occurrence) -> Site:
+    """Return where an idiom stands. Raises `Rejected` where it cannot be replaced."""
+    if not found.in_order:
+        raise Rejected(SHUFFLED)
+    covered = [place for place, token in enumerate(tokens) if token.end > found.start and token.start < found.end]
+    if not covered or tokens[covered[0]].start < found.start or tokens[covered[-1]].end > found.end:
+        raise Rejected(CUT)
+    check_edges(sentence, found)
+    if found.name.islower() and any(place and tokens[place].tag.startswith("NNP") for place in covered):
+        raise Rejected(NAME)
+    part, head = part_of(tokens[covered[0] : covered[-1] + 1])
+    word = tokens[covered[0]]
+    if begins_with_participle(found, tokens, covered[0]):
+        part, head = MODIFIER, None
+    if len(covered) == 1 and {*open_lemminflect().getAllLemmas(word.lower)} == {"ADJ"}:
+        part, head = MODIFIER, None  # whatever the tagger makes of it
+    if part is None:
+        raise Rejected(NO_PART)
+    filling = [place for place in covered if not _is_word(tokens[place], found)]
+    own = next((tokens[place].lower for place in filling if tokens[place].tag == "PRP$"), "")
+    check_determiners(found.name, [tokens[place] for place in filling], part)
+    filler = filler_of(found.name, tokens, filling)
+    first = covered[0]
+    if ARTICLE.match(found.name.lower()) and first and tokens[first - 1].lower in ARTICLES:
+        first -= 1
+    return Site(
+        sentence=sentence,
+        tokens=tuple(tokens),
+        first=first,
+        last=covered[-1],
+        part=part,
+        head=None if head is None else covered[0] + head,
+        name=found.name,
+        filler=sentence[filler[0].start : filler[-1].end] if filler else "",
+        possessive=own,
+    )
+
+
+def begins_with_participle(found: Occurrence, tokens: Sequence[Token], first: int) -> bool:
+    """Whether an idiom of several words is a modifier whose dictionary form begins with a participle ("armed to the
+    teeth"), and not a verb with its subject ("she made it").
+    """
+    word = tokens[first]
+    if len(found.words) < 2 or word.lower != found.name.lower().split()[0] or word.lower == lemma(word.lower, "VERB"):
+        return False
+    subject = first > 0 and tokens[first - 1].tag in (*NOUNS, *SUBJECTS)
+    return word.tag == "VBN" or (word.tag == "VBD" and not subject)
+
+
+def filler_of(name: str, tokens: Sequence[Token], filling: Sequence[int]) -> Sequence[Token]:
+    """Return what stands in the open place for somebody or something else ("someone" and not "one's") of an idiom.
+
+    Raises:
+        Rejected: other words stand between those of the idiom than articles, possessives and such a filler.
+    """
+    if not any(slot.startswith("some") for slot in SLOT.findall(name.lower())):
+        if any(tokens[place].lower not in ARTICLES | POSSESSIVES | {"'s"} for place in filling):
+            raise Rejected(INSERTED)
+        return ()
+    if not filling or filling[-1] - filling[0] + 1 != len(filling):
+        raise Rejected(INSERTED)
+    return tokens[filling[0] : filling[-1] + 1]
+
+
+def check_determiners(name: str, filling: Sequence[Token], part: str) -> None:
+    """Raise `Rejected` where the determiners within an idiom are not those of its dictionary form.
+
+    Dictionary forms leave them out here and there ("find feet"), but "in the face of" is not "in your face", and "on
+    the edge" is not "on edge".
+    """
+    found = {token.tag for token in filling}
+    if POSSESSIVE.search(name.lower()) and not found & {"PRP$", "POS"}:
+        raise Rejected(DETERMINED)
+    if part == MODIFIER and found & {"DT"} and not re.search(r"\b(?:an?|the)\b", name.lower()):
+        raise Rejected(DETERMINED)
+
+
+def check_edges(sentence: str, found: Occurrence) -> None:
+    """Raise `Rejected` where hyphens join an idiom's words with others, or do not join those that they should.
+
+    "On a knife-edge" is not "on edge", and "has been" is no "has-been".
+    """
+    starts, ends = zip(*found.words, strict=True)
+    for start, end in found.words:
+        before, after = sentence[max(0, start - 2) : start], sentence[end : end + 2]
+        joined_before = before[-1:] == "-" and before[:1].isalnum() and start - 1 not in ends
+        joined_after = after[:1] == "-" and after[1:].isalnum() and end + 1 not in starts
+        if joined_before or joined_after:
+            raise Rejected(CUT)
+    if found.name.count("-") > found.surface.count("-"):
+        raise Rejected(CUT)
+
+
+def _is_word(token: Token, found: Occurrence) -> bool:
+    return any(token.start < end and token.end > start for start, end in found.words)
+
+
+def substituted(where: Site, definition: str) -> Substitution:
+    """Return the sentence with a definition in the idiom's place. Raises `Rejected` where it does not fit there."""
+    copula = where.part == VERB and _head(where).lower in BE
+    kept = ""
+    try:
+        phrase = fitted(definition, where.part)
+    except Rejected as error:
+        if not copula or error.reason != OTHER_PART:
+            raise
+        phrase = _predicate(definition)
+        kept = where.sentence[where.start : _head(where).end]
+    check_surroundings(where, phrase, copula=bool(kept))
+    return put(where, phrase, kept)
+
+
+def _predicate(definition: str) -> Phrase:
+    """Return a definition as what may stand behind "be": a modifier, else a noun phrase."""
+    try:
+        return fitted(definition, MODIFIER)
+    except Rejected:
+        return fitted(definition, NOUN)
+
+
+def check_surroundings(where: Site, phrase: Phrase, *, copula: bool) -> None:
+    """Raise `Rejected` where a phrase of the right part of speech does not fit what stands around the idiom."""
+    following = where.tag(where.last + 1)
+    object_follows = following in NOUN_PHRASE
+    if following in NOUNS and where.tag(where.last) in (*NOUNS, "JJ") and where.part != MODIFIER:
+        raise Rejected(BEFORE_NOUN)
+    if where.part == MODIFIER and where.tag(where.first) == "IN" and where.follower == "of":
+        raise Rejected(LONGER)
+    if phrase.ends_in_preposition and not object_follows:
+        raise Rejected(NO_OBJECT)
+    if following in ("IN", "TO") and where.follower in phrase.text.split():
+        raise Rejected(DOUBLED)
+    if where.part == VERB and not copula:
+        if object_follows and not (phrase.ends_in_preposition or len(phrase.tags) == 1 or phrase.tags[-1] == "RP"):
+            raise Rejected(OBJECT)
+    elif where.part == MODIFIER:
+        _check_modifier(where, phrase)
+    elif where.part == NOUN and where.head is not None:
+        verb_disagrees = following in FINITE and phrase.is_plural != (where.tag(where.head) in PLURAL)
+        if verb_disagrees or (phrase.is_plural and _determiner_before(where) in SINGULAR):
+            raise Rejected(AGREEMENT)
+
+
+def _check_modifier(where: Site, phrase: Phrase) -> None:
+    before, following = where.tag(where.first - 1), where.tag(where.last + 1)
+    if following in NOUNS and (before in ("DT", "PRP$", "JJ") or where.tag(where.first) == "IN"):
+        if not phrase.is_prenominal or where.tag(where.first) == "IN":
+            raise Rejected(BEFORE_NOUN)
+        return
+    place = where.first - 1
+    while where.tag(place).startswith("RB"):
+        place -= 1
+    copula = place >= 0 and lemma(where.tokens[place].lower.replace("'s", "be"), "VERB") in COPULAS
+    behind_noun = before in NOUNS and phrase.is_postnominal
+    if (phrase.is_adjective and not (copula or behind_noun)) or (phrase.is_adverb and copula):
+        raise Rejected(ADVERB)
+    if copula and phrase.text.startswith("having "):
+        raise Rejected(ADVERB)
+
+
+def put(where: Site, phrase: Phrase, kept: str) -> Substitution:
+    """Return the sentence with a phrase that fits, inflected, with its articles and open places settled.
+
+    Args:
+        where: where the idiom stands.
+        phrase: the definition.
+        kept: the form of "be" that the idiom begins with, where that stays.
+
+    Raises:
+        Rejected: a form or what fills an open place is unknown, or nothing would change.
+    """
+    done = list(phrase.changes)
+    text = phrase.text
+    if kept:
+        text = f"{kept} {phrase.text}"
+        done.append("copula of the idiom kept")
+    elif where.part == VERB:
+        text = conjugated(where, phrase, done)
+    elif where.part == NOUN:
+        text = declined(where, phrase, done)
+    text = fill(where, text, done)
+    article = where.tokens[where.first].lower
+    if where.part == NOUN and article in ARTICLES and not (phrase.is_plural or DETERMINER.match(text)):
+        text = f"{article if article == 'the' else indefinite_article(text)} {text}"
+        done.append("article of the idiom kept")
+    if where.part == NOUN and (before := _determiner_before(where)) and (own := DETERMINER.match(text)):
+        if not ARTICLE.match(text):
+            raise Rejected(DETERMINERS)
+        text = text[own.end() :]
+        done.append(f"article of the definition left out behind {before!r}")
+    start, text = _with_article(where, text, done)
+    if where.sentence[start].isupper() and SENTENCE_BEGINS.search(where.sentence[:start]):
+        text = text[:1].upper() + text[1:]
+    whole = f"{where.sentence[:start]}{text}{where.sentence[where.end :]}"
+    if whole.casefold() == where.sentence.casefold():
+        raise Rejected(SAME)
+    return Substitution(whole, start, start + len(text), tuple(done))
+
+
+def _with_article(where: Site, text: str, done: list[str]) -> tuple[int, str]:
+    """Return where the text begins, and the text: with "a" or "an" before the idiom, where that has to change."""
+    before = where.tokens[where.first - 1].lower if where.first else ""
+    if where.part not in (NOUN, MODIFIER) or before not in ("a", "an"):
+        return where.start, text
+    start, text = after_article(where.sentence, where.start, text)
+    if start != where.start:
+        done.append("article before the idiom changed")
+    return start, text
+
+
+def conjugated(where: Site, phrase: Phrase, done: list[str]) -> str:
+    """Return the phrase with its verbs in the form of the idiom's verb.
+
+    Raises:
+        Rejected: that form is unclear, or a passive has a definition that is none.
+    """
+    tag, text = verb_form(_head(where)), phrase.text
+    if tag == "VB" and _auxiliary(where) in ("i", "we", "they", "he", "she"):
+        tag = "VBP"
+    if tag == "VBN" and (auxiliary := _auxiliary(where)) not in HAVE:
+        if auxiliary not in BE:
+            raise Rejected(FORM)
+        if not PASSIVE.match(text):
+            raise Rejected(VOICE)
+        done.append("copula of the definition left out")
+        return text.removeprefix("be ")
+    for start, end in reversed(phrase.heads):
+        base = lemma(text[start:end], "VERB")
+        if base == "be" and _auxiliary(where) in (*DO, "n't"):
+            raise Rejected(FORM)
+        form = be_form(where, tag) if base == "be" else next(iter(inflected(base, tag)), None)
+        if form is None:
+            raise Rejected(FORM)
+        if form != text[start:end]:
+            done.append(f"{text[start:end]} → {form} ({tag})")
+        text = text[:start] + form + text[end:]
+    return text
+
+
+def _auxiliary(where: Site) -> str:
+    """Return the word before the idiom, adverbs apart, as a form of "be" or "have" where it is short for one."""
+    place = where.first - 1
+    while where.tag(place).startswith("RB"):
+        place -= 1
+    word = where.tokens[place].lower if place >= 0 else ""
+    return {"'ve": "have", "'d": "had", "'re": "are", "'m": "am", "'s": "is"}.get(word, word)
+
+
+def verb_form(token: Token) -> str:
+    """Return the Penn tag of a verb, that of its spelling where it leaves one only. Raises `Rejected` if unclear."""
+    base = lemma(token.lower, "VERB")
+    if base == "be":
+        return token.tag
+    if "VERB" not in open_lemminflect().getAllLemmas(token.lower):
+        raise Rejected(NO_PART)
+    forms = [tag for tag in ("VB", "VBP", "VBZ", "VBD", "VBN", "VBG") if token.lower in inflected(base, tag)]
+    if token.tag in forms:
+        return token.tag
+    if len(forms) != 1:
+        raise Rejected(FORM)
+    return forms[0]
+
+
+def be_form(where: Site, tag: str) -> str | None:
+    """Return "be" in the form of a tag, in agreement with the nearest noun or pronoun before the idiom."""
+    fixed = {"VB": "be", "VBZ": "is", "VBN": "been", "VBG": "being"}
+    if tag in fixed:
+        return fixed[tag]
+    before = reversed(where.tokens[: where.first])
+    subject = next((token for token in before if token.tag in NOUNS or token.tag in SUBJECTS), None)
+    if subject is None:
+        return None
+    if tag == "VBP":
+        return "am" if subject.lower == "i" else "are"
+    plural = subject.tag in PLURAL or subject.lower in ("we", "you", "they")
+    return "were" if plural else "was"
+
+
+def declined(where: Site, phrase: Phrase, done: list[str]) -> str:
+    """Return the phrase with its noun in the plural where the idiom's noun is, and its dictionary form is not."""
+    ((start, end),) = phrase.heads
+    head = _head(where)
+    listed = where.name.lower().replace("-", " ").split()
+    if head.tag not in PLURAL or head.lower in listed or phrase.is_plural:
+        return phrase.text
+    plural = next(iter(inflected(lemma(phrase.text[start:end], "NOUN"), "NNS")), None)
+    if plural is None:
+        raise Rejected(FORM)
+    done.append(f"{phrase.text[start:end]} → {plural} (NNS)")
+    return re.sub(r"^an? ", "", phrase.text[:start] + plural + phrase.text[end:])
+
+
+def fill(where: Site, text: str, done: list[str]) -> str:
+    """Return the text with its open places filled by what stands in the idiom. Raises `Rejected` if nothing does."""
+    opened = list(INDEFINITE.finditer(text))
+    if where.filler:
+        if len(opened) != 1:
+            raise Rejected(LOST)
+        (place,) = opened
+        owner = where.filler.removesuffix("'s").strip()
+        other = where.filler if place.group(2) else OBJECTIVE.get(where.filler.lower(), owner)
+        text = text[: place.start()] + other + text[place.end() :]
+        done.append(f"{place.group()} → {other}")
+    elif opened and where.tag(where.last + 1) in NOUN_PHRASE | {"IN", "TO"}:
+        raise Rejected(OPEN)
+    if own := where.possessive:
+        text = SELF.sub(REFLEXIVE.get(own, own), OWN.sub(own, text))
+    if any(pattern.search(text) for pattern in (YOU, SELF, OWN)):
+        raise Rejected(OPEN)
+    return text
+
+
+def _head(where: Site) -> Token:
+    assert where.head is not None
+    return where.tokens[where.head]
+
+
+def _determiner_before(where: Site) -> str:
+    """Return the determiner of the noun phrase that the idiom is the end of, looked for behind its adjectives."""
+    place = where.first - 1
+    if where.tag(place) == "CD":
+        return where.tokens[place].lower
+    while where.tag(place) in ("JJ", "JJR", "JJS", "VBN", "CD", "CC", ",") or where.tag(place).startswith("RB"):
+        place -= 1
+    return where.tokens[place].lower if where.tag(place) in ("DT", "PRP$", "POS") else ""

@@ -1,0 +1,385 @@
+"""`figeval build impli-pairs`: golden cases, properties of the hypotheses, and the command on files of our own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval import word_forms
+from figeval.builtin.tasks.impli.building import kinds, wrong
+from figeval.builtin.tasks.impli.building.inputs import FIGURATIVE, Glossary, Sense, Sentence
+from figeval.builtin.tasks.impli.building.kinds import KINDS
+from figeval.builtin.tasks.impli.building.phrases import Rejected, fitted
+from figeval.cli.main import main
+from figeval.data.formats import read_jsonl
+from figeval.errors import DataError
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tasks" / "impli_build.json").read_text(encoding="utf-8"))
+LABELS = {"ent": "entailment", "lit": "non-entailment", "adv": "non-entailment", "ant": "non-entailment"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def wordnet(tmp_path_factory):
+    """NLTK with a WordNet and the tagger; all is skipped where one of them, or lemminflect, is missing."""
+    import os
+
+    import nltk
+
+    from figeval.tagging import reader
+
+    mirror = os.environ.get("FIGEVAL_DATA_MIRROR", "").split(os.pathsep)[0]
+    before = list(nltk.data.path)
+    if mirror:
+        nltk.data.path += [f"{mirror}/oewn/nltk_root", f"{mirror}/nltk/packages"]
+    try:
+        word_forms.open_wordnet()
+        word_forms.open_lemminflect()
+        reader()
+    except DataError as error:
+        nltk.data.path[:] = before
+        pytest.skip(str(error))
+    yield
+    nltk.data.path[:] = before
+
+
+@pytest.fixture
+def call(capsys, tmp_path, monkeypatch):
+    """`call("--sentences", …)` → exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def build(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(["build", "impli-pairs", *map(str, arguments)])
+        read = capsys.readouterr()
+        return ended.value.code, read.out, read.err
+
+    return build
+
+
+def glossary(senses):
+    named = {name.partition("|")[0].strip().casefold(): name for name in senses}
+    return Glossary(named, {key: (Sense(senses[name], row),) for row, (key, name) in enumerate(named.items(), 1)})
+
+
+def made(kind, case, senses, **fields):
+    """The hypothesis of a golden case, or the reason why it has none."""
+    known = glossary(senses)
+    sentence = Sentence("1", 1, case["sentence"], FIGURATIVE, **fields)
+    try:
+        found = kinds.located(sentence, known, kinds.Lexicon(known.lines.values()))
+        return KINDS[kind].made(kinds.Maker(known, wrong.Impostors(known), 0), found)
+    except Rejected as error:
+        return error.reason
+
+
+# ---- golden cases ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", GOLDEN["substitutions"], ids=lambda case: case["why"][:60])
+def test_substitutions(case):
+    found = made("ent", case, {case["idiom"]: case["definition"]}, idiom=case["idiom"])
+    assert getattr(found, "hypothesis", found) == case.get("hypothesis", case.get("reason"))
+
+
+@pytest.mark.parametrize("case", GOLDEN["metaphors"], ids=lambda case: case["why"][:60])
+def test_metaphors(case):
+    found = made("met", case, {}, metaphor=case["metaphor"], replacement=case["replacement"])
+    assert getattr(found, "hypothesis", found) == case.get("hypothesis", case.get("reason"))
+
+
+@pytest.mark.parametrize("case", GOLDEN["antonyms"], ids=lambda case: case["why"][:60])
+def test_antonyms(case):
+    found = made("ant", case, {case["idiom"]: case["definition"]})
+    assert getattr(found, "hypothesis", found) == case.get("hypothesis", case.get("reason"))
+
+
+@pytest.mark.parametrize("case", GOLDEN["wrong"], ids=lambda case: case["why"][:60])
+def test_wrong_definitions(case):
+    found = made("adv", case, {case["idiom"]: case["right"], **case["others"]}, idiom=case["idiom"])
+    assert (found == wrong.NO_NEAR) if case["of"] is None else (found.provenance["of"] == case["of"])
+
+
+@pytest.mark.parametrize("case", GOLDEN["located"], ids=lambda case: case["why"][:60])
+def test_where_an_idiom_stands(case):
+    known = glossary(dict.fromkeys(case["idioms"], "to be"))
+    span = tuple(case["span"]) if "span" in case else None
+    sentence = Sentence("1", 1, case["sentence"], FIGURATIVE, idiom=case.get("idiom", ""), span=span)
+    try:
+        found = kinds.located(sentence, known, kinds.Lexicon(known.lines.values())).found
+    except Rejected as error:
+        assert error.reason == case.get("reason")
+    else:
+        assert case["sentence"][found.start : found.end] == found.surface == case["found"]
+        assert span is None or (found.start, found.end) == span
+
+
+# ---- properties ------------------------------------------------------------------------------------------------------
+
+texts = st.text(alphabet="ab It's kicks the bucket, a an of to be (some) someone's '\"-/;.!é", max_size=60)
+
+
+@given(before=texts, after=texts, definition=texts)
+def test_nothing_outside_of_the_idiom_changes_but_an_article(before, after, definition):
+    sentence = f"{before} kicked the bucket {after}"
+    found = made("ent", {"sentence": sentence}, {"kick the bucket": definition or "?"}, idiom="kick the bucket")
+    if not isinstance(found, str):
+        assert found.hypothesis.startswith(before[: max(0, len(before) - 4)])
+        assert found.hypothesis.endswith(after)
+        assert found.hypothesis.casefold() != sentence.casefold()
+
+
+@given(texts, st.sampled_from(["verb", "noun", "modifier"]))
+def test_any_definition_is_a_phrase_or_has_a_reason(definition, part):
+    try:
+        phrase = fitted(definition, part)
+    except Rejected as error:
+        assert error.reason
+    else:
+        assert phrase.tags and phrase.part == part
+        assert all(0 <= start < end <= len(phrase.text) for start, end in phrase.heads)
+        assert bool(phrase.heads) == (part != "modifier")
+
+
+def test_antonyms_are_drawn_from_the_seed():
+    case = {"sentence": "He came a cropper."}
+    known = {"come a cropper": "to be poor and weak and slow"}
+    drawn = {made("ant", case, known).hypothesis for _ in range(3)}
+    assert len(drawn) == 1
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
+
+DEFINITIONS = [
+    {"idiom": "kick the bucket", "definition": "to die"},
+    {"idiom": "kick the habit", "definition": "to stop a harmful routine"},
+    {"idiom": "over the moon", "definition": "to be very happy"},
+    {"idiom": "under the moon", "definition": "to be very poor"},
+    {"idiom": "a piece of cake", "definition": "an easy task"},
+]
+PEOPLE = ("miller", "baker", "farmer", "sailor", "teacher", "doctor")
+
+
+def sentences():
+    for who in PEOPLE:
+        yield {"sentence": f"Last year the old {who} kicked the bucket.", "label": "figurative"}
+        yield {"sentence": f"For the {who} it was a piece of cake.", "label": "Idiomatic"}
+        yield {"sentence": f"The {who} was over the moon.", "label": "figurative", "idiom": "Over the Moon"}
+        yield {"sentence": f"In the stable the {who} kicked the bucket.", "label": "literal"}
+        yield {"sentence": f"The {who} devoured the book.", "metaphor": "devour", "replacement": "read"}
+
+
+def written(path, rows):
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    source = written(tmp_path / "in.jsonl", sentences())
+    return "--sentences", source, "--definitions", written(tmp_path / "meanings.jsonl", DEFINITIONS)
+
+
+def test_a_build_runs_at_once_and_again_is_the_same(call, inputs, tmp_path, capsys):
+    code, out, err = call(*inputs, "--output", "one", "--name", "Own")
+    assert code == 0, err
+    assert "ent: 18 of 18 sentences make a pair" in out
+    assert "lit: 6 of 6 sentences make a pair" in out
+    assert "met: 6 of 6 sentences make a pair" in out
+    with pytest.raises(SystemExit, match="0"):
+        main(["validate", "--include_path", "one"])
+    assert "6 tasks, 0 errors" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", "--include_path", "one", "--tasks", "own", "--model", "overlap", "--output_path", "run"])
+    assert "own_idioms_ent" in capsys.readouterr().out
+    code, _, err = call(*inputs, "--output", "one", "--name", "own")
+    assert (code, err.count("kept from an earlier session")) == (0, 6)
+    call(*inputs, "--output", "two", "--name", "own")
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def contents(folder):
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_pairs_say_where_they_come_from(call, inputs, tmp_path):
+    call(*inputs, "--output", "out")
+    given = {str(number): row for number, row in enumerate(sentences(), 1)}
+    everything = list(read_jsonl(tmp_path / "out" / "all.jsonl"))
+    pairs = [row for kind in KINDS for row in read_jsonl(tmp_path / "out" / f"{kind}.jsonl")]
+    assert everything == sorted(pairs, key=lambda row: row["provenance"]["row"])
+    for row in pairs:
+        source, provenance = given[row["id"].partition("-")[2]], row["provenance"]
+        assert row["label"] == LABELS.get(row["kind"], "entailment")
+        assert row["premise"] == source["sentence"] != row["hypothesis"]
+        assert row["premise"][row["idiom_start"] : row["idiom_end"]] == provenance["surface"]
+        assert provenance["row"] == int(row["id"].partition("-")[2])
+        if row["kind"] != "met":
+            assert DEFINITIONS[provenance["definition_row"] - 1]["definition"] == provenance["definition"]
+        if row["kind"] == "adv":
+            assert provenance["of"] != row["idiom"] and provenance["because"]
+    report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    for kind, notes in report["kinds"].items():
+        assert notes["pairs"] + sum(notes["rejected"].values()) == notes["sentences"]
+        refused = list(read_jsonl(tmp_path / "out" / f"{kind}_rejected.jsonl"))
+        assert len(refused) == sum(notes["rejected"].values())
+    assert report["located"]["read"] == {"figurative": 18, "literal": 6, "metaphor": 6}
+
+
+def test_a_sheet_hides_the_kinds_and_is_read_back(call, inputs, tmp_path, capsys):
+    call(*inputs, "--output", "out", "--sheet", 4)
+    sheet, key = tmp_path / "out" / "sheets" / "sheet_1.csv", tmp_path / "out" / "sheets" / "key.json"
+    with sheet.open(encoding="utf-8-sig", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert list(rows[0]) == ["item", "first sentence", "text", "ungrammatical", "does not follow", "comment"]
+    assert len(rows) == sum(min(4, len(list(read_jsonl(tmp_path / "out" / f"{kind}.jsonl")))) for kind in KINDS)
+    assert not any(kind in cell for row in rows for cell in row.values() for kind in ("adv-", "ent-"))
+    authors = {item: one["author"] for item, one in json.loads(key.read_text())["items"].items()}
+    for row in rows:
+        row["does not follow"] = "no" if authors[row["item"]] in ("ent", "met") else "yes"
+    with sheet.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    with pytest.raises(SystemExit, match="0"):
+        main(["annotate", "score", "out/sheets"])
+    assert re.search(r"does not follow +adv +1\.0000", capsys.readouterr().out)
+    filled = sheet.read_bytes()
+    assert call(*inputs, "--output", "out", "--sheet", 4)[0] == 0
+    assert sheet.read_bytes() == filled, "a sheet that is filled in stays"
+    code, _, err = call(*inputs, "--output", "out", "--sheet", 2)
+    assert (code, "sheets already, which may be filled in" in err) == (2, True)
+
+
+def test_stages_of_a_stopped_build_are_kept(call, inputs, tmp_path):
+    call(*inputs, "--output", "out", "--kinds", "ent", "--sheet", 0)
+    code, _, err = call(*inputs, "--output", "out", "--sheet", 0)
+    assert (code, "ent: kept" in err, "lit: kept" in err) == (0, True, False)
+    (tmp_path / "out" / "lit.jsonl").write_text("edited\n")
+    _, _, err = call(*inputs, "--output", "out", "--sheet", 0)
+    assert "lit: kept" not in err and "adv: kept" in err
+    code, _, err = call(*inputs, "--output", "out", "--kinds", "ent", "--seed", 3)
+    assert (code, "of another build" in err or "another seed" in err) == (2, True)
+
+
+def test_what_makes_no_pair_is_counted(call, tmp_path):
+    rows = [
+        {"sentence": "The miller was over the moon.", "label": "figurative"},
+        {"sentence": "the miller was OVER the moon", "label": "figurative"},
+        {"sentence": "A rocket flew over the moon.", "label": "figurative"},
+        {"sentence": "A rocket flew over the moon.", "label": "literal"},
+        {"sentence": "Over the moon!", "label": "figurative"},
+        {"sentence": "He went home.", "label": "figurative", "idiom": "over the moon"},
+        {"sentence": "He was over the moon and under the moon.", "label": "figurative"},
+        {"sentence": f"He was over the moon {'and so on ' * 300}.", "label": "figurative"},
+        {"sentence": "She saw red.", "label": "figurative", "idiom": "see red"},
+        {"sentence": "She hit the roof.", "label": "figurative", "idiom": "hit the roof", "definition": "to get angry"},
+        {"sentence": "She broke the ice.", "label": "figurative"},
+    ]
+    several = [{"idiom": "break the ice", "definition": text} for text in ("to begin", "To begin.", "to start talking")]
+    code, _, err = call(
+        *("--sentences", written(tmp_path / "in.jsonl", rows), "--output", "out", "--kinds", "ent"),
+        *("--definitions", written(tmp_path / "meanings.jsonl", DEFINITIONS + several)),
+    )
+    assert code == 0, err
+    refused = {
+        row["row"]: row["reason"]
+        for name in ("located", "ent")
+        for row in read_jsonl(tmp_path / "out" / f"{name}_rejected.jsonl")
+    }
+    assert {row: reason[:30] for row, reason in refused.items()} == {
+        2: "the sentence is that of anothe",
+        3: "the sentence is figurative in ",
+        4: "the sentence is figurative in ",
+        5: "nothing but the idiom or word ",
+        6: "the idiom or word stands nowhe",
+        7: "several idioms stand in the se",
+        8: "the sentence has more than 200",
+        9: "the idiom has no definition",
+        11: "the idiom has several definiti",
+    }
+    page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "| several idioms stand in the sentence; name one in 'idiom' | 1 |" in page
+    assert "(1 have several)" in page
+    made_of = [row["hypothesis"] for row in read_jsonl(tmp_path / "out" / "ent.jsonl")]
+    assert made_of == ["The miller was very happy.", "She got angry."]
+
+
+GOOD = {"sentence": "He kicked the bucket.", "label": "figurative"}
+BAD = {
+    "no sentence": ([{"label": "literal"}], DEFINITIONS, (), r"in\.jsonl: row 1: no field 'sentence'"),
+    "no label": ([{"sentence": "He sat."}], DEFINITIONS, (), "row 1: no field 'label'"),
+    "another label": ([GOOD | {"label": "both"}], DEFINITIONS, (), "'label' is 'both'; it is figurative or literal"),
+    "an empty sentence": ([GOOD | {"sentence": " … "}], DEFINITIONS, (), "row 1: 'sentence' is empty"),
+    "an idiom of articles": ([GOOD | {"idiom": "the"}], DEFINITIONS, (), "'idiom' is 'the', which has no word"),
+    "a span beyond the end": (
+        [GOOD | {"start": 3, "end": 99}], DEFINITIONS, (), "'start' and 'end' are '3' and '99'; they are places"),
+    "half a span": ([GOOD | {"start": 3}], DEFINITIONS, (), "'start' and 'end' are '3' and ''"),
+    "a span in an unclean sentence": (
+        [{"sentence": "He  kicked the bucket.", "label": "literal", "start": 4, "end": 21}], DEFINITIONS, (),
+        "double blanks, so 'start' and 'end' are no places in it; remove them"),
+    "a metaphor without a literal word": (
+        [{"sentence": "She devoured it.", "metaphor": "devoured"}], DEFINITIONS, (), "'replacement' is empty"),
+    "an id twice": ([GOOD | {"id": 7}, GOOD | {"id": 7}], DEFINITIONS, (), "row 2: 'id' '7' is that of row 1, too"),
+    "no rows": ([], DEFINITIONS, (), r"in\.jsonl: there is no sentence in it"),
+    "no definitions": ([GOOD], [], (), r"meanings\.jsonl: there is no definition in it"),
+    "an empty definition": (
+        [GOOD], [{"idiom": "see red", "definition": "…"}], (), r"meanings\.jsonl: row 1: 'definition' is empty"),
+    "an idiom without a word": ([GOOD], [{"idiom": "one's", "definition": "own"}], (), "has no word to look for"),
+    "nothing fits": ([GOOD], [{"idiom": "see red", "definition": "to get angry"}], (), "no pair can be made of it"),
+    "a kind of another name": ([GOOD], DEFINITIONS, ("--kinds", "ent,antt"), "no 'antt'; did you mean 'ant'"),
+    "columns": ([GOOD], DEFINITIONS, ("--columns", "text"), "write FIELD=NAME, such as sentence=text"),
+    "a name without letters": ([GOOD], DEFINITIONS, ("--name", "123"), "give --name with a letter first"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line(call, tmp_path, case):
+    rows, definitions, options, message = BAD[case]
+    code, _, err = call(
+        *("--sentences", written(tmp_path / "in.jsonl", rows), "--output", "out"),
+        *("--definitions", written(tmp_path / "meanings.jsonl", definitions), *options),
+    )
+    last = err.splitlines()[-1]
+    assert (code, sum(line.startswith("figeval: ") for line in err.splitlines())) == (2, 1)
+    assert re.search(message, last), last
+
+
+def test_tables_with_columns_of_other_names(call, tmp_path):
+    (tmp_path / "in.csv").write_text('usage;text\nfigurative;"Alas; he kicked the bucket."\n', encoding="utf-8")
+    (tmp_path / "meanings.tsv").write_text("idiom\tsense\nkick the bucket\tto die\n", encoding="utf-8")
+    code, _, err = call(
+        *("--sentences", "in.csv", "--columns", "sentence=text,label=usage", "--output", "out"),
+        *("--definitions", "meanings.tsv", "--definition_columns", "definition=sense"),
+    )
+    assert code == 0, err
+    (row,) = read_jsonl(tmp_path / "out" / "ent.jsonl")
+    assert row["hypothesis"] == "Alas; he died."
+    assert "there is no pair of the kind lit, so it has no task" in err
+
+
+def test_texts_from_outside_are_cleaned(call, tmp_path):
+    rows = [{"sentence": "He\u202e kicked\x1b[31m the\nbucket.", "label": "figurative"}]
+    meanings = [{"idiom": "kick\x07 the bucket", "definition": "to\u2028 die"}]
+    call(
+        *("--sentences", written(tmp_path / "in.jsonl", rows), "--output", "out", "--kinds", "ent"),
+        *("--definitions", written(tmp_path / "meanings.jsonl", meanings)),
+    )
+    (row,) = read_jsonl(tmp_path / "out" / "ent.jsonl")
+    assert (row["premise"], row["hypothesis"]) == ("He kicked the bucket.", "He died.")
+
+
+def test_a_missing_package_is_one_line(call, inputs, monkeypatch):
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(word_forms, "import_module", missing)
+    word_forms.open_lemminflect.cache_clear()
+    code, _, err = call(*inputs, "--output", "out")
+    word_forms.open_lemminflect.cache_clear()
+    assert (code, "lemminflect is not installed; run pip install lemminflect" in err) == (2, True)
