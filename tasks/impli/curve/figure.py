@@ -24,6 +24,7 @@ def curves(found: Sequence[CurveNumber], model: str) -> Any:
     import altair as alt
 
     panels = []
+    shown = regimes_of(found)
     for part, title in TITLES.items():
         values = [
             {
@@ -34,16 +35,16 @@ def curves(found: Sequence[CurveNumber], model: str) -> Any:
                 "regime": regime,
                 "n": one.learned,
             }
-            for regime, own in regimes_of(found).items()
+            for regime, own in shown.items()
             for one in own
             if one.part == part and one.value is not None
         ]
         base = alt.Chart(alt.Data(values=values)).encode(
-            x=alt.X("folds:Q", title="Folds of other idioms learned from", axis=alt.Axis(tickMinStep=1)),
+            x=alt.X("folds:Q", title="Folds of other idioms learned from", axis=alt.Axis(tickMinStep=1, format="d")),
             color=alt.Color(
                 "regime:N",
-                scale=alt.Scale(domain=list(COLOURS)[:3], range=list(COLOURS.values())[:3]),
-                legend=alt.Legend(title="learned from", orient="top"),
+                scale=alt.Scale(domain=list(shown), range=[COLOURS[regime] for regime in shown]),
+                legend=alt.Legend(title="learned from", orient="top", symbolOpacity=1),
             ),
         )
         y = alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, 1]))
