@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 from hashlib import blake2b
+from typing import TYPE_CHECKING, ClassVar
 
 from figeval.errors import ModelError
 from figeval.models.model import refuse_model_name
@@ -20,10 +21,15 @@ from figeval.task_types.pairs import PairExample
 from figeval.task_types.ranking import RankingExample
 from figeval.types import JSON, Example, PairLabel, ScoredSpan, Span, SpanQuery, TextPair
 
+if TYPE_CHECKING:
+    from ..classification.requests import TextLabels
+
 
 @dataclass(frozen=True, slots=True)
 class Chance:
     """No preference at all: 1/options for choice, H_n/n for the MRR of n candidates, 1/labels for pairs."""
+
+    capabilities: ClassVar[tuple[str, ...]] = ("label_texts",)
 
     model: str = ""
 
@@ -35,6 +41,9 @@ class Chance:
 
     def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
         return [uniform(request.labels) for request in requests]
+
+    def label_texts(self, requests: Sequence[TextLabels]) -> list[dict[str, float]]:
+        return [dict.fromkeys(one.labels, 0.5) if one.several else uniform(one.labels) for one in requests]
 
     def fingerprint(self) -> str:
         """The name: there is nothing to change."""
@@ -49,6 +58,8 @@ class Chance:
 class Random:
     """A guess drawn from a hash of seed and texts, so batches, order and platform do not matter."""
 
+    capabilities: ClassVar[tuple[str, ...]] = ("label_texts",)
+
     model: str = ""
     seed: int = 0
 
@@ -59,7 +70,17 @@ class Random:
         return [self._draw("pair", request.left, request.right) for request in requests]
 
     def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
-        return [self._probabilities(request) for request in requests]
+        return [
+            self._probabilities("label", request.left, request.right, labels=request.labels) for request in requests
+        ]
+
+    def label_texts(self, requests: Sequence[TextLabels]) -> list[dict[str, float]]:
+        return [
+            {label: self._draw("label", request.text, label) for label in request.labels}
+            if request.several
+            else self._probabilities("label", request.text, labels=request.labels)
+            for request in requests
+        ]
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
         """One of all spans between white space, each as likely as any other; none in a text without tokens."""
@@ -73,11 +94,11 @@ class Random:
         """The seed."""
         return {"seed": self.seed}
 
-    def _probabilities(self, request: PairLabel) -> dict[str, float]:
+    def _probabilities(self, *parts: str, labels: Sequence[str]) -> dict[str, float]:
         # Normalised exponential draws are uniform over all probability vectors (Dirichlet with all parameters 1).
-        weights = [-math.log(self._draw("label", request.left, request.right, label)) for label in request.labels]
+        weights = [-math.log(self._draw(*parts, label)) for label in labels]
         total = sum(weights)
-        return {label: weight / total for label, weight in zip(request.labels, weights, strict=True)}
+        return {label: weight / total for label, weight in zip(labels, weights, strict=True)}
 
     def _span(self, request: SpanQuery) -> Iterator[ScoredSpan]:
         tokens = [token.span() for token in re.finditer(r"\S+", request.text)]
@@ -105,15 +126,21 @@ class Majority:
     With balanced answers, or answers never seen, all are tied and this is chance.
     """
 
+    capabilities: ClassVar[tuple[str, ...]] = ("label_texts",)
+
     model: str = ""
     counts: Counter[str] | None = field(default=None, init=False)
+    examples: int = field(default=0, init=False)  # how many of them have a right answer, or several
 
     def __post_init__(self) -> None:
         refuse_model_name("majority", self.model)
 
     def fit(self, examples: Iterable[Example]) -> None:
-        """Count gold labels (pairs) or the texts of the right options and candidates (choice, ranking)."""
-        self.counts = Counter(answer for example in examples for answer in gold_answers(example))
+        """Count gold labels (pairs, classification) or the texts of the right options and candidates (others)."""
+        self.counts, self.examples = Counter(), 0
+        for example in examples:
+            self.counts.update(gold_answers(example))
+            self.examples += not example.hidden
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
         """The share of the gold answers that are the right text, word for word."""
@@ -123,25 +150,36 @@ class Majority:
 
     def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
         """Label frequencies among the labels asked for; uniform when none of them was ever gold."""
-        counts = self._counted()
-        found = []
-        for request in requests:
-            total = sum(counts[label] for label in request.labels)
-            known = {label: counts[label] / total for label in request.labels} if total else uniform(request.labels)
-            found.append(known)
-        return found
+        return [self._shares(request.labels) for request in requests]
+
+    def label_texts(self, requests: Sequence[TextLabels]) -> list[dict[str, float]]:
+        """Label frequencies; where several labels may hold, the share of the texts that have each."""
+        counts, texts = self._counted(), max(1, self.examples)
+        return [
+            {label: counts[label] / texts for label in request.labels}
+            if request.several
+            else self._shares(request.labels)
+            for request in requests
+        ]
 
     def fingerprint(self) -> str:
         """Changes with the counts."""
+        counts = self.counts or Counter()
         digest = blake2b(digest_size=8)
-        for text in sorted(map(str, (self.counts or Counter()).items())):
+        for text in sorted(map(str, counts.items())):
             digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
-        return f"majority {digest.hexdigest()}"
+        of = "" if self.examples == counts.total() else f" of {self.examples}"
+        return f"majority {digest.hexdigest()}{of}"
 
     def describe(self) -> JSON:
         """How many gold answers were counted, and how many different ones."""
         counts = self.counts or Counter()
         return {"gold_answers": counts.total(), "distinct_answers": len(counts)}
+
+    def _shares(self, labels: Sequence[str]) -> dict[str, float]:
+        counts = self._counted()
+        total = sum(counts[label] for label in labels)
+        return {label: counts[label] / total for label in labels} if total else uniform(labels)
 
     def _counted(self) -> Counter[str]:
         if self.counts is None:

@@ -2,7 +2,8 @@
 
 | module | what it holds |
 |---|---|
-| `encoder` `masked` `pairs` `pair_encoder` `span_finder` `joint_encoder` `markers` `pipeline` | one backend each |
+| `encoder` `masked` `pairs` `classifier` `pair_encoder` | one backend each |
+| `span_finder` `joint_encoder` `markers` `pipeline` | the same |
 | `extra_layers` | layers on an encoder that have a file of their own |
 | `bertscore` | the metric of that name |
 | `settings` | options from --model_args, and the factory that checks them; for models of all families |
@@ -34,6 +35,8 @@ def register_backends(register: BackendRegistrar) -> None:
     register("masked", f"{__name__}.masked:masked", about)
     about = "NLI head (labels from its config, or labels=) or cross-encoder"
     register("pairs", f"{__name__}.pairs:pairs", about)
+    about = "labels of single texts: any sequence classifier (labels from its config, or labels=)"
+    register("classifier", f"{__name__}.classifier:classifier", about)
     about = "labels of pairs whose texts are encoded apart (--head biencoder)"
     register("pair_encoder", f"{__name__}.pair_encoder:pair_encoder", about)
     about = "extractive head: a question-answering checkpoint (text=first, max_span=)"

@@ -137,7 +137,7 @@ def load_json(path: Path | None) -> JSON | None:
 
 # ---- what a checkpoint declares of itself, in figeval.json ---------------------------------------------------------
 
-KINDS = ("encoder", "joint", "marker", "pair_encoder", "pairs", "spans", "writer")
+KINDS = ("classifier", "encoder", "joint", "marker", "pair_encoder", "pairs", "spans", "writer")
 WRITING = ("inputs", "separator", "marker", "num_beams", "max_new_tokens")
 SPANS = ("text", "question", "max_span", "null_score")
 OPTIONS = ("pooling", "similarity", "normalize", "activation", "product", *SPANS, "max_length", *WRITING)
@@ -187,6 +187,7 @@ def is_encoder_decoder(checkpoint: Checkpoint) -> bool:
 
 
 RULES: tuple[tuple[Callable[[Checkpoint], bool], str | None], ...] = (
+    (lambda checkpoint: checkpoint.declared.get("kind") == "classifier", "classifier"),
     (lambda checkpoint: checkpoint.declared.get("kind") == "joint", "joint"),
     (lambda checkpoint: checkpoint.declared.get("kind") == "marker", "marker"),
     (lambda checkpoint: checkpoint.declared.get("kind") == "pair_encoder", "pair_encoder"),

@@ -20,7 +20,7 @@ from .batching import run_batches
 from .checkpoint import locate, require, with_declared
 from .loading import ModelSetup, Neural, input_limit, load_model, load_tokenizer, measures, prepare
 from .settings import Configured, Settings, one_of
-from .tokens import Floats, tokenize
+from .tokens import Floats, Tokens, tokenize
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -161,11 +161,15 @@ class PairModel(Neural[PairSettings, PairNetwork]):
 
     def logits(self, pairs: Sequence[TextPair | PairLabel]) -> Outputs[Any]:
         """The head's raw outputs as an array (n, classes), float64."""
+        network = self.network
+        lefts, rights = [pair.left for pair in pairs], [pair.right for pair in pairs]
+        return self.outputs(tokenize(network.tokenizer, lefts, network.limit, rights))
+
+    def outputs(self, tokens: Tokens) -> Outputs[Any]:
+        """The same of inputs that are token ids already."""
         import numpy as np
 
         network = self.network
-        lefts, rights = [pair.left for pair in pairs], [pair.right for pair in pairs]
-        tokens = tokenize(network.tokenizer, lefts, network.limit, rights)
 
         def forward(rows: list[int]) -> Floats:
             import torch

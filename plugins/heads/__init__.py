@@ -40,5 +40,7 @@ def register_learners(register: LearnerRegistrar) -> None:
     )
     register("pairs", "cross", f"{__name__}.cross_encoder:pairs", "both texts together, a class for each label")
     register("pairs", "biencoder", f"{__name__}.pair_biencoder:pairs", "both texts apart, a class for each label")
+    register("classification", "classifier", f"{__name__}.classifier:single", "a text, a class for each label")
+    register("multilabel", "classifier", f"{__name__}.classifier:several", "a text, a sigmoid for each label")
     register("spans", "span", f"{__name__}.span_head:span", "start and end in the text beside what is given")
     register("joint", "joint", f"{__name__}.joint_head:joint", "one encoder for proverbs and spans")

@@ -89,6 +89,10 @@ class PairTokenizer:
         """The pairs; what is too long loses tokens of its longer text."""
         return tokenize(self.tokenizer, lefts, self.limit, rights)
 
+    def texts(self, texts: Sequence[str]) -> Tokens:
+        """The texts, each alone; what is too long loses its end."""
+        return tokenize(self.tokenizer, texts, self.limit)
+
     def own_lengths(self, texts: Sequence[str]) -> list[int]:
         """The tokens of the texts alone, special ones not counted."""
         own = self.tokenizer.num_special_tokens_to_add(pair=False)
@@ -96,15 +100,15 @@ class PairTokenizer:
 
 
 class PairFeatures(IndependentFeatures):
-    """Pairs with their classes."""
+    """Pairs, or texts alone, with their classes: a number each, or what each output should say (outputs,)."""
 
-    def __init__(self, tokens: Tokens, classes: Sequence[int]) -> None:
+    def __init__(self, tokens: Tokens, classes: Sequence[int] | Sequence[Sequence[float]]) -> None:
         self.tokens, self.classes = tokens, classes
         self.lengths = tokens.lengths
         self.truncated = len(tokens.truncated)
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
-        """input_ids, attention_mask … (rows, length) and classes (rows,)."""
+        """input_ids, attention_mask … (rows, length) and classes (rows,) or (rows, outputs)."""
         return {**self.tokens.tensors(rows, "cpu"), "classes": torch.tensor([self.classes[row] for row in rows])}
 
 

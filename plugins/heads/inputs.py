@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from figeval.task_types.pairs import PairExample
     from figeval.training.contract import Batch
 
+    from ..classification.single import ClassificationExample
+
 READ = (IDS, TYPES, "attention_mask")
 
 
@@ -47,7 +49,7 @@ def gold_of(example: ChoiceExample) -> int:
     return example.gold
 
 
-def class_of(example: PairExample, behind: Mapping[str, Sequence[int]]) -> int:
+def class_of(example: PairExample | ClassificationExample, behind: Mapping[str, Sequence[int]]) -> int:
     """The class of its label, the first of those `behind` it. Raises `TrainError` where the label is hidden."""
     if example.label is None:
         raise TrainError(f"{example.id} has no label to learn from; leave it out of the train split")

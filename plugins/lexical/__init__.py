@@ -15,4 +15,6 @@ def register_backends(register: BackendRegistrar) -> None:
     """One model per module."""
     about = "TF-IDF cosine with scikit-learn's defaults, fitted to the texts of the task"
     register("tfidf", f"{__name__}.tfidf:Tfidf", about)
+    about = "TF-IDF and logistic regression, fitted to the train split: the floor of trained classifiers"
+    register("tfidf_logreg", f"{__name__}.tfidf_logreg:TfidfLogreg", about)
     register("glove", f"{__name__}.glove:Glove", "mean of GloVe vectors (path=FILE for another vector file)")

@@ -50,7 +50,7 @@ def test_a_model_name_behind_the_colon_is_refused(factory):
 
 
 def test_capabilities_belong_to_the_object():
-    assert capabilities(Chance()) == capabilities(Majority()) == {"score_pairs", "label_pairs"}
+    assert capabilities(Chance()) == capabilities(Majority()) == {"score_pairs", "label_pairs", "label_texts"}
     assert {"score_pairs", "label_pairs", "find_spans"} <= capabilities(Random())
     assert capabilities(Overlap()) == {"score_pairs"}
 

@@ -13,10 +13,18 @@ import pytest
 
 from figeval import Outputs, Reply, ScoredSpan, Span
 from figeval.builtin.plugins.baselines import guessing, positions, word_overlap
+from figeval.builtin.plugins.classification.requests import TextLabels
 from figeval.builtin.plugins.lexical import tfidf
 from figeval.task_types.pairs import PairExample
 from figeval.testing import CapabilityCheck, check_model
 from figeval.testing.fakes import Chatting, Closeness, Gaps, Labels, Likelihood, Vectors, Writer
+
+TWO = ("sarcastic", "earnest")
+LABEL_TEXTS = CapabilityCheck(  # of the plugin for classification, which trivial models answer, too
+    "label_texts",
+    (TextLabels("Lovely, rain again.", TWO), TextLabels("It rains.", TWO), TextLabels("Lovely.", TWO, several=True)),
+    lambda request, answer: "" if list(answer) == list(request.labels) else "not one probability per label",
+)
 
 
 @pytest.mark.parametrize("fake", [Chatting, Closeness, Gaps, Labels, Likelihood, Vectors, Writer])
@@ -41,7 +49,7 @@ def test_the_fakes_are_sound(fake: type) -> None:
     ],
 )
 def test_built_in_models_without_weights_are_sound(model: Callable[[], Any]) -> None:
-    check_model(model, empty=True)
+    check_model(model, empty=True, checks=[LABEL_TEXTS])
 
 
 def scoring(answer: Callable[[Any], Any], **more: Any) -> Any:

@@ -1,0 +1,127 @@
+"""`figeval labels`: precision, recall and F1 of every label, from what stored runs hold.
+
+The rows of a run keep what macro-F1 adds up: per label the true positives, how often it was predicted, and how often it
+was right. So no model is needed, and the table agrees with the run's macro-F1 to the last digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from figeval.records.schema import TaskRecord
+    from figeval.types import Score
+
+FEATURES = "macro_f1"
+TRUE, PREDICTED, GOLD = range(3)
+MEASURES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {  # of sums (3, …): numerator, denominator
+    "precision": (lambda sums: sums[TRUE], lambda sums: sums[PREDICTED]),
+    "recall": (lambda sums: sums[TRUE], lambda sums: sums[GOLD]),
+    "f1": (lambda sums: 2 * sums[TRUE], lambda sums: sums[PREDICTED] + sums[GOLD]),
+}
+
+
+@click.command(short_help="Print precision, recall and F1 of every label.")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--task", metavar="NAME", help="One task; without it every classification task of the run.")
+@click.option("--json", "as_json", is_flag=True, help="All of it as JSON.")
+def labels(run: Path, task: str | None, as_json: bool) -> None:
+    """Print how often each label was right, how often it was predicted, and its precision, recall and F1, with 95 %
+    intervals that take clusters into account.
+
+    \b
+    figeval labels results/runs/minilm
+    figeval labels results/runs/minilm --task isarcasm_b --json
+    """
+    from rich.console import Console
+
+    from figeval.cli.output import echo_json
+    from figeval.records.folder import RunFolder, find_record, read_run
+    from figeval.report.grid import say
+
+    record, _ = read_run(run)
+    known = {one.task: one for one in record.tasks if FEATURES in {score.metric for score in one.scores}}
+    chosen = _chosen(run, task, known)
+    folder = RunFolder(find_record(run).parent)
+    found = {one.task: list(_of_task(one, folder.rows(one.task), int(record.config["seed"]))) for one in chosen}
+    if as_json:
+        echo_json(found)
+        return
+    console = Console()
+    for name, lines in found.items():
+        _grid(f"{name}, {record.model.name}", lines).print(console)
+    say(console, "A dash: no text has the label, or it was never predicted, so the number is not defined.")
+
+
+def _chosen(run: Path, task: str | None, known: dict[str, TaskRecord]) -> list[TaskRecord]:
+    """Return the tasks to print. Raises `RecordError` if there are none."""
+    from figeval.errors import RecordError, near
+
+    if task is not None and task not in known:
+        has = ", ".join(known) or "none with labels"
+        raise RecordError(f"{run} has no scores of labels for {task!r}{near(task, known)}; it has {has}")
+    if not known:
+        raise RecordError(f"{run} has no task with {FEATURES}, of whose counts the table is made; add it to --metrics")
+    return [known[task]] if task is not None else list(known.values())
+
+
+def _of_task(task: TaskRecord, rows: Any, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield a line of the table for each label: its counts, and a score for each measure."""
+    import numpy as np
+
+    stored = [(row["cluster"], row["metrics"].get(FEATURES)) for row in rows]
+    answered = [(cluster, features) for cluster, features in stored if isinstance(features, list)]
+    names = task.settings["labels"]
+    for place, label in enumerate(names):
+        counts = [(cluster, tuple(features[place :: len(names)])) for cluster, features in answered]
+        total = np.sum([own for _, own in counts], axis=0) if counts else np.zeros(3)
+        scores = {name: _score(name, counts, seed) for name in MEASURES}
+        yield {
+            "label": label,
+            "gold": float(total[GOLD]),
+            "predicted": float(total[PREDICTED]),
+            **{name: {"value": one.value, "low": one.low, "high": one.high} for name, one in scores.items()},
+        }
+
+
+def _score(measure: str, counts: Sequence[tuple[str | None, tuple[float, ...]]], seed: int) -> Score:
+    """Return one measure of one label."""
+    import numpy as np
+
+    from figeval.metrics.aggregation import MetricAggregator
+    from figeval.metrics.statistic import Statistic, ratio
+
+    upper, lower = MEASURES[measure]
+
+    def combine(sums: Any) -> Any:
+        by_count = np.moveaxis(sums, -1, 0)
+        return ratio(np.stack((upper(by_count), lower(by_count)), axis=-1))
+
+    made = MetricAggregator(measure, Statistic(lambda _example, _prediction: None, combine))
+    for cluster, own in counts:
+        made.add(cluster, own)
+    return made.score(seed)
+
+
+def _grid(title: str, lines: Sequence[dict[str, Any]]) -> Any:
+    """Return the table of one task."""
+    from figeval.report.grid import Grid
+    from figeval.report.table import number
+
+    head = ("label", "gold", "predicted", *(column for name in MEASURES for column in (name, "95 % interval")))
+    cells = []
+    for line in lines:
+        scores = [line[name] for name in MEASURES]
+        each = ((number(one["value"]), _bounds(one)) for one in scores)
+        counts = (f"{line['gold']:g}", f"{line['predicted']:.6g}")
+        cells.append((line["label"], *counts, *(cell for pair in each for cell in pair)))
+    return Grid(head, cells, title=title, right=set(head[1:]))
+
+
+def _bounds(score: dict[str, float | None]) -> str:
+    low, high = score["low"], score["high"]
+    return "–" if low is None or high is None else f"{low:.3f} to {high:.3f}"

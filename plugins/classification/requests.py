@@ -1,0 +1,37 @@
+"""What a model is asked that was made to classify texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from figeval.models.capabilities import Outputs
+
+
+@dataclass(frozen=True, slots=True)
+class TextLabels:
+    """A text, and the labels among which a model decides.
+
+    `model.label_texts(requests)` returns `{label: probability}` for each request, for all of its `labels`. The
+    probabilities sum to 1, but where `several` labels may hold: there each is the probability of that label alone.
+    """
+
+    capability: ClassVar[str] = "label_texts"
+    text: str
+    labels: tuple[str, ...]
+    several: bool = False
+
+
+class LabelsTexts(Protocol):
+    """A model that answers such requests. It lists `label_texts` in its attribute `capabilities`."""
+
+    def label_texts(
+        self, requests: Sequence[TextLabels]
+    ) -> Sequence[Mapping[str, float]] | Outputs[Mapping[str, float]]:
+        """Return label → probability for each request, in order.
+
+        Raises:
+            ModelError: the model does not know one of the labels.
+        """
+        ...

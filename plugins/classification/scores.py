@@ -1,0 +1,143 @@
+"""Metrics of classified texts: of one label each, and of sets of labels.
+
+F1 is a function of counts over the whole corpus and no mean over texts, so its intervals are bootstrapped by cluster.
+Labels that tie for the best share one prediction, and open labels of a set are half predicted: the counts are then
+expectations over fair draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from figeval.metrics.classification import per_label
+from figeval.metrics.statistic import Collective, Features, PerLabel, Rows, Statistic
+from figeval.types import Prediction
+
+if TYPE_CHECKING:
+    from .several import MultilabelExample
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+def _quotient(numerator: Floats, denominator: Floats) -> Floats:
+    """Numerator / denominator, NaN over 0."""
+    undefined = np.full(np.shape(denominator), np.nan)
+    return np.asarray(np.divide(numerator, denominator, out=undefined, where=denominator != 0))
+
+
+# ---- one label -------------------------------------------------------------------------------------------------------
+
+
+def _positive_f1(true: Floats, predicted: Floats, gold: Floats) -> Floats:
+    """F1 of the first label; NaN where no text has it: recall is undefined there, and 0 would be a verdict."""
+    found = _quotient(2 * true[..., 0], predicted[..., 0] + gold[..., 0])
+    return np.where(gold[..., 0] > 0, found, np.nan)
+
+
+POSITIVE_F1 = per_label(_positive_f1)  # F1 of the first of the task's labels
+
+
+def roc_features(rows: Rows, names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, list[Features]]:
+    """Return what the area under the ROC curve adds up, for each row.
+
+    The area is the probability that a text with the positive label scores higher than one without it, where equal
+    scores count one half (Hanley and McNeil 1982). A text scores what its first label has more than the best other one.
+
+    The features (6,) are three means as sums and counts: over the positive texts, the share of the others that score
+    lower (A); over the others, the share of the positive ones that score higher (B); and the area of all rows (C). As
+    A = B = C, the area is A + B − C, and resampling rows gives it the variance of DeLong et al. (1988).
+    """
+    known = [len(row.get("scores") or ()) > 1 and row["gold"] is not None and row["pred"] is not None for row in rows]
+    positive = next(iter(settings.get("labels", ())), None)
+    scores = np.array([_margin(row["scores"]) for row, one in zip(rows, known, strict=True) if one])
+    gold = np.array([row["gold"] == positive for row, one in zip(rows, known, strict=True) if one], dtype=bool)
+    placed = _placements(scores, gold) if 0 < gold.sum() < len(gold) else None
+    if placed is None:
+        return {name: [None] * len(rows) for name in names}
+    area = float(placed[gold].mean())
+    own, other, whole = (1.0, 0.0), (0.0, 1.0), (area, 1.0)
+    features = iter(
+        [
+            (share * of[0], of[0], share * of[1], of[1], *whole)
+            for share, of in zip(placed.tolist(), (own if one else other for one in gold), strict=True)
+        ]
+    )
+    found: list[Features] = [next(features) if one else None for one in known]
+    return dict.fromkeys(names, found)
+
+
+def _margin(scores: Sequence[Any]) -> float:
+    """How much higher the first label scores than the best other one; infinite scores are no NaN in JSON rows."""
+    first, *others = map(float, scores)
+    best = max(others)
+    return 0.0 if first == best else first - best
+
+
+def _placements(scores: Floats, gold: NDArray[np.bool_]) -> Floats:
+    """Per text the share of the opposite class that it stands on the right side of; one half for equal scores."""
+    found = np.empty(len(scores))
+    for own, side in ((gold, 1.0), (~gold, -1.0)):
+        others = np.sort(side * scores[~own])
+        below = np.searchsorted(others, side * scores[own], side="left")
+        up_to = np.searchsorted(others, side * scores[own], side="right")
+        found[own] = (below + up_to) / (2 * len(others))
+    return found
+
+
+def _area(sums: Floats) -> Floats:
+    """The area from sums (…, 6); NaN where one of the classes is missing."""
+    positive, negative, whole = (_quotient(sums[..., place], sums[..., place + 1]) for place in (0, 2, 4))
+    return np.asarray(positive + negative - whole)
+
+
+ROC_AUC = Collective(
+    lambda _example, _prediction: None,
+    _area,
+    family=roc_features,
+    pooled=True,
+    absent="no scores, or all texts of one class",
+)
+
+
+# ---- several labels --------------------------------------------------------------------------------------------------
+
+
+def exact_match(example: MultilabelExample, prediction: Prediction) -> float | None:
+    """Probability that the set is the right one, over fair draws for its open labels; 1 / 2^labels by chance."""
+    if example.labels is None or prediction.value is None:
+        return None
+    return float(prediction.value == example.labels - set(prediction.among)) / float(2 ** len(prediction.among))
+
+
+def _set_counts(labels: tuple[str, ...], example: MultilabelExample, prediction: Prediction) -> Sequence[float] | None:
+    """Per label: true positives, times predicted, times gold; shape (3 · labels,)."""
+    if example.labels is None or prediction.value is None:
+        return None
+    gold = [float(label in example.labels) for label in labels]
+    predicted = [0.5 if label in prediction.among else float(label in prediction.value) for label in labels]
+    return (*(g * p for g, p in zip(gold, predicted, strict=True)), *predicted, *gold)
+
+
+def _micro(sums: Floats) -> Floats:
+    """F1 of the decisions about all labels together, from sums (…, 3 · labels)."""
+    true, predicted, gold = sums.reshape(*sums.shape[:-1], 3, -1).sum(axis=-1).transpose(-1, *range(sums.ndim - 1))
+    return _quotient(2 * true, predicted + gold)
+
+
+def _macro(sums: Floats) -> Floats:
+    """Unweighted mean of the labels' F1, over labels that occur as gold or as prediction."""
+    true, predicted, gold = np.moveaxis(sums.reshape(*sums.shape[:-1], 3, -1), -2, 0)
+    each = _quotient(2 * true, predicted + gold)
+    return _quotient(np.nansum(each, axis=-1), (~np.isnan(each)).sum(axis=-1).astype(np.float64))
+
+
+def _of_sets(combine: Any) -> PerLabel:
+    return PerLabel(lambda labels: Statistic(lambda one, made: _set_counts(labels, one, made), combine))
+
+
+MICRO_F1 = _of_sets(_micro)
+MACRO_F1 = _of_sets(_macro)

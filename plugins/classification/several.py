@@ -1,0 +1,249 @@
+"""The task type `multilabel`: a text has any number of the task's labels, maybe none. Each label is a decision.
+
+A model that was trained for it gives every label a probability of its own. Others decide by comparing: does the text
+entail the description of a label, is it closer to that than to the description of a text without any label, is Yes more
+probable than No as the answer to a question about the label? Models that only write list the labels.
+
+A label for which as much speaks as against it is open (`Prediction.among`): it is half in the answer and half out, so
+chance comes out as the expectation over all sets and not as the empty one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from typing import Annotated, Any
+
+from figeval.answers.reply_text import strip_reasoning
+from figeval.prompts import PromptContext
+from figeval.task_types.base import HIDDEN, TaskType, metric
+from figeval.task_types.fields import Definition, Field, RowContext
+from figeval.task_types.routes import (
+    Dialogue,
+    ReplyReader,
+    Route,
+    Scores,
+    by_reply,
+    cosine_scores,
+    dot_scores,
+    pair_scores,
+)
+from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Reply, Status, Value
+
+from ..baselines.guessing import gold_answers
+from .requests import TextLabels
+from .single import DESCRIPTION, HOLDS, HOLDS_NOT, SCORES, FilledTextField, best_class, descriptions, unreadable
+
+NOTHING = "none"  # what a list says that has no label in it
+HALF = {"threshold": 0.5}
+YES_NO = {"yes": "Yes", "no": "No"}
+BESIDE = re.compile(r"^[\s\-*•·\d.)\]\[\"'`(]+|[\s.!\"'`*)\]]+$")  # bullets, numbers, quotation marks
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsField(Field):
+    """A list of the task's labels, which may be empty; null where the right ones are hidden."""
+
+    def read(self, value: Any, row: RowContext) -> frozenset[str] | None:
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple | set | frozenset):
+            raise row.error(f"expected a list of labels, found {value!r:.80}; write [] where a text has none")
+        for label in value:
+            if label not in row.task.labels:
+                raise row.error(f"{label!r:.80} is not among the labels {', '.join(row.task.labels)}")
+        return frozenset(value)
+
+    def schema(self) -> JSON:
+        return {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultilabelExample(Example):
+    """A text and its labels."""
+
+    text: Annotated[str, FilledTextField("The text.")]
+    labels: Annotated[frozenset[str] | None, LabelsField("Its labels, maybe none; null where they are hidden.")]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text,)
+
+    @property
+    def subject(self) -> str:
+        return self.text
+
+    @property
+    def hidden(self) -> bool:
+        return self.labels is None
+
+
+@gold_answers.register
+def _(example: MultilabelExample) -> tuple[str, ...]:
+    return () if example.labels is None else tuple(sorted(example.labels))
+
+
+# ---- routes ----------------------------------------------------------------------------------------------------------
+
+
+def _decided(example: Example, context: PromptContext, margins: Iterable[float]) -> Prediction:
+    """Return the labels with a margin above 0; those with a margin of exactly 0 are open. `scores` are the margins."""
+    scores = tuple(map(float, margins))
+    if any(map(math.isnan, scores)):
+        return Prediction(example_id=example.id, value=None, scores=scores, labels=context.labels, status="nan")
+    either = tuple(label for label, score in zip(context.labels, scores, strict=True) if score == 0)
+    return Prediction(
+        example_id=example.id,
+        value=frozenset(label for label, score in zip(context.labels, scores, strict=True) if score > 0),
+        scores=scores,
+        labels=context.labels,
+        among=either,
+        tied=2 ** len(either),  # so many sets are as good
+    )
+
+
+def by_head(example: MultilabelExample, context: PromptContext) -> Dialogue:
+    """Labels whose own probability is above the threshold."""
+    (found,) = yield [TextLabels(example.text, context.labels, several=True)]
+    return _decided(example, context, [found[label] - context.settings["threshold"] for label in context.labels])
+
+
+def by_entailment(example: MultilabelExample, context: PromptContext) -> Dialogue:
+    """Labels whose description the text rather entails than not (Yin et al. 2019, section 5)."""
+    told = yield [PairLabel(example.text, claim, (HOLDS, HOLDS_NOT)) for claim in descriptions(example, context)]
+    return _decided(example, context, [best_class(one[HOLDS]) - best_class(one[HOLDS_NOT]) for one in told])
+
+
+def by_questions(example: MultilabelExample, context: PromptContext) -> Dialogue:
+    """Labels for which Yes is more probable than No: one question for each label."""
+    asked = [context.question("decision", example, option=label) for label in context.labels]
+    words = [context.begun(f" {context.settings[word]}") for word in YES_NO]
+    logprobs = yield [Continuation(question, word) for question in asked for word in words]
+    return _decided(example, context, [yes - no for yes, no in zip(logprobs[::2], logprobs[1::2], strict=True)])
+
+
+def by_closeness(
+    example: MultilabelExample,
+    context: PromptContext,
+    closeness: Callable[[str, tuple[str, ...]], Scores] = pair_scores,
+) -> Dialogue:
+    """Labels whose description is closer to the text than that of a text without labels."""
+    *scores, plain = yield from closeness(example.text, descriptions(example, context, ""))
+    return _decided(example, context, [score - plain for score in scores])
+
+
+def read_list(example: MultilabelExample, context: PromptContext, reply: Reply) -> Prediction:
+    """Return the labels that a reply lists, parted by commas or lines; every part has to be one of them, or "none"."""
+    text = strip_reasoning(reply.text).strip().lower()
+    known = {word.lower(): label for label in context.labels for word in (label, *context.words(label))}
+    parts = [BESIDE.sub("", part) for part in re.split(r"[,;\n]| and ", text) if BESIDE.sub("", part)]
+    said = [] if parts == [NOTHING] else [known.get(part) for part in parts]
+    understood = bool(parts) and None not in said
+    wrong: Status = "refusal" if reply.finish == "refusal" else "unparseable" if text else "empty"
+    return Prediction(
+        example_id=example.id,
+        value=frozenset(label for label in said if label is not None) if understood else None,
+        labels=context.labels,
+        status="ok" if understood else wrong,
+    )
+
+
+# ---- the type --------------------------------------------------------------------------------------------------------
+
+
+class Multilabel(TaskType[MultilabelExample]):
+    """Say which labels a text has: several, one or none."""
+
+    name = "multilabel"
+    Example = MultilabelExample
+    query = "text"
+    gold_fields = ("labels",)
+    folder = files(__package__)
+    routes = (
+        Route(
+            name="by_head",
+            start=by_head,
+            requests=(TextLabels,),
+            settings=HALF,
+            legend="a label holds if its probability is above {threshold:g}",
+        ),
+        Route(name="by_entailment", start=by_entailment, needs=frozenset({"label_pairs"}), blocks=DESCRIPTION),
+        Route(
+            name="by_questions",
+            start=by_questions,
+            needs=frozenset({"loglikelihood"}),
+            question="decision",
+            settings=YES_NO,
+            legend="a label holds if {yes} is more probable than {no}",
+        ),
+        Route(
+            name="by_dot",
+            start=partial(by_closeness, closeness=dot_scores),
+            needs=frozenset({"embed", "dot"}),
+            blocks=DESCRIPTION,
+        ),
+        Route(
+            name="by_cosine",
+            start=partial(by_closeness, closeness=cosine_scores),
+            needs=frozenset({"embed"}),
+            blocks=DESCRIPTION,
+        ),
+        Route(name="by_pair_score", start=by_closeness, needs=frozenset({"score_pairs"}), blocks=DESCRIPTION),
+        by_reply("by_list", "list", ReplyReader(read_list, "1"), metrics=("parse_rate",)),
+    )
+    metrics = (
+        metric("exact_match", f"{SCORES}:exact_match"),
+        metric("micro_f1", f"{SCORES}:MICRO_F1"),
+        metric("macro_f1", f"{SCORES}:MACRO_F1"),
+        metric("parse_rate", "figeval.metrics.classification:parse_rate"),
+    )
+    default_metrics = ("macro_f1", "micro_f1", "exact_match")
+    default_baselines = ("chance", "majority")
+
+    def check(self, task: Definition) -> None:
+        """There is something to choose from."""
+        if not task.labels:
+            raise ValueError("a multilabel task lists its labels, e.g. labels: [irony, satire]")
+
+    def few_shot_answer(self, block: str, example: MultilabelExample, context: PromptContext) -> str | None:
+        """Return the words of its labels in the order of the task; a question about one label takes no examples."""
+        assert example.labels is not None
+        found = [context.words(label)[0] for label in context.labels if label in example.labels]
+        return f" {', '.join(found) or NOTHING}" if block == "list" else None
+
+    def to_json(self, value: Value | None) -> Any:
+        """Return a sorted list, since JSON knows no sets."""
+        return None if value is None else sorted(value)
+
+    def from_json(self, stored: Any) -> Value | None:
+        """Return the set of a stored list."""
+        return None if stored is None else frozenset(stored)
+
+    def value_problem(self, value: Value, _example: MultilabelExample, labels: Sequence[str]) -> str:
+        strange = sorted(set(value) - set(labels))
+        return f"{strange[0]!r:.80} is not among the labels {', '.join(labels)}" if strange else ""
+
+    def row(self, example: MultilabelExample, prediction: Prediction) -> JSON:
+        """Return the gold labels and the margins; open labels have no field in a row, so they go into `details`."""
+        made = super().row(example, prediction)
+        return {**made, "details": {"open": list(prediction.among)}} if prediction.among else made
+
+    def shown_gold(self, example: MultilabelExample) -> str:
+        return "(hidden)" if example.labels is None else ", ".join(sorted(example.labels)) or NOTHING
+
+    def gold_class(self, example: MultilabelExample) -> str | None:
+        """The set as a whole is what is right."""
+        return HIDDEN if example.labels is None else self.shown_gold(example)
+
+    def oddities(self, example: MultilabelExample) -> Iterator[tuple[str, str]]:
+        yield from unreadable(example.text)
+
+    def check_training(self, task: Definition, train: Sequence[MultilabelExample]) -> None:
+        """No head can learn a label of which there is no example."""
+        found = frozenset[str]().union(*(example.labels or () for example in train))
+        if missing := [label for label in task.labels if label not in found]:
+            raise ValueError(f"no example of train has the label {missing[0]!r}; raise --limit")

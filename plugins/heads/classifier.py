@@ -1,0 +1,112 @@
+"""One text is read, and a class is said of it: the head of classification tasks.
+
+For one label the loss is the cross-entropy of the softmax over the labels. For several it is the mean of the labels'
+binary cross-entropies, and at the end a label holds where its sigmoid is above one half. A head that the model has
+already is kept if it means the same labels in the same way, else a fresh one takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from torch.nn import functional
+
+from figeval.errors import TrainError
+from figeval.types import JSON, Example
+
+from ..classification.several import MultilabelExample
+from ..classification.single import ClassificationExample
+from ..encoders.classifier import SIGMOIDS, TextClassifier, has_sigmoids
+from ..encoders.loading import ModelSetup
+from ..encoders.pairs import PairSettings, parse_labels, prescribed
+from .base_model import base_of, options_of
+from .cross_encoder import Cross, CrossOptions, Losses, PairFeatures, outputs_for, own_classes
+from .inputs import class_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from figeval.training.contract import Setup
+
+    from .cross_encoder import CrossNetwork
+
+
+@dataclass(frozen=True)
+class OneLabel(Cross):
+    """A class for each label, softmax over them."""
+
+    labels: tuple[str, ...] = ()
+
+    def features(self, examples: Sequence[Example]) -> PairFeatures:
+        """Texts and the classes of their labels, found by name."""
+        rows = cast("Sequence[ClassificationExample]", examples)
+        behind = prescribed(self.classes, self.labels)
+        return PairFeatures(
+            self.pair_tokenizer.texts([row.text for row in rows]), [class_of(row, behind) for row in rows]
+        )
+
+    @property
+    def classes(self) -> dict[str, tuple[int, ...]]:
+        """What each class means."""
+        return parse_labels(None, self.names, self.base.setup.model)
+
+    def losses(self) -> Losses:
+
+        return lambda logits, batch: functional.cross_entropy(logits, batch["classes"], reduction="none")
+
+    def reading(self, setup: ModelSetup[PairSettings]) -> TextClassifier:
+        return TextClassifier(setup, self.classes, several=False)
+
+    def save(self, network: CrossNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
+        """A classifier of transformers with its tokenizer."""
+        return super().save(network, weights, folder) | {"kind": "classifier"}
+
+
+@dataclass(frozen=True)
+class SeveralLabels(OneLabel):
+    """A sigmoid for each label."""
+
+    def features(self, examples: Sequence[Example]) -> PairFeatures:
+        """Texts, and for each output whether its label holds."""
+        rows = cast("Sequence[MultilabelExample]", examples)
+        behind = prescribed(self.classes, self.labels)
+        places = {number: label for label, numbers in behind.items() for number in numbers}
+        if hidden := next((row.id for row in rows if row.labels is None), None):
+            raise TrainError(f"{hidden} has no labels to learn from; leave it out of the train split")
+        targets = [[float(places[number] in (row.labels or ())) for number in sorted(places)] for row in rows]
+        return PairFeatures(self.pair_tokenizer.texts([row.text for row in rows]), targets)
+
+    def network(self) -> CrossNetwork:
+        """The classifier, whose config says what its outputs are."""
+        made = super().network()
+        made.model.config.problem_type = SIGMOIDS
+        return made
+
+    def losses(self) -> Losses:
+
+        def mean_loss(logits: Tensor, batch: dict[str, Tensor]) -> Tensor:
+            each = functional.binary_cross_entropy_with_logits(logits, batch["classes"], reduction="none")
+            return each.mean(dim=1)
+
+        return mean_loss
+
+    def reading(self, setup: ModelSetup[PairSettings]) -> TextClassifier:
+        return TextClassifier(setup, self.classes, several=True)
+
+
+def single(setup: Setup) -> OneLabel:
+    """For one label. Raises `FigevalError` for an unknown model or option, or labels that mean the same."""
+    base = base_of(setup)
+    own = None if has_sigmoids(base.checkpoint) else own_classes(base)
+    return OneLabel(base, *outputs_for(setup.labels, own), options_of(CrossOptions, setup.options), None, setup.labels)
+
+
+def several(setup: Setup) -> SeveralLabels:
+    """For several labels. Raises `FigevalError` as `single` does."""
+    base = base_of(setup)
+    own = own_classes(base) if has_sigmoids(base.checkpoint) else None
+    options = options_of(CrossOptions, setup.options)
+    return SeveralLabels(base, *outputs_for(setup.labels, own), options, None, setup.labels)

@@ -1,0 +1,129 @@
+"""TF-IDF and logistic regression: the classifier that a trained model has to beat.
+
+Lower-cased words of two characters or more and pairs of neighbouring words, weighted as in `tfidf`, and scikit-learn's
+`LogisticRegression` with its defaults. Classes weigh alike however rare they are (`class_weight="balanced"`), as a rare
+class would otherwise hardly ever be predicted. Where several labels may hold, each has a regression of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from figeval.errors import DataError, ModelError, TaskError
+from figeval.models.model import refuse_model_name
+from figeval.types import JSON, Example
+
+from ..baselines.guessing import gold_answers
+
+if TYPE_CHECKING:
+    from ..classification.requests import TextLabels
+
+
+@dataclass(frozen=True, slots=True)
+class _Learnt:
+    """What was learnt from: its words' weights, its TF-IDF rows (n, words), its right answers, and a digest of both."""
+
+    vectorizer: Any
+    rows: Any
+    golds: Sequence[tuple[str, ...]]
+    texts: frozenset[str]
+    digest: str
+
+
+class TfidfLogreg:
+    """`fit` learns from the texts and labels of the train split; without one there is nothing to learn from."""
+
+    capabilities = ("label_texts",)
+    fit_splits = ("train",)
+
+    def __init__(self, model: str = "") -> None:
+        refuse_model_name("tfidf_logreg", model)
+        self._learnt: _Learnt | None = None
+        self._regressions: dict[tuple[tuple[str, ...], bool], list[Any]] = {}
+
+    def fit(self, examples: Iterable[Example]) -> None:
+        """Learn the words and remember the right answers; hidden ones are left out.
+
+        Raises:
+            DataError: there is no example to learn from, or no text has a word of two characters.
+        """
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        known = [(" ".join(example.texts), gold_answers(example)) for example in examples if not example.hidden]
+        if not known:
+            raise DataError("'tfidf_logreg' has no labelled example to learn from")
+        digest = blake2b(digest_size=8)
+        for text, gold in known:
+            digest.update("\0".join((text, *gold, "")).encode("utf-8", "surrogatepass"))
+        vectorizer = TfidfVectorizer(ngram_range=(1, 2))
+        try:
+            rows = vectorizer.fit_transform([text for text, _ in known])
+        except ValueError as error:
+            raise DataError(f"'tfidf_logreg' cannot be fitted to the texts of this task: {error}") from error
+        texts = frozenset(text for text, _ in known)
+        self._learnt = _Learnt(vectorizer, rows, [gold for _, gold in known], texts, digest.hexdigest())
+        self._regressions = {}
+
+    def label_texts(self, requests: Sequence[TextLabels]) -> list[dict[str, float]]:
+        """Probabilities of the labels; a label that no text of the train split has gets 0, one that all have 1.
+
+        Raises:
+            ModelError: `fit` was not called.
+            TaskError: these are the texts that it has learnt from, as the task has no train split.
+        """
+        learnt = self._learnt
+        if learnt is None:
+            raise ModelError("'tfidf_logreg' knows no labels before fit(examples) has read the train split")
+        if len(requests) > 1 and learnt.texts.issuperset(request.text for request in requests):
+            raise TaskError(
+                "'tfidf_logreg' was fitted to the very texts that it is asked about; give the task a train split"
+            )
+        rows = learnt.vectorizer.transform([request.text for request in requests])
+        kinds = {(request.labels, request.several) for request in requests}
+        found = {kind: self._probabilities(learnt, *kind, rows) for kind in kinds}
+        return [
+            dict(zip(request.labels, map(float, found[request.labels, request.several][place]), strict=True))
+            for place, request in enumerate(requests)
+        ]
+
+    def fingerprint(self) -> str:
+        """Changes with what it was fitted to and the library."""
+        import sklearn
+
+        return f"tfidf_logreg scikit-learn={sklearn.__version__} fitted={self._learnt.digest if self._learnt else 'no'}"
+
+    def describe(self) -> JSON:
+        """The number of words and of texts, once fitted."""
+        if self._learnt is None:
+            return {}
+        return {"vocabulary": len(self._learnt.vectorizer.vocabulary_), "texts": len(self._learnt.golds)}
+
+    def _probabilities(self, learnt: _Learnt, labels: tuple[str, ...], several: bool, rows: Any) -> Any:
+        """Probabilities (rows, labels): one regression over all labels, or one for each where several may hold."""
+        import numpy as np
+
+        if (labels, several) not in self._regressions:
+            golds = [[label in gold for label in labels] for gold in learnt.golds]
+            targets = [*np.array(golds).T] if several else [np.array(golds).argmax(axis=1)]
+            self._regressions[labels, several] = [_regression(learnt.rows, target) for target in targets]
+        made = [one.predict_proba(rows) for one in self._regressions[labels, several]]
+        found = np.zeros((rows.shape[0], len(labels)))
+        for place, (one, probabilities) in enumerate(zip(self._regressions[labels, several], made, strict=True)):
+            if several:
+                found[:, place] = probabilities[:, list(one.classes_).index(True)] if True in one.classes_ else 0.0
+            else:
+                found[:, one.classes_] = probabilities
+        return found
+
+
+def _regression(rows: Any, target: Any) -> Any:
+    """A fitted regression; what always says the same where there is one class only."""
+    from sklearn.dummy import DummyClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    if len(set(target.tolist())) == 1:
+        return DummyClassifier().fit(rows, target)
+    return LogisticRegression(class_weight="balanced", max_iter=1000).fit(rows, target)
