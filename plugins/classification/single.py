@@ -132,8 +132,20 @@ class Classification(TaskType[ClassificationExample]):
     routes = (
         Route(name="by_head", start=by_head, requests=(TextLabels,)),
         Route(name="by_entailment", start=by_entailment, needs=frozenset({"label_pairs"}), blocks=DESCRIPTION),
-        Route(name="by_cloze", start=by_cloze, needs=frozenset({"fill"}), blocks=frozenset({"cloze"})),
-        Route(name="by_verbalizer", start=by_verbalizer, needs=frozenset({"loglikelihood"}), question="context"),
+        Route(
+            name="by_cloze",
+            start=by_cloze,
+            needs=frozenset({"fill"}),
+            blocks=frozenset({"cloze"}),
+            compares_words=True,
+        ),
+        Route(
+            name="by_verbalizer",
+            start=by_verbalizer,
+            needs=frozenset({"loglikelihood"}),
+            question="context",
+            compares_words=True,
+        ),
         Route(
             name="by_dot",
             start=partial(by_closeness, closeness=dot_scores),

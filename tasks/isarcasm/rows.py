@@ -1,0 +1,105 @@
+"""iSarcasmEval's files → rows: `isarcasm:a_en`, `a_ar`, `b_en`, `c_en` and `c_ar`, each also with `_train` behind it.
+
+Labels are those of the texts' own authors. Rows come in the order of the files. The train files serve all subtasks:
+A asks whether a text is sarcastic, B for its types (texts that are not sarcastic were given none, and have none here),
+and C tells a sarcastic text from how its author put it without sarcasm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
+from pathlib import Path
+
+from figeval.data import DataContext, Row
+from figeval.data.formats import read_table
+from figeval.errors import DataError, near
+from figeval.types import letters
+
+LANGUAGES = {"en": "En", "ar": "Ar"}
+TYPES = ("sarcasm", "irony", "satire", "understatement", "overstatement", "rhetorical_question")
+SARCASTIC = {"1": "sarcastic", "0": "not_sarcastic"}
+PARTS = tuple(
+    f"{part}{split}" for part in ("a_en", "a_ar", "b_en", "c_en", "c_ar") for split in ("", "_train")
+)  # B exists in English only
+
+
+def open(path: str, context: DataContext) -> Iterator[Row]:
+    """The rows of a part. Raises `DataError` if there is none of that name."""
+    subtask, _, rest = path.partition("_")
+    language = rest.removesuffix("_train")
+    if path not in PARTS:
+        if subtask in READERS and language not in LANGUAGES:
+            raise DataError(f"isarcasm: nobody knows the language {language!r:.40}; it has {', '.join(LANGUAGES)}")
+        raise DataError(f"isarcasm has no part {path!r:.60}{near(path, PARTS)}; it has {', '.join(PARTS)}")
+    split = "train" if rest.endswith("_train") else "test"
+    name = LANGUAGES[language]
+    file = f"train/train.{name}.csv" if split == "train" else f"test/task_{subtask.upper()}_{name}_test.csv"
+    source = context.fetch("isarcasm", file)
+    for number, row in enumerate(read_table(source, "excel"), start=1):
+        made = READERS[subtask](row, split, f"{source}, row {number}")
+        if made is not None:
+            yield {"id": f"{language}:{split}:{number}", "dialect": row.get("dialect"), **made}
+
+
+def _one_label(row: Row, split: str, where: str) -> Row | None:
+    """A: a text and whether it is sarcastic; None for the one train row that has no text."""
+    text = row["text"] if "text" in row else row["tweet"]
+    if split == "train" and not text.strip():
+        return None
+    return {
+        "text": text,
+        "label": _told(SARCASTIC, row["sarcastic"], f"{where}, column 'sarcastic'"),
+        "item": item(text),
+    }
+
+
+def _types(row: Row, split: str, where: str) -> Row | None:
+    """B: a text and its types."""
+    if split == "train" and not row["tweet"].strip():
+        return None
+    yes = {"1": True, "0": False, **({"": False} if row.get("sarcastic") == "0" else {})}
+    found = [name for name in TYPES if _told(yes, row[name], f"{where}, column {name!r}")]
+    text = row["text"] if "text" in row else row["tweet"]
+    return {"text": text, "labels": found, "item": item(text)}
+
+
+def _two_texts(row: Row, split: str, where: str) -> Row | None:
+    """C: two texts and the place of the sarcastic one; in train that of every second row is the second."""
+    if split == "test":
+        places = {"0": 0, "1": 1}
+        gold = _told(places, row["sarcastic_id"], f"{where}, column 'sarcastic_id'")
+        options = [row["text_0"], row["text_1"]]
+    elif row["sarcastic"] == "1" and row["rephrase"].strip() and (text := row.get("text") or row.get("tweet") or ""):
+        gold = len(text) % 2
+        options = [row["rephrase"], text] if gold else [text, row["rephrase"]]
+    else:
+        return None
+    return {"options": options, "gold": gold, "item": item(*sorted(options))}
+
+
+READERS: Mapping[str, Callable[[Row, str, str], Row | None]] = {"a": _one_label, "b": _types, "c": _two_texts}
+
+
+def _told(known: Mapping[str, object], value: str, where: str) -> object:
+    """What a cell says. Raises `DataError` for one that says something else."""
+    if value not in known:
+        raise DataError(f"{where}: {value!r:.40} is none of {', '.join(map(repr, known))}; is the file complete?")
+    return known[value]
+
+
+def item(*texts: str) -> str:
+    """A digest of the letters of texts, which rows with the same ones share and which gives away no text."""
+    told = "\0".join(map(letters, texts))
+    return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def votes(subtask: str, language: str, fetch: Callable[[str, str], Path]) -> Iterator[tuple[Row, tuple[float, ...]]]:
+    """The annotated rows of A or C, with the share of five people who took each of their texts for sarcastic."""
+    name = {"en": "english", "ar": "arabic"}[language]
+    for row in read_table(fetch("isarcasm", f"third-party annotations/{name}_task_{subtask}.csv"), "excel"):
+        if subtask == "a":
+            yield row, (int(row["#humans_sarcasm"]) / 5,)
+        else:
+            share = int(row["human_votes"]) / 5  # of the text that most people chose
+            yield row, (1 - share, share) if row["human_aggregated"] == "1" else (share, 1 - share)

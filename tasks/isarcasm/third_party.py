@@ -1,0 +1,71 @@
+"""What five other people thought of each test text of A and C (Abu Farha et al. 2022, EMNLP Findings): a human ceiling.
+
+The votes are published beside the data. A text is looked up by its letters, since the two files differ in blanks. Texts
+that nobody voted on have no answer, which is counted, and is not "not sarcastic".
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from figeval.errors import CapabilityError
+from figeval.models.model import refuse_model_name
+from figeval.types import JSON, letters
+
+from .rows import LANGUAGES, SARCASTIC, votes
+
+COLUMNS = {"a": ("text",), "c": ("text_0", "text_1")}  # subtask → the texts of a question
+
+
+class ThirdParty:
+    """The shares of votes as probabilities."""
+
+    capabilities = ("label_texts", "score_options")
+    deterministic_by_name = True  # the files are pinned by their digests
+
+    def __init__(self, model: str = "") -> None:
+        refuse_model_name("isarcasm_third_party", model)
+
+    def label_texts(self, requests: Sequence[Any]) -> list[dict[str, float]]:
+        """The share of the votes for each label of A.
+
+        Raises:
+            CapabilityError: the labels are others, as those of B, on which nobody voted.
+        """
+        sarcastic, earnest = SARCASTIC["1"], SARCASTIC["0"]
+        if strange := next((one for one in requests if set(one.labels) != {sarcastic, earnest}), None):
+            raise CapabilityError(f"people voted on {sarcastic} and {earnest} only, not on {', '.join(strange.labels)}")
+        shares = [self._votes["a"].get((letters(one.text),), (math.nan,)) for one in requests]
+        return [{sarcastic: share, earnest: 1 - share} for (share,) in shares]
+
+    def score_options(self, requests: Sequence[Any]) -> list[tuple[float, ...]]:
+        """The shares of the votes for the two texts of C."""
+        nobody = (math.nan, math.nan)
+        return [self._votes["c"].get(tuple(map(letters, one.options)), nobody) for one in requests]
+
+    def describe(self) -> JSON:
+        """How many different questions have votes."""
+        return {"questions": {subtask: len(known) for subtask, known in self._votes.items()}}
+
+    @cached_property
+    def _votes(self) -> Mapping[str, Mapping[tuple[str, ...], tuple[float, ...]]]:
+        """Subtask → letters of the texts of a question → shares; their means where a question stands there twice."""
+        from figeval.data.cache import fetch
+
+        return {subtask: _shares(subtask, columns, fetch) for subtask, columns in COLUMNS.items()}
+
+
+def _shares(
+    subtask: str, columns: Sequence[str], fetch: Callable[[str, str], Path]
+) -> dict[tuple[str, ...], tuple[float, ...]]:
+    found: dict[tuple[str, ...], list[tuple[float, ...]]] = defaultdict(list)
+    for language in LANGUAGES:
+        for row, shares in votes(subtask, language, fetch):
+            found[tuple(letters(row[column]) for column in columns)].append(shares)
+    return {texts: tuple(map(fmean, zip(*shares, strict=True))) for texts, shares in found.items()}

@@ -1,0 +1,19 @@
+"""MMFLD: hyperbole, idiom, metaphor and simile detection in seven languages. See README.md beside this file."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from figeval.hooks import SourceRegistrar, TaskRegistrar, hookimpl
+
+
+@hookimpl
+def register_tasks(register: TaskRegistrar) -> None:
+    """The YAML files of this folder."""
+    register.folder(files(__name__))
+
+
+@hookimpl
+def register_sources(register: SourceRegistrar) -> None:
+    """`mmfld:<form>`, `mmfld:<form>_<language>` and `mmfld:hyperbole_en_train`."""
+    register("mmfld", f"{__name__}.rows:open")

@@ -1,0 +1,73 @@
+"""MMFLD's files → rows: `mmfld:idiom` for all languages of a form, `mmfld:idiom_de`, `mmfld:hyperbole_en_train`.
+
+A file has one text a line; the name of the file is the label. The files of a form are merged so that any first rows
+have languages and labels in proportion (`--limit`). Texts are given as published: byte order marks within them and rows
+that carry both labels (README.md counts them) are left alone, so that figures stay comparable with other people's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+
+from figeval.data import DataContext, Row
+from figeval.data.formats import text_lines
+from figeval.errors import DataError, near
+from figeval.types import letters
+
+LOCALES = {"de": "de_DE", "en": "en_XX", "es": "es_XX", "fa": "fa_IR", "it": "it_IT", "ru": "ru_RU", "zh": "zh_CN"}
+FORMS = {  # form → its languages
+    "hyperbole": ("en", "zh"),
+    "idiom": ("de", "en", "es", "it"),
+    "metaphor": ("en", "es", "fa", "ru"),
+    "simile": ("en", "zh"),
+}
+LABELS = ("literal", "figurative")  # as the files number them
+TRAIN = "hyperbole_en_train"
+# Line n of one file and line n of the other are mostly a sentence and its paraphrase, so they are not independent.
+PARALLEL = frozenset({("hyperbole", "en"), ("simile", "en")})
+
+
+def open(path: str, context: DataContext) -> Iterator[Row]:
+    """The rows of a form, of a form in one language, or of the train split. Raises `DataError` for another path."""
+    if path == TRAIN:
+        return merged([("hyperbole", "en", "train", number) for number in range(len(LABELS))], context)
+    form, _, language = path.partition("_")
+    if form not in FORMS:
+        known = [*FORMS, TRAIN]
+        raise DataError(f"mmfld has no form {form!r:.40}{near(form, known)}; it has {', '.join(known)}")
+    if language and language not in FORMS[form]:
+        which = "is none of its languages" if language not in LOCALES else f"has no texts with the form {form}"
+        raise DataError(
+            f"mmfld: the language {language!r:.40} {which}{near(language, FORMS[form])}; {form} is there in "
+            f"{', '.join(FORMS[form])}"
+        )
+    languages = (language,) if language else FORMS[form]
+    return merged([(form, one, "test", number) for one in languages for number in range(len(LABELS))], context)
+
+
+def merged(files: Sequence[tuple[str, str, str, int]], context: DataContext) -> Iterator[Row]:
+    """The rows of several files (form, language, split, number of the label), by how far down their file they stand."""
+    rows = [list(file_rows(*file, context)) for file in files]
+    placed = [((place + 0.5) / len(own), row) for own in rows for place, row in enumerate(own)]
+    return (row for _, row in sorted(placed, key=lambda one: one[0]))  # of equal ones the first file's, as it is stable
+
+
+def file_rows(form: str, language: str, split: str, number: int, context: DataContext) -> Iterator[Row]:
+    """The rows of one file.
+
+    `item` is what rows share that are not independent: the number of the line where the files are parallel, else a
+    digest of the letters, which rows with the same text share and which gives away no text.
+    """
+    path = context.fetch("mmfld", f"data/{split}_{LOCALES[language]}_{form}.{number}")
+    for line, text in enumerate(text_lines(path), start=1):
+        stripped = text.rstrip("\r\n")
+        digest = blake2b(letters(stripped).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        yield {
+            "id": f"{language}:{form}:{split}:{number}:{line}",
+            "text": stripped,
+            "label": LABELS[number],
+            "form": form,
+            "language": language,
+            "item": f"{language}:{split}:{line}" if (form, language) in PARALLEL else digest,
+        }

@@ -1,0 +1,127 @@
+"""iSarcasmEval's rows, and what other people thought of them: counts and scores of the real files, and no text."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import figeval
+from figeval.builtin.plugins.classification.requests import TextLabels
+from figeval.builtin.plugins.encoders.markers import OptionList
+from figeval.builtin.tasks.isarcasm import rows
+from figeval.builtin.tasks.isarcasm.third_party import ThirdParty
+from figeval.data import DataContext
+from figeval.data.cache import fetch
+from figeval.errors import CapabilityError, DataError, ModelError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SIZES = {
+    "a_en": 1400,
+    "a_ar": 1400,
+    "b_en": 1400,
+    "c_en": 200,
+    "c_ar": 200,
+    "a_en_train": 3467,
+    "a_ar_train": 3102,
+    "b_en_train": 3467,
+    "c_en_train": 867,
+    "c_ar_train": 745,
+}
+LABELS = ("sarcastic", "not_sarcastic")
+
+
+def read(path: str) -> list[Any]:
+    return list(rows.open(path, DataContext(ROOT / "tasks" / "isarcasm", fetch)))
+
+
+@pytest.mark.parametrize("part", list(SIZES))
+def test_every_part_has_its_rows(part: str, real_data: str) -> None:
+    found = read(part)
+    assert len(found) == SIZES[part]
+    assert len({row["id"] for row in found}) == len(found)
+    texts = [text for row in found for text in row.get("options", [row.get("text")])]
+    assert all(text.strip() for text in texts)
+
+
+def test_labels_are_those_of_the_authors(real_data: str) -> None:
+    assert Counter(row["label"] for row in read("a_en")) == {"sarcastic": 200, "not_sarcastic": 1200}
+    counts = Counter(label for row in read("b_en") for label in row["labels"])
+    assert counts == dict(zip(rows.TYPES, (180, 20, 49, 1, 10, 11), strict=True))
+    assert Counter(len(row["labels"]) for row in read("b_en")) == {0: 1200, 1: 130, 2: 69, 3: 1}
+    assert Counter(row["gold"] for row in read("c_en")) == {0: 107, 1: 93}
+
+
+def test_the_right_text_of_c_is_no_more_often_the_first_in_train(real_data: str) -> None:
+    golds = [row["gold"] for row in read("c_en_train")]
+    assert 0.45 < sum(golds) / len(golds) < 0.55
+
+
+def test_what_is_not_there_is_named() -> None:
+    for path, message in (
+        ("a_xx", "nobody knows the language 'xx'; it has en, ar"),
+        ("b_ar", "isarcasm has no part 'b_ar'; did you mean"),
+        ("d_en", "isarcasm has no part 'd_en'"),
+    ):
+        with pytest.raises(DataError) as raised:
+            read(path)
+        assert message in str(raised.value)
+
+
+def test_a_cell_that_is_no_label_names_file_row_and_column(tmp_path: Path) -> None:
+    file = tmp_path / "test.csv"
+    file.write_text("text,sarcastic\nLovely weather,1\nIt rains,maybe\n", encoding="utf-8")
+    context = DataContext(tmp_path, lambda benchmark, path: file)
+    with pytest.raises(DataError, match=r"test\.csv, row 2, column 'sarcastic': 'maybe' is none of '1', '0'"):
+        list(rows.open("a_en", context))
+
+
+def test_types_of_a_text_that_is_not_sarcastic_are_none_and_an_unlabelled_one_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "train.csv"
+    head = "tweet,sarcastic,rephrase,sarcasm,irony,satire,understatement,overstatement,rhetorical_question\n"
+    file.write_text(f"{head}It rains,0,,,,,,,\nLovely,1,Bad,1,0,0,0,0,1\n", encoding="utf-8")
+    context = DataContext(tmp_path, lambda benchmark, path: file)
+    assert [row["labels"] for row in rows.open("b_en_train", context)] == [[], ["sarcasm", "rhetorical_question"]]
+    file.write_text(f"{head}Lovely,1,Bad,1,,0,0,0,1\n", encoding="utf-8")
+    with pytest.raises(DataError, match="column 'irony'"):
+        list(rows.open("b_en_train", context))
+
+
+# ---- the human ceiling -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "value"),
+    [("isarcasm_a_en", "f1", 0.6133), ("isarcasm_a_ar", "f1", 0.6652), ("isarcasm_c_ar", "acc", 187 / 200)],
+)
+def test_third_parties_score_as_the_annotation_files_say(
+    task: str, metric: str, value: float, real_data: str, tmp_path: Path
+) -> None:
+    """F1 of the published majority votes against the published labels, counted from the annotation files alone."""
+    run = figeval.run(task, "isarcasm_third_party", baselines=False, output_path=tmp_path / "run")
+    scores = {score.metric: score.value for score in run.record.tasks[0].scores}
+    assert scores[metric] == pytest.approx(value, abs=5e-5)
+
+
+def test_a_pair_that_nobody_voted_on_has_no_answer(real_data: str, tmp_path: Path) -> None:
+    """One English pair of C reads otherwise in the annotation file: 199 are scored, and one is NaN, not wrong."""
+    run = figeval.run("isarcasm_c_en", "isarcasm_third_party", baselines=False, output_path=tmp_path / "run")
+    (score,) = (one for one in run.record.tasks[0].scores if one.metric == "acc")
+    assert score.n == 199
+    assert score.value == pytest.approx(193 / 199)
+
+
+def test_unknown_texts_and_labels(real_data: str) -> None:
+    model = ThirdParty()
+    (found,) = model.label_texts([TextLabels("Nobody has ever posted this.", LABELS)])
+    assert math.isnan(found["sarcastic"])
+    (pair,) = model.score_options([OptionList("q", ("Nobody has posted this.", "Nor that."))])
+    assert all(map(math.isnan, pair))
+    with pytest.raises(CapabilityError, match="not on satire, irony"):
+        model.label_texts([TextLabels("t", ("satire", "irony"))])
+    with pytest.raises(ModelError, match="takes nothing behind the colon"):
+        ThirdParty("large")
