@@ -137,7 +137,7 @@ def load_json(path: Path | None) -> JSON | None:
 
 # ---- what a checkpoint declares of itself, in figeval.json ---------------------------------------------------------
 
-KINDS = ("classifier", "encoder", "joint", "marker", "pair_encoder", "pairs", "spans", "writer")
+KINDS = ("classifier", "encoder", "joint", "marker", "pair_encoder", "pairs", "spans", "tagger", "writer")
 WRITING = ("inputs", "separator", "marker", "num_beams", "max_new_tokens")
 SPANS = ("text", "question", "max_span", "null_score")
 OPTIONS = ("pooling", "similarity", "normalize", "activation", "product", *SPANS, "max_length", *WRITING)
@@ -193,6 +193,7 @@ RULES: tuple[tuple[Callable[[Checkpoint], bool], str | None], ...] = (
     (lambda checkpoint: checkpoint.declared.get("kind") == "pair_encoder", "pair_encoder"),
     (lambda checkpoint: checkpoint.declared.get("kind") == "writer", "writer"),
     (ends("ForQuestionAnswering"), "spans"),
+    (ends("ForTokenClassification"), "tagger"),
     (ends("ForSequenceClassification"), "pairs"),  # before sentence-transformers: its cross-encoders are such
     (lambda checkpoint: checkpoint.is_sentence_transformer, "encoder"),
     (lambda checkpoint: bool(checkpoint.sentence_class), None),  # its sparse and generative models

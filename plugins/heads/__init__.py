@@ -42,5 +42,6 @@ def register_learners(register: LearnerRegistrar) -> None:
     register("pairs", "biencoder", f"{__name__}.pair_biencoder:pairs", "both texts apart, a class for each label")
     register("classification", "classifier", f"{__name__}.classifier:single", "a text, a class for each label")
     register("multilabel", "classifier", f"{__name__}.classifier:several", "a text, a sigmoid for each label")
+    register("labelling", "tagger", f"{__name__}.tagger_head:tagger", "a class for each word")
     register("spans", "span", f"{__name__}.span_head:span", "start and end in the text beside what is given")
     register("joint", "joint", f"{__name__}.joint_head:joint", "one encoder for proverbs and spans")

@@ -108,6 +108,26 @@ def quote(question: str) -> Said:
     return styles[number % len(styles)]
 
 
+def lines(question: str) -> Said:
+    """Some words of the sentence on lines of their own, more or less."""
+    number = digest(question)
+    found = re.search(r"Sentence: (.*)", question)
+    words = found[1].split() if found else ["nothing"]
+    start = number // 16 % max(1, len(words) - 3)
+    text, other = " ".join(words[start : start + 3]), " ".join(words[-3:-1])
+    styles = (
+        Said(text),
+        Said(f"{text}\n{other}"),
+        Said(f'1. "{text}"\n2. "a dragon of green glass"'),
+        Said("none"),
+        Said(f'["{text}"]'),
+        Said("a dragon of green glass"),
+        Said("I'm sorry, but I can't help with that."),
+        Said(f"{other}\nThe other words of the sentence would", reason="length"),
+    )
+    return styles[number // 64 % len(styles)]
+
+
 def story(question: str) -> Said:
     """A short story with some of the keywords, more or less."""
     number = digest(question)
@@ -142,6 +162,7 @@ SCRIPTS: dict[str, Callable[[str], Said]] = {
     "letter": letter,
     "word": word,
     "quote": quote,
+    "lines": lines,
     "story": story,
     "failing": failing,
     "plain": plain,

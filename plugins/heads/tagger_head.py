@@ -1,0 +1,177 @@
+"""A head that labels words: a class for the first piece of each (Devlin et al. 2019, section 5.3).
+
+The loss is the cross-entropy of each word's label, and other pieces have none. A text that is too long is read in the
+windows in which the backend reads it, and each word's loss comes from the window from which its label will. So what is
+trained is what is asked, and nothing is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from torch.nn import Module, functional
+
+from figeval.errors import TrainError
+from figeval.types import JSON, Example
+
+from ..encoders.checkpoint import ends
+from ..encoders.loading import ModelSetup
+from ..labelling.tagger import RULE, Tagger, TaggerNetwork, TaggerSettings, WordPieces, word_pieces
+from ..labelling.task_type import LabellingExample
+from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
+from .inputs import inputs_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from figeval.training.contract import Batch, Setup
+
+UNLABELLED = -100  # a place without a label, in torch's cross-entropy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaggerOptions:
+    """`freeze` names modules that are not trained, a+b."""
+
+    freeze: str = ""
+
+
+class TaggerFeatures:
+    """Texts in windows, with a target for the first piece of each word. Row i is text i, with all of its windows."""
+
+    truncated = 0
+
+    def __init__(self, pieces: WordPieces, examples: Sequence[LabellingExample], labels: Sequence[str]) -> None:
+        self.inputs = pieces.passages.tokens
+        self.windows: list[list[int]] = [[] for _ in examples]
+        for number, window in enumerate(pieces.passages.windows):
+            self.windows[window.owner].append(number)
+        self.targets = [[UNLABELLED] * length for length in self.inputs.lengths]
+        numbers = [np.full((window.count, 1), float(n)) for n, window in enumerate(pieces.passages.windows)]
+        # Per text the window from which each of its pieces is read.
+        self.chosen = [table[:, 0].astype(int) for table in pieces.passages.joined(numbers)]
+        self.weights = [float(self._place(pieces, owner, one, labels)) for owner, one in enumerate(examples)]
+        self.lengths = [sum(self.inputs.lengths[number] for number in own) for own in self.windows]
+
+    def _place(self, pieces: WordPieces, owner: int, example: LabellingExample, labels: Sequence[str]) -> int:
+        """Put the targets of a text where they belong; how many there are.
+
+        Raises:
+            TrainError: there are none.
+        """
+        if example.tags is None:
+            raise TrainError(f"{example.id} has no labels to learn from; leave it out of the train split")
+        placed = 0
+        for piece, tag in zip(pieces.first[owner], example.tags, strict=True):
+            if piece >= 0:
+                number = int(self.chosen[owner][piece])
+                window = pieces.passages.windows[number]
+                self.targets[number][window.at + piece - window.first] = labels.index(tag)
+                placed += 1
+        if not placed:
+            raise TrainError(
+                f"{example.id}: the tokenizer leaves nothing of its words; leave it out of the train split"
+            )
+        return placed
+
+    def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
+        """input_ids, attention_mask … of the windows of these texts, targets (windows, length), owners (windows,)."""
+        numbers = [number for row in rows for number in self.windows[row]]
+        inputs = self.inputs.tensors(numbers, "cpu")
+        targets = torch.full(inputs["input_ids"].shape, UNLABELLED)
+        for place, number in enumerate(numbers):
+            targets[place, : len(self.targets[number])] = torch.tensor(self.targets[number])
+        owners = torch.tensor([place for place, row in enumerate(rows) for _ in self.windows[row]])
+        return {**inputs, "targets": targets, "owners": owners}
+
+    def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
+        """Nothing."""
+        return []
+
+
+class TaggerHeadNetwork(Module):  # type: ignore[misc]
+    """The cross-entropies of the words of a text, added up."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
+        """Losses (texts,) of all batches."""
+        return torch.cat([self.losses(batch) for batch in batches])
+
+    def losses(self, batch: Batch) -> Tensor:
+        """Those of one batch."""
+        logits = self.model(**inputs_of(batch)).logits.float().transpose(1, 2)
+        losses = functional.cross_entropy(logits, batch["targets"], ignore_index=UNLABELLED, reduction="none").sum(
+            dim=1
+        )
+        texts = int(batch["owners"].max()) + 1
+        return torch.zeros(texts, device=losses.device).index_add(0, batch["owners"], losses)
+
+
+@dataclass(frozen=True)
+class TaggerLearner:
+    """The learner of a task's labels."""
+
+    base: Base
+    labels: tuple[str, ...]
+    freeze: str = ""
+    select_by: None = None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the checkpoint has no head for these labels."""
+        known = self.base.config.id2label
+        same = [known[number] for number in sorted(known)] == list(self.labels)
+        return not (ends("ForTokenClassification")(self.base.checkpoint) and same)
+
+    def network(self) -> TaggerHeadNetwork:
+        """The model, with its own head or a fresh one."""
+        from transformers import AutoModelForTokenClassification as Auto
+
+        names = dict(enumerate(self.labels))
+        changes = {"id2label": names, "label2id": {label: number for number, label in names.items()}}
+        model = fresh_head(self.base, Auto, **changes) if self.fresh else self.base.load(Auto)
+        frozen_modules(model, self.freeze)
+        return TaggerHeadNetwork(model)
+
+    def features(self, examples: Sequence[Example]) -> TaggerFeatures:
+        """Texts in windows, and the labels of their words."""
+        rows = cast("Sequence[LabellingExample]", examples)
+        pieces = word_pieces([row.tokens for row in rows], self.base.tokenizer, self.base.limit)
+        return TaggerFeatures(pieces, rows, self.labels)
+
+    def backend(self, network: TaggerHeadNetwork) -> Tagger:
+        """The model as `figeval run` has it."""
+        device = str(next(network.parameters()).device)
+        backend = Tagger(
+            ModelSetup(TaggerSettings(model=self.base.setup.model), self.base.checkpoint, device, "float32")
+        )
+        vars(backend)["network"] = TaggerNetwork(network.model, self.base.tokenizer, self.base.limit)
+        return backend
+
+    def save(self, network: TaggerHeadNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
+        """A token-classification model of transformers with its tokenizer."""
+        self.base.save(network.model, weights, "model.", folder)
+        return {"kind": "tagger"}
+
+    def describe(self) -> JSON:
+        """Labels, how words are labelled, whether the head is fresh, what is frozen."""
+        about: JSON = {"labels": list(self.labels), "words": RULE, "fresh_head": self.fresh}
+        return about | {"frozen": self.freeze, "max_length": self.base.limit}
+
+
+def tagger(setup: Setup) -> TaggerLearner:
+    """Made from a setup.
+
+    Raises:
+        FigevalError: no such model, or an unknown option.
+    """
+    return TaggerLearner(base_of(setup), setup.labels, options_of(TaggerOptions, setup.options).freeze)

@@ -1,0 +1,72 @@
+"""Files with a word and its tag on each line and an empty line between sentences, as those of CoNLL's shared tasks.
+
+Released files are not always clean. White space around a word or a tag is no part of it, and is counted; a line with a
+tag and no word is left out, and counted. Everything else that has no reading is refused with file and line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
+
+from figeval.data import DataContext, Row
+from figeval.data.formats import resource, text_lines
+from figeval.errors import DataError
+
+STRIPPED = "stripped_words"  # had white space around them
+NO_WORD = "left_out_words"  # lines with a tag alone
+
+
+@dataclass(slots=True)
+class Sentence:
+    """The words of a sentence, their tags, and the line where it begins, from 1."""
+
+    line: int
+    words: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+
+
+def open_columns(path: str, context: DataContext) -> Iterator[Row]:
+    """`conll:FILE` yields a row for each sentence of a file beside the task: `id` (its line), `tokens`, `tags`."""
+    counts: Counter[str] = Counter()
+    for sentence in sentences(resource(path, context), counts):
+        yield {"id": str(sentence.line), "tokens": sentence.words, "tags": sentence.tags}
+    context.notes.update(counts)
+
+
+def sentences(file: Traversable, counts: Counter[str] | None = None) -> Iterator[Sentence]:
+    """Yield the sentences of a file; what was mended is added to `counts`.
+
+    Raises:
+        DataError: a line has not two columns, or a word has a blank in it. The message names file and line.
+    """
+    mended: Counter[str] = Counter() if counts is None else counts
+    sentence = Sentence(1)
+    for number, line in enumerate(text_lines(file), start=1):
+        if not line.strip():
+            if sentence.words:
+                yield sentence
+            sentence = Sentence(number + 1)
+            continue
+        word, tag = _columns(line.rstrip("\r\n"), f"{file}:{number}")
+        if not word.strip():
+            mended[NO_WORD] += 1
+            continue
+        mended[STRIPPED] += word != word.strip()
+        sentence.words.append(word.strip())
+        sentence.tags.append(tag)
+    if sentence.words:
+        yield sentence
+
+
+def _columns(line: str, where: str) -> tuple[str, str]:
+    """Return the word, as it stands there, and its tag."""
+    columns = line.split("\t")
+    if len(columns) != 2 or not columns[1].strip():
+        raise DataError(f"{where}: {line!r:.80} is no word and its tag, parted by one tab")
+    word, tag = columns
+    if len(word.split()) > 1:
+        raise DataError(f"{where}: the word {word.strip()!r:.80} has a blank in it; give each of its parts a line")
+    return word, tag.strip()

@@ -1,0 +1,75 @@
+"""Expressions that a training split has, found again in other texts up to case and inflection.
+
+Words are compared lower-cased and as their lemmas (simplemma), one by one and in order: "kicks the bucket" is found as
+"kicked the bucket", "kicked his bucket" is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+
+from .tags import chunks
+
+Stretch = tuple[int, int]
+
+
+@lru_cache(maxsize=1 << 17)
+def lemma(word: str, language: str) -> str:
+    """Return the lemma of a word, lower-cased; of a language that simplemma does not have, the lower-cased word.
+
+    `language` is an ISO 639-1 code.
+    """
+    from simplemma import lemmatize
+
+    lower = word.lower()
+    try:
+        return str(lemmatize(lower, lang=language)).lower()
+    except ValueError:
+        return lower
+
+
+def lemmas(words: Iterable[str], language: str) -> tuple[str, ...]:
+    """Return the lemmas of words, as expressions are compared by them."""
+    return tuple(lemma(word, language) for word in words)
+
+
+def digest(words: Iterable[str], language: str) -> str:
+    """Return a short name for an expression that does not repeat its words: the same for all its inflections."""
+    return blake2b("\0".join(lemmas(words, language)).encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
+
+
+class Expressions:
+    """The expressions of a training split, as sequences of lemmas."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self.known: dict[tuple[str, ...], str] = {}  # lemmas → the kind that it was first labelled with
+
+    def add(self, words: Sequence[str], tags: Sequence[str]) -> None:
+        """Add the chunks of a text."""
+        found = lemmas(words, self.language)
+        for start, end, kind in chunks(tags):
+            self.known.setdefault(found[start:end], kind)
+
+    def stretches(self, words: Sequence[str]) -> list[Stretch]:
+        """Return all stretches of words, [start, end), that are such an expression; they may overlap."""
+        return list(self._stretches(lemmas(words, self.language)))
+
+    def longest(self, words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+        """Yield (start, end, kind) of such stretches from left to right, the longest at each place, without overlap."""
+        found, free = lemmas(words, self.language), 0
+        for start, end in sorted(self._stretches(found), key=lambda one: (one[0], -one[1])):
+            if start >= free:
+                yield start, end, self.known[found[start:end]]
+                free = end
+
+    def _stretches(self, found: tuple[str, ...]) -> Iterator[Stretch]:
+        sizes = sorted({len(one) for one in self.known})
+        for start in range(len(found)):
+            yield from (
+                (start, start + size)
+                for size in sizes
+                if start + size <= len(found) and found[start : start + size] in self.known
+            )

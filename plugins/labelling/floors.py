@@ -1,0 +1,157 @@
+"""Models that do not understand the text: chance, no label at all, and what the training split says of a word.
+
+The last two learn from the training split alone. Without one they answer nothing: what is learned from the test split
+is no floor.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, ClassVar
+
+from figeval.errors import ModelError
+from figeval.models.model import refuse_model_name
+from figeval.types import JSON, Example
+
+from .expressions import Expressions
+from .requests import LabelWords
+from .tags import OUTSIDE, Chunk, kinds, tagged
+
+Words = list[dict[str, float]]  # label → probability, for each word
+TRAINING = ("prior", "train")
+
+
+@dataclass(frozen=True, slots=True)
+class ChanceLabel:
+    """Every label of a word is as likely as any other."""
+
+    capabilities: ClassVar[tuple[str, ...]] = ("label_words",)
+    deterministic_by_name: ClassVar[bool] = True
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        refuse_model_name("chance_label", self.model)
+
+    def label_words(self, requests: Sequence[LabelWords]) -> list[Words]:
+        """The same probability for all labels of all words."""
+        return [[dict.fromkeys(one.labels, 1 / len(one.labels)) for _ in one.words] for one in requests]
+
+
+@dataclass(frozen=True, slots=True)
+class NoLabel:
+    """Nothing is labelled: right about most words, and finds nothing."""
+
+    capabilities: ClassVar[tuple[str, ...]] = ("label_words",)
+    deterministic_by_name: ClassVar[bool] = True
+    model: str = ""
+
+    def __post_init__(self) -> None:
+        refuse_model_name("no_label", self.model)
+
+    def label_words(self, requests: Sequence[LabelWords]) -> list[Words]:
+        """`O` for all words."""
+        return [[{OUTSIDE: 1.0} for _ in one.words] for one in requests]
+
+
+@dataclass(slots=True)
+class FrequentLabel:
+    """The most frequent label of each word in the training split; for other words that of all words."""
+
+    capabilities: ClassVar[tuple[str, ...]] = ("label_words",)
+    fit_splits: ClassVar[tuple[str, ...]] = TRAINING
+    model: str = ""
+    counts: dict[str, Counter[str]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        refuse_model_name("frequent_label", self.model)
+
+    def fit(self, examples: Iterable[Example]) -> None:
+        """Count the labels of each word, lower-cased."""
+        self.counts = {"": Counter()}
+        for example in examples:
+            tokens, tags = words_of(example)
+            for word, tag in zip(tokens, tags, strict=True):
+                self.counts.setdefault(word.lower(), Counter())[tag] += 1
+                self.counts[""][tag] += 1
+
+    def label_words(self, requests: Sequence[LabelWords]) -> list[Words]:
+        """The shares of the labels that the word had."""
+        refuse_unfitted("frequent_label", self.counts.get(""))
+        return [[self._shares(word) for word in one.words] for one in requests]
+
+    def _shares(self, word: str) -> dict[str, float]:
+        counts = self.counts.get(word.lower(), self.counts[""])
+        return {label: count / counts.total() for label, count in counts.items()}
+
+    def fingerprint(self) -> str:
+        """Changes with the counts."""
+        return f"frequent_label {digest(self.counts, lambda counts: sorted(counts.items()))}"
+
+    def describe(self) -> JSON:
+        """How many words were counted, and how many different ones."""
+        return {"words": self.counts.get("", Counter()).total(), "distinct_words": max(0, len(self.counts) - 1)}
+
+
+@dataclass(slots=True)
+class SeenExpressions:
+    """Labels the expressions of the training split wherever they stand, up to inflection, the longest first."""
+
+    capabilities: ClassVar[tuple[str, ...]] = ("label_words",)
+    fit_splits: ClassVar[tuple[str, ...]] = TRAINING
+    model: str = ""
+    expressions: Expressions = field(default_factory=lambda: Expressions("en"), init=False)
+
+    def __post_init__(self) -> None:
+        refuse_model_name("seen_expressions", self.model)
+
+    def fit(self, examples: Iterable[Example]) -> None:
+        """Collect the expressions. The language is that of the examples, English where they do not name it."""
+        given = list(examples)
+        self.expressions = Expressions(next((one.language for one in given if one.language), "en"))
+        for example in given:
+            self.expressions.add(*words_of(example))
+
+    def label_words(self, requests: Sequence[LabelWords]) -> list[Words]:
+        """1 for the label of each word."""
+        refuse_unfitted("seen_expressions", self.expressions.known)
+        return [[{label: 1.0} for label in self._labels(one)] for one in requests]
+
+    def _labels(self, request: LabelWords) -> Sequence[str]:
+        known = kinds(request.labels)
+        found = (Chunk(*one) for one in self.expressions.longest(request.words))
+        return tagged((one for one in found if one.kind in known), len(request.words), request.labels)
+
+    def fingerprint(self) -> str:
+        """Changes with the expressions."""
+        expressions = self.expressions
+        return f"seen_expressions {expressions.language} {digest(expressions.known, str)}"
+
+    def describe(self) -> JSON:
+        """How many expressions there are."""
+        return {"expressions": len(self.expressions.known), "language": self.expressions.language}
+
+
+def words_of(example: Any) -> tuple[Sequence[str], Sequence[str]]:
+    """Return words and tags of an example; nothing where the tags are hidden or the task is of another type."""
+    tags = getattr(example, "tags", None)
+    return (example.tokens, tags) if tags is not None else ((), ())
+
+
+def refuse_unfitted(name: str, learned: object) -> None:
+    """Raise `ModelError` for a model that has learned nothing."""
+    if not learned:
+        raise ModelError(
+            f"{name!r} knows what words are labelled as from the task's training split, which has no labels; "
+            "give the task `data: {train: …}`, or take the model no_label"
+        )
+
+
+def digest(counted: dict[Any, Any], text: Callable[[Any], object]) -> str:
+    """Return a digest of a mapping, whatever its order."""
+    found = blake2b(digest_size=8)
+    for key in sorted(counted):
+        found.update(f"{key}\0{text(counted[key])}\0".encode("utf-8", "surrogatepass"))
+    return found.hexdigest()

@@ -1,0 +1,154 @@
+"""Token classification: any `…ForTokenClassification` checkpoint of transformers. Capability: label_words.
+
+The words are read with blanks between them. A word has the probabilities of its first piece (Devlin et al. 2019,
+section 5.3), as heads of this kind are trained. A text that is too long is read in windows that overlap by half, and
+each word's probabilities come from the window with most around it, so nothing is cut. A word of which the tokenizer
+leaves nothing is outside.
+
+The model's own labels are those of its `id2label`. It need not have all labels of a task: one that was trained on
+metaphors of one word has no `I-METAPHOR`. A model that has none of them but `O` is refused.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from figeval.errors import ModelError
+from figeval.types import JSON
+
+from ..encoders.batching import run_batches
+from ..encoders.checkpoint import locate, require, with_declared
+from ..encoders.loading import Neural, input_limit, load_model, load_tokenizer, measures, prepare
+from ..encoders.settings import Configured, Settings
+from ..encoders.tokens import Floats, Passages, passages
+from .requests import LabelWords
+from .tags import OUTSIDE
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+RULE = "the first piece of a word has its label; of several windows the one with most around it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaggerSettings(Settings):
+    """Those of all models on torch."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaggerNetwork:
+    """A loaded model with a class for each token."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WordPieces:
+    """Texts as inputs of a model; `first[i][w]` is the first piece of word w of text i, -1 where it has none."""
+
+    passages: Passages
+    first: list[list[int]]
+
+
+def word_pieces(texts: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase, limit: int | None) -> WordPieces:
+    """Return words as inputs of at most `limit` tokens, and which pieces stand for them."""
+    found = passages(tokenizer, [[" ".join(words) for words in texts]], 0, limit)
+    return WordPieces(found, [first_pieces(*one) for one in zip(texts, found.places, strict=True)])
+
+
+def first_pieces(words: Sequence[str], places: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the first piece of each word, -1 for a word without one.
+
+    `places` are the characters of the pieces in the words with blanks between them. A piece may begin with the blank
+    before its word, as those of SentencePiece do, so what counts is where it ends; one of blanks alone is of no word.
+    """
+    starts = list(accumulate((len(word) + 1 for word in words), initial=0))
+    first = [-1] * len(words)
+    for piece, (start, end) in enumerate(places):
+        word = bisect_left(starts, end) - 1
+        if end > start and 0 <= word < len(words) and end <= starts[word] + len(words[word]) and first[word] < 0:
+            first[word] = piece
+    return first
+
+
+class Tagger(Neural[TaggerSettings, TaggerNetwork]):
+    """Labels each word of a text."""
+
+    capabilities = ("label_words",)
+
+    def label_words(self, requests: Sequence[LabelWords]) -> list[list[dict[str, float]]]:
+        """Per request and word the probability of each label that both the task and the model have.
+
+        Raises:
+            ModelError: model and task have no label in common but `O`.
+        """
+        network = self.network
+        own: Mapping[int, str] = network.model.config.id2label
+        for labels in {one.labels for one in requests}:
+            refuse_strange(self.setup.settings.model, list(own.values()), labels)
+        pieces = word_pieces([one.words for one in requests], network.tokenizer, network.limit)
+
+        def forward(rows: list[int]) -> list[Floats]:
+            import torch
+
+            with torch.inference_mode():
+                output = network.model(**pieces.passages.tokens.tensors(rows, self.setup.device))
+            return pieces.passages.within(output.logits.float().softmax(dim=-1).cpu().numpy(), rows)
+
+        outputs = run_batches(pieces.passages.tokens.lengths, forward, self.budget)
+        whole = zip(requests, pieces.passages.joined(outputs), pieces.first, strict=True)
+        return [
+            [probabilities(own, table[piece] if piece >= 0 else None, request.labels) for piece in first]
+            for request, table, first in whole
+        ]
+
+    def load(self) -> TaggerNetwork:
+        """The model with its head."""
+        from transformers import AutoModelForTokenClassification
+
+        setup = self.setup
+        tokenizer = load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code)
+        model = load_model(AutoModelForTokenClassification, setup)
+        limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
+        return TaggerNetwork(model, tokenizer, limit)
+
+    def details(self, network: TaggerNetwork) -> JSON:
+        """Size, limit, labels, and how words are labelled."""
+        labels = list(network.model.config.id2label.values())
+        return measures(network.model, network.limit) | {"labels": labels, "words": RULE}
+
+
+def probabilities(own: Mapping[int, str], row: Floats | None, labels: Sequence[str]) -> dict[str, float]:
+    """Return the probability of each of the task's labels that the model has."""
+    if row is None:
+        return {OUTSIDE: 1.0}
+    return {label: float(row[number]) for number, label in own.items() if label in labels}
+
+
+def refuse_strange(model: str, own: Sequence[str], labels: Sequence[str]) -> None:
+    """Raise `ModelError` where a model has none of a task's labels but `O`."""
+    if not (set(own) & set(labels)) - {OUTSIDE}:
+        raise ModelError(
+            f"{model!r} has the labels {', '.join(map(str, own))}, and none of the task's, {', '.join(labels)}; train "
+            "one by figeval train --head tagger, or rename id2label in its config.json"
+        )
+
+
+def open_tagger(settings: TaggerSettings) -> Tagger:
+    """A token-classification head from a folder or hub id.
+
+    Raises:
+        ModelError: no such model, no such head, or what `prepare` refuses.
+    """
+    checkpoint = locate(settings.model, settings.revision)
+    require(checkpoint, "tagger")
+    return Tagger(prepare(with_declared(settings, checkpoint), checkpoint))
+
+
+tagger = Configured(TaggerSettings, open_tagger)

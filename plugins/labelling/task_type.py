@@ -1,0 +1,269 @@
+"""The task type `labelling`: a text as words, and a label for each.
+
+The examples hold tags as they were written; what they mean is said in `tags`. An answer has one tag per
+word, or a tuple of them where several labels of a word share the best probability: metrics score ties by expectation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Annotated, Any, TypeAlias
+
+from figeval.errors import CapabilityError, DataError
+from figeval.prompts import PromptContext
+from figeval.task_types.base import HIDDEN, TaskType, metric
+from figeval.task_types.fields import Definition, Field, RowContext, TextsField
+from figeval.task_types.routes import Dialogue, ReplyReader, Route
+from figeval.types import JSON, Example, Prediction, Value
+
+from .requests import LabelWords
+from .tags import OUTSIDE, Chunk, chunks, kinds, scheme_problem, strays, tagged
+
+Answer: TypeAlias = "tuple[str | tuple[str, ...], ...]"
+METRICS = f"{__package__}.metrics"
+QUOTES = "by_quotes"
+
+
+# ---- examples --------------------------------------------------------------------------------------------------------
+
+
+def word_problem(words: Sequence[str]) -> str:
+    """Return what is wrong with the words of a text; empty where nothing is."""
+    for place, word in enumerate(words):
+        if not word.strip():
+            return f"word {place} is {'blank' if word else 'empty'}; leave it out together with its tag"
+        if len(word.split()) > 1 or word != word.strip():
+            return f"word {place} ({word!r:.80}) has a blank in it; split it, or strip it"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class WordsField(TextsField):
+    """A list of strings without blanks."""
+
+    def problem(self, value: Any, example: Any) -> str:
+        return super(WordsField, self).problem(value, example) or word_problem(value)
+
+    def read(self, value: Any, row: RowContext) -> tuple[str, ...]:
+        words = super(WordsField, self).read(value, row)
+        if problem := word_problem(words):
+            raise row.error(problem)
+        return words
+
+
+@dataclass(frozen=True, slots=True)
+class TagsField(Field):
+    """One of the task's labels for each word; null where the right ones are hidden."""
+
+    def read(self, value: Any, row: RowContext) -> tuple[str, ...] | None:
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple):
+            raise row.error(f"expected a list of tags, found {value!r:.80}")
+        labels = row.task.labels
+        for place, tag in enumerate(value):
+            if tag not in labels:
+                raise row.error(f"tag {place} is {tag!r:.80}, which is not among the labels {', '.join(labels)}")
+        if len(value) != len(row.read["tokens"]):
+            raise row.error(f"{len(value)} tags for {len(row.read['tokens'])} words; give one for each")
+        return tuple(value)
+
+    def problem(self, value: Any, example: Any) -> str:
+        if value is None or len(value) == len(example.tokens):
+            return ""
+        return f"{len(value)} tags for {len(example.tokens)} words"
+
+    def schema(self) -> JSON:
+        return {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]}
+
+
+@dataclass(frozen=True, slots=True)
+class StretchesField(Field):
+    """Stretches of words as [start, end], half-open; null where it is not known."""
+
+    def read(self, value: Any, row: RowContext) -> tuple[tuple[int, int], ...] | None:
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple):
+            raise row.error(f"expected a list of stretches, found {value!r:.80}")
+        return tuple(self._stretch(one, row) for one in value)
+
+    def _stretch(self, value: Any, row: RowContext) -> tuple[int, int]:
+        words = len(row.read["tokens"])
+        match value:
+            case [int(start), int(end)] | (int(start), int(end)) if 0 <= start < end <= words:
+                return start, end
+        raise row.error(f"{value!r:.80} is no stretch of {words} words: [start, end]")
+
+    def schema(self) -> JSON:
+        pair = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2}
+        return {"anyOf": [{"type": "array", "items": pair}, {"type": "null"}]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabellingExample(Example):
+    """The words of a text and the tag of each; `tags` is None where they are hidden.
+
+    `seen` are the stretches whose words are an expression of the training split (`expressions`), whatever their tags;
+    None where there is no training split to have been seen in.
+    """
+
+    tokens: Annotated[
+        tuple[str, ...], WordsField("The words of the text, in order.", empty="there are no words", shown=False)
+    ]
+    tags: Annotated[tuple[str, ...] | None, TagsField("One of the labels for each word; null where they are hidden.")]
+    seen: Annotated[
+        tuple[tuple[int, int], ...] | None,
+        StretchesField("Stretches of words, [start, end], that are expressions of the training split; null: unknown."),
+    ] = None
+
+    @property
+    def text(self) -> str:
+        """The words with blanks between them."""
+        return " ".join(self.tokens)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text,)
+
+    @property
+    def subject(self) -> str:
+        return self.text
+
+    @property
+    def hidden(self) -> bool:
+        return self.tags is None
+
+
+# ---- routes ----------------------------------------------------------------------------------------------------------
+
+
+def by_tagger(example: LabellingExample, context: PromptContext) -> Dialogue:
+    """The most probable label of each word; all of them where several are."""
+    (words,) = yield [LabelWords(example.tokens, context.labels)]
+    if len(words) != len(example.tokens):
+        raise DataError(f"{example.id!r}: the model labelled {len(words)} words of {len(example.tokens)}")
+    if any(math.isnan(value) for word in words for value in word.values()):
+        return Prediction(example_id=example.id, value=None, status="nan")
+    best = [_best(word, context.labels) for word in words]
+    answer: Answer = tuple(one[0] if len(one) == 1 else one for one in best)
+    return Prediction(example_id=example.id, value=answer, tied=max(map(len, best)))
+
+
+def _best(word: Mapping[str, float], labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels that share the highest probability."""
+    most = max(word.get(label, 0.0) for label in labels)
+    return tuple(label for label in labels if word.get(label, 0.0) == most)
+
+
+READER = ReplyReader(f"{__package__}.replies:read_quotes", version="1")
+
+
+def by_quotes(example: LabellingExample, context: PromptContext) -> Dialogue:
+    """The words that a language model quotes.
+
+    Raises:
+        CapabilityError: the task has chunks of several kinds, which quotations do not tell apart.
+    """
+    if len(kinds(context.labels)) > 1:
+        raise CapabilityError(
+            f"a quotation does not say of which kind it is ({', '.join(kinds(context.labels))}), so language models "
+            "cannot answer this task; take a model that labels words"
+        )
+    (reply,) = yield [context.prompt("quotes", example)]
+    return READER.read(example, context, reply)
+
+
+# ---- the type --------------------------------------------------------------------------------------------------------
+
+
+class Labelling(TaskType[LabellingExample]):
+    """Give each word of a text a label."""
+
+    name = "labelling"
+    Example = LabellingExample
+    gold_fields = ("tags",)
+    folder = files(__package__)
+    routes = (
+        Route(name="by_tagger", start=by_tagger, requests=(LabelWords,)),
+        Route(
+            name=QUOTES,
+            start=by_quotes,
+            needs=frozenset({"generate"}),
+            question="quotes",
+            reader=READER,
+            metrics=("span_f1_of_all", "quotes_found", "parse_rate"),
+        ),
+    )
+    metrics = (
+        *(metric(name, f"{METRICS}:{name}") for name in ("span_f1", "span_precision", "span_recall", "span_f1_of_all")),
+        *(metric(name, f"{METRICS}:{name}") for name in ("f1_seen", "f1_unseen")),
+        *(metric(name, f"{METRICS}:{name}") for name in ("token_f1", "token_acc", "sentence_acc")),
+        metric("quotes_found", f"{METRICS}:quotes_found", routes=[QUOTES]),
+        metric("parse_rate", "figeval.metrics.classification:parse_rate"),
+    )
+    default_metrics = ("span_f1", "span_precision", "span_recall", "token_f1")
+    default_baselines = ("chance_label", "no_label")
+
+    def check(self, task: Definition) -> None:
+        """Refuse labels that are of no scheme."""
+        if problem := scheme_problem(task.labels):
+            raise ValueError(problem)
+
+    def query_text(self, example: LabellingExample) -> str:
+        """The text."""
+        return example.text
+
+    def few_shot_answer(self, block: str, example: LabellingExample, _context: PromptContext) -> str | None:
+        """The chunks, one per line, or "none"; it is not asked about examples whose tags are hidden."""
+        found = [" ".join(example.tokens[start:end]) for start, end, _ in chunks(example.tags or ())]
+        return "\n" + ("\n".join(found) or "none") if block == "quotes" else None
+
+    def to_json(self, value: Value | None) -> Any:
+        """A list with a tag per word, or a list of the tags that tie."""
+        return None if value is None else [tag if isinstance(tag, str) else list(tag) for tag in value]
+
+    def from_json(self, stored: Any) -> Answer | None:
+        return None if stored is None else tuple(tag if isinstance(tag, str) else tuple(tag) for tag in stored)
+
+    def value_problem(self, value: Value, example: LabellingExample, labels: Sequence[str]) -> str:
+        if not isinstance(value, tuple) or len(value) != len(example.tokens):
+            return f"{value!r:.80} does not have a tag for each of {len(example.tokens)} words"
+        found = {tag for one in value for tag in ((one,) if isinstance(one, str) else one)}
+        unknown = sorted(map(str, found - set(labels)))
+        return f"{unknown[0]!r} is not among the labels {', '.join(labels)}" if unknown else ""
+
+    def shown_gold(self, example: LabellingExample) -> str:
+        """The chunks in words."""
+        if example.tags is None:
+            return "(hidden)"
+        found = (" ".join(example.tokens[start:end]) for start, end, _ in chunks(example.tags))
+        return " | ".join(found) or "(none)"
+
+    def gold_class(self, example: LabellingExample) -> str | None:
+        if example.tags is None:
+            return HIDDEN
+        return "something" if set(example.tags) - {OUTSIDE} else "nothing"
+
+    def is_constant(self, gold_class: str) -> bool:
+        """Where there is something, it may be anything."""
+        return gold_class == "nothing"
+
+    def oddities(self, example: LabellingExample) -> Iterator[tuple[str, str]]:
+        """Yield tags that go on with nothing."""
+        for place in strays(example.tags or ()):
+            yield "goes on with nothing and is read as B-", f"tag {place}"
+
+    def check_training(self, task: Definition, train: Sequence[LabellingExample]) -> None:  # noqa: ARG002
+        """Refuse a split without anything to be found."""
+        if not any(set(example.tags or ()) - {OUTSIDE} for example in train):
+            raise ValueError(f"no example of train has another label than {OUTSIDE}; raise --limit")
+
+
+def answer_of(found: Sequence[tuple[int, int]], example: LabellingExample, labels: Sequence[str]) -> Answer:
+    """Return the answer that these stretches of words are of the task's only kind."""
+    (kind,) = kinds(labels)
+    return tagged((Chunk(start, end, kind) for start, end in found), len(example.tokens), labels)

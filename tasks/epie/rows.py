@@ -1,0 +1,78 @@
+"""EPIE's files → rows: `epie:formal_test`, `epie:static_train` and so on.
+
+EPIE has no splits. Ours part the idioms, so that no idiom of test is in training: an idiom goes to test, dev or train
+by a digest of its number, its corpus and a seed, and all of its sentences go with it. The rule needs no file.
+
+The words of an expression that is meant literally are tagged in the files as those of an idiom are. Here they have no
+label: what is asked for is figurative use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+from figeval.data import DataContext, Row
+from figeval.data.formats import text_lines
+from figeval.errors import DataError, near
+
+CORPORA = {"formal": "Formal", "static": "Static"}
+SPLITS = {"test": range(20), "dev": range(20, 30), "train": range(30, 100)}  # of a hundred
+SEED = 0
+OUTSIDE = "O"
+LITERAL = "0"
+NAMES = tuple(f"{corpus}_{split}" for corpus in CORPORA for split in SPLITS)
+
+
+def open(path: str, context: DataContext) -> Iterator[Row]:
+    """The sentences of a split: id (`formal:1`, the line), tokens, tags, idiom, use.
+
+    `idiom` is its number among those of the corpus, in the order in which they come first (`formal:17`); `use` is
+    figurative or literal, None in the corpus static, which does not say it.
+
+    Raises:
+        DataError: there is no such split, or the files do not have the same lines.
+    """
+    if path not in NAMES:
+        raise DataError(f"epie has no split {path!r}{near(path, NAMES)}; it has {', '.join(NAMES)}")
+    corpus, _, split = path.partition("_")
+    for row in sentences(corpus, context):
+        if split_of(row["idiom"]) == split:
+            yield row
+
+
+def split_of(idiom: str, seed: int = SEED) -> str:
+    """The split of an idiom: a hundredth of its digest, which is as good as drawn."""
+    digest = blake2b(f"{seed}:{idiom}".encode(), digest_size=8).digest()
+    part = int.from_bytes(digest, "big") % 100
+    return next(split for split, parts in SPLITS.items() if part in parts)
+
+
+def sentences(corpus: str, context: DataContext) -> Iterator[Row]:
+    """All sentences of a corpus, in the order of its files."""
+    kinds = ("Words", "Tags", "Candidates", *(["Labels"] if corpus == "formal" else []))
+    paths = [fetch(corpus, kind, context) for kind in kinds]
+    columns = [[line.strip() for line in text_lines(path)] for path in paths]
+    if len({*map(len, columns)}) > 1:
+        counts = ", ".join(f"{path.name} {len(lines)}" for path, lines in zip(paths, columns, strict=True))
+        raise DataError(f"the files of epie {corpus} do not have the same number of lines: {counts}; fetch them again")
+    numbers: dict[str, int] = {}
+    for line, (words, tags, candidate, *label) in enumerate(zip(*columns, strict=True), start=1):
+        tokens = words.split()
+        if len(tokens) != len(tags.split()):
+            raise DataError(f"{paths[1]}:{line}: {len(tags.split())} tags for {len(tokens)} words; fetch it again")
+        literal = label == [LITERAL]
+        yield {
+            "id": f"{corpus}:{line}",
+            "tokens": tokens,
+            "tags": [OUTSIDE] * len(tokens) if literal else tags.split(),
+            "idiom": f"{corpus}:{numbers.setdefault(candidate, len(numbers) + 1)}",
+            "use": ("literal" if literal else "figurative") if label else None,
+        }
+
+
+def fetch(corpus: str, kind: str, context: DataContext) -> Path:
+    """The local copy of a file."""
+    name = CORPORA[corpus]
+    return context.fetch("epie", f"{name}_Idioms_Corpus/{name}_Idioms_{kind}.txt")

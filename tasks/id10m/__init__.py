@@ -1,0 +1,19 @@
+"""ID10M: idioms in the sentences of four languages. See README.md beside this file."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from figeval.hooks import SourceRegistrar, TaskRegistrar, hookimpl
+
+
+@hookimpl
+def register_tasks(register: TaskRegistrar) -> None:
+    """The YAML files of this folder."""
+    register.folder(files(__name__))
+
+
+@hookimpl
+def register_sources(register: SourceRegistrar) -> None:
+    """`id10m:<split>_<language>`; the files are listed in rows.py."""
+    register("id10m", f"{__name__}.rows:open")

@@ -1,0 +1,68 @@
+"""ID10M's files → rows: `id10m:test_en`, `id10m:dev_en` and those of the other languages that there are.
+
+The files have a word and its tag per line, and most words a blank behind them, which goes. The dev files are what is
+trained on here; rows of a test file whose language has one say which stretches are expressions of it (`seen`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from figeval.builtin.plugins.labelling.columns import sentences
+from figeval.builtin.plugins.labelling.expressions import Expressions, digest
+from figeval.builtin.plugins.labelling.tags import chunks
+from figeval.data import DataContext, Row
+from figeval.errors import DataError, near
+
+LANGUAGES = {"en": "english", "de": "german", "es": "spanish", "it": "italian"}
+TRAINED_ON = ("en", "de")
+FILES = {
+    **{f"test_{code}": f"test_{name}" for code, name in LANGUAGES.items()},
+    **{f"dev_{code}": f"dev_{LANGUAGES[code]}" for code in TRAINED_ON},
+}
+
+
+def open(path: str, context: DataContext) -> Iterator[Row]:
+    """The sentences of a file: id (`test_en:1`), tokens, tags, seen, expression.
+
+    `expression` is a digest of the lemmas of the first idiom, None in a sentence without one: sentences with the same
+    idiom are not independent of each other. `seen` is None in dev files and where there is none.
+
+    Raises:
+        DataError: there is no file of that name.
+    """
+    if path not in FILES:
+        raise DataError(f"id10m has no file {path!r}{near(path, FILES)}; it has {', '.join(FILES)}")
+    split, _, language = path.partition("_")
+    known = None
+    if split == "test" and language in TRAINED_ON:
+        known = expressions(fetch(f"dev_{language}", context), language)
+    counts: Counter[str] = Counter()
+    for number, sentence in enumerate(sentences(fetch(path, context), counts), start=1):
+        found = chunks(sentence.tags)
+        yield {
+            "id": f"{path}:{number}",
+            "tokens": sentence.words,
+            "tags": sentence.tags,
+            "seen": known and known.stretches(sentence.words),
+            "expression": digest(sentence.words[found[0].start : found[0].end], language) if found else None,
+        }
+    context.notes.update(counts)
+
+
+def fetch(name: str, context: DataContext) -> Path:
+    """The local copy of a file."""
+    language = LANGUAGES[name.partition("_")[2]]
+    return context.fetch("id10m", f"resources/bio_format/{language}/{FILES[name]}.tsv")
+
+
+@lru_cache(maxsize=len(TRAINED_ON))
+def expressions(path: Path, language: str) -> Expressions:
+    """The idioms of a dev file: once per process, on first use."""
+    found = Expressions(language)
+    for sentence in sentences(path):
+        found.add(sentence.words, sentence.tags)
+    return found

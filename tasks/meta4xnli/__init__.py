@@ -1,0 +1,19 @@
+"""Meta4XNLI and CoMeta: metaphors in English and Spanish sentences. See README.md beside this file."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from figeval.hooks import SourceRegistrar, TaskRegistrar, hookimpl
+
+
+@hookimpl
+def register_tasks(register: TaskRegistrar) -> None:
+    """The YAML files of this folder."""
+    register.folder(files(__name__))
+
+
+@hookimpl
+def register_sources(register: SourceRegistrar) -> None:
+    """`meta4xnli:<split>_<language>` and `meta4xnli:cometa_<split>`; the files are listed in rows.py."""
+    register("meta4xnli", f"{__name__}.rows:open")

@@ -1,0 +1,306 @@
+"""The task type `labelling`: what it refuses, how tags are read, metrics, replies, floors."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from figeval import Prediction, PromptContext, Reply, TaskSpec
+from figeval.builtin.plugins.labelling import columns, expressions, floors, metrics
+from figeval.builtin.plugins.labelling.requests import LabelWords
+from figeval.builtin.plugins.labelling.tags import OUTSIDE, chunks, scheme_problem, strays, tagged
+from figeval.builtin.plugins.labelling.task_type import READER, Labelling, LabellingExample
+from figeval.data import DataContext
+from figeval.errors import DataError, FigevalError, ModelError
+from figeval.evaluation import Harness
+from figeval.plugins import plugin_manager
+from figeval.testing import CapabilityCheck, check_metric, check_model, check_task_type
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "plugins"
+SCORED = json.loads((GOLDEN / "labelling_metrics.json").read_text("utf-8"))
+SAID = json.loads((GOLDEN / "labelling_replies.json").read_text("utf-8"))
+LABELS = ("B-FIG", "I-FIG", OUTSIDE)
+ROWS: list[dict[str, Any]] = [
+    {"id": "1", "tokens": ["He", "got", "cold", "feet"], "tags": ["O", "O", "B-FIG", "I-FIG"], "seen": [[2, 4]]},
+    {"id": "2", "tokens": ["His", "feet", "hurt"], "tags": ["O", "O", "O"], "seen": []},
+    {"id": "3", "tokens": ["She", "saw", "red"], "tags": ["O", "I-FIG", "I-FIG"], "seen": None},
+]
+EXAMPLES = [
+    LabellingExample(id=row["id"], tokens=tuple(row["tokens"]), tags=tuple(row["tags"]), seen=None) for row in ROWS
+]
+TAGS = st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), max_size=9)
+
+
+def example(tags: str | list[str], **more: Any) -> LabellingExample:
+    read = tuple(tags.split() if isinstance(tags, str) else tags)
+    return LabellingExample(id="1", tokens=tuple(f"w{n}" for n in range(len(read))), tags=read, **more)
+
+
+def answer(text: str) -> tuple[Any, ...]:
+    return tuple(tag if "|" not in tag else tuple(tag.split("|")) for tag in text.split())
+
+
+def prediction(value: Any, **more: Any) -> Prediction:
+    return Prediction(example_id="1", value=value, **({"status": "unparseable"} if value is None else {}), **more)
+
+
+def value_of(name: str, *cases: tuple[LabellingExample, Prediction]) -> float | None:
+    """The value of a metric over some cases; None where it has none."""
+    target = getattr(metrics, name)
+    if callable(target):
+        return target(*cases[0])
+    features = [found for case in cases if (found := target.features(*case)) is not None]
+    value = float(target.combine(np.array(features).sum(axis=0))) if features else np.nan
+    return None if np.isnan(value) else value
+
+
+# ---- the type --------------------------------------------------------------------------------------------------------
+
+
+def test_the_task_type_keeps_to_the_contract() -> None:
+    replies = [case["reply"] for case in SAID["cases"]]
+    check_task_type(Labelling, ROWS, labels=LABELS, replies=replies)
+    check_task_type(Labelling, [{**row, "tags": None} for row in ROWS], labels=LABELS)
+
+
+def test_plain_labels_are_a_scheme_of_their_own() -> None:
+    rows = [{"id": str(n), "tokens": ["a", "b"], "tags": tags} for n, tags in enumerate((["MET", "MET"], ["O", "MET"]))]
+    check_task_type(Labelling, rows, labels=["MET", "O"], replies=["a b"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"tokens": ["He", "got cold", "feet"]}, "word 1 ('got cold') has a blank in it; split it, or strip it"),
+        ({"tokens": ["He ", "feet"]}, "word 0 ('He ') has a blank in it"),
+        ({"tokens": ["He", ""]}, "word 1 is empty; leave it out together with its tag"),
+        ({"tokens": ["He", "\t"]}, "word 1 is blank"),
+        ({"tokens": []}, "field 'tokens': there are no words"),
+        ({"tags": ["O"]}, "field 'tags': 1 tags for 4 words; give one for each"),
+        ({"tags": ["O", "O", "B-PUN", "O"]}, "tag 2 is 'B-PUN', which is not among the labels B-FIG, I-FIG, O"),
+        ({"tags": ["O", "O", ["O"], "O"]}, "tag 2 is ['O'], which is not among the labels"),
+        ({"tags": "O O O O"}, "expected a list of tags, found 'O O O O'"),
+        ({"seen": [[2, 5]]}, "field 'seen': [2, 5] is no stretch of 4 words"),
+        ({"seen": [3]}, "field 'seen': 3 is no stretch of 4 words"),
+    ],
+)
+def test_what_has_no_reading_is_refused_in_a_line(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(json.dumps(ROWS[0] | changes), encoding="utf-8")
+    fields = {name: f"row.{name}" for name in ROWS[0]}
+    about = {"name": "t", "type": "labelling", "labels": LABELS, "data": {"test": "jsonl:rows.jsonl"}, "fields": fields}
+    (tmp_path / "t.task.yaml").write_text(json.dumps(about), encoding="utf-8")
+    harness = Harness(plugin_manager(), include=(tmp_path,))
+    with pytest.raises(DataError) as caught:
+        list(harness.examples(harness.catalogue.tasks.get("t")))
+    assert words in str(caught.value)
+    assert "row 1" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("labels", [["B-FIG", "I-FIG"], ["O"], [], ["B-FIG", "PUN", "O"]])
+def test_labels_that_are_of_no_scheme(labels: list[str]) -> None:
+    assert scheme_problem(labels)
+    spec = {"name": "t", "type": "labelling", "labels": labels, "data": {"test": "jsonl:x"}, "fields": {"id": "1"}}
+    with pytest.raises((FigevalError, ValueError)):
+        TaskSpec.model_validate(spec).bound(Harness(plugin_manager()).task_types)
+
+
+def test_several_kinds_cannot_be_quoted() -> None:
+    context = PromptContext(block=lambda *_: "", labels=("B-A", "I-A", "B-B", "I-B", "O"))
+    (route,) = (one for one in Labelling.routes if one.name == "by_quotes")
+    with pytest.raises(FigevalError, match=r"of which kind it is \(A, B\)"):
+        next(route.begin(EXAMPLES[0], context))
+
+
+# ---- tags ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected", "stray"),
+    [
+        ("O O", [], []),
+        ("B-A I-A O B-A", [(0, 2, "A"), (3, 4, "A")], []),
+        ("B-A B-A", [(0, 1, "A"), (1, 2, "A")], []),
+        ("B-A I-B", [(0, 1, "A"), (1, 2, "B")], [1]),
+        ("O I-A I-A", [(1, 3, "A")], [1]),
+        ("I-A", [(0, 1, "A")], [0]),
+        ("MET MET O PUN MET", [(0, 2, "MET"), (3, 4, "PUN"), (4, 5, "MET")], []),
+        ("B I O I", [(0, 2, ""), (3, 4, "")], [3]),
+    ],
+)
+def test_chunks(tags: str, expected: list[Any], stray: list[int]) -> None:
+    assert chunks(tags.split()) == expected
+    assert list(strays(tags.split())) == stray
+    assert [text for text, _ in Labelling().oddities(example(tags))] == [
+        "goes on with nothing and is read as B-"
+    ] * len(stray)
+
+
+@given(TAGS)
+def test_chunks_written_and_read_again_are_the_same(tags: list[str]) -> None:
+    found = chunks(tags)
+    written = tagged(found, len(tags), ("B-A", "I-A", "B-B", "I-B", "O"))
+    assert chunks(written) == found
+    assert not list(strays(written))
+
+
+@given(st.lists(st.tuples(TAGS, TAGS), min_size=1, max_size=4))
+def test_scores_are_those_of_seqeval(pairs: list[tuple[list[str], list[str]]]) -> None:
+    """Its default reading, which is conlleval's, `I-` after `O` and after another kind included."""
+    theirs = pytest.importorskip("seqeval.metrics")
+    cut = [(gold[: len(said)], said[: len(gold)]) for gold, said in pairs]
+    golds, saids = [gold for gold, _ in cut], [said for _, said in cut]
+    cases = [(example(gold), prediction(tuple(said))) for gold, said in cut]
+    for name, metric in (("span_f1", "f1"), ("span_precision", "precision"), ("span_recall", "recall")):
+        expected = getattr(theirs, f"{metric}_score")(golds, saids, zero_division=0)
+        assert (value_of(name, *cases) or 0.0) == pytest.approx(expected)
+
+
+# ---- metrics ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", SCORED["cases"], ids=lambda case: case["why"])
+def test_metrics(case: dict[str, Any]) -> None:
+    value = None if case["answer"] is None else answer(case["answer"])
+    one = example(case["gold"], seen=case.get("seen") and tuple(map(tuple, case["seen"])))
+    for name, expected in case["expect"].items():
+        found = value_of(name, (one, prediction(value)))
+        assert found == (None if expected is None else pytest.approx(expected)), name
+    if value is not None and "span_f1" in case["expect"] and case["expect"]["span_f1"] is not None:
+        check_metric(metrics.span_f1, [(one, prediction(value), case["expect"]["span_f1"])])
+
+
+TIED = st.lists(st.lists(st.sampled_from(["O", "B-A", "I-A", "I-B"]), min_size=1, max_size=3, unique=True), max_size=5)
+
+
+@given(TIED, st.data())
+def test_ties_are_scored_by_expectation(ties: list[list[str]], data: st.DataObject) -> None:
+    """Counts are means over all ways to draw a tag for each word."""
+    size = len(ties)
+    gold = data.draw(st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B"]), min_size=size, max_size=size))
+    stretches = [(a, b) for a in range(size) for b in range(a + 1, size + 1)]
+    seen = tuple(data.draw(st.lists(st.sampled_from(stretches), unique=True))) if stretches else ()
+    one = example(gold, seen=seen)
+    value = tuple(tied[0] if len(tied) == 1 else tuple(tied) for tied in ties)
+    draws = [*product(*ties)]
+    for name in ("span_f1", "f1_seen", "f1_unseen", "token_f1", "token_acc"):
+        count = getattr(metrics, name).features
+        each = np.array([count(one, prediction(drawn)) for drawn in draws])
+        assert count(one, prediction(value)) == pytest.approx(each.mean(axis=0), abs=1e-9), name
+
+
+# ---- replies ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", SAID["cases"], ids=lambda case: case["why"])
+def test_replies(case: dict[str, Any]) -> None:
+    tokens = tuple(SAID["tokens"])
+    one = LabellingExample(id="1", tokens=tokens, tags=None)
+    reply = Reply(text=case["reply"], finish=case.get("finish", "stop"))
+    found = READER.read(one, PromptContext(block=lambda *_: "", labels=LABELS), reply)
+    words = None if found.value is None else [[start, end] for start, end, _ in chunks(found.value)]
+    assert (found.status, words) == (case["status"], case["words"])
+    if "found" in case:
+        assert metrics.quotes_found(one, found) == case["found"]
+
+
+@given(st.lists(st.sampled_from(SAID["tokens"]), min_size=1, max_size=12), st.data())
+def test_what_is_quoted_word_by_word_is_found(tokens: list[str], data: st.DataObject) -> None:
+    one = LabellingExample(id="1", tokens=tuple(tokens), tags=None)
+    start = data.draw(st.integers(0, len(tokens) - 1))
+    end = data.draw(st.integers(start + 1, len(tokens)))
+    quote = " ".join(tokens[start:end])
+    found = READER.read(one, PromptContext(block=lambda *_: "", labels=LABELS), Reply(text=json.dumps([quote])))
+    if any(sign.isalnum() for sign in quote):
+        assert found.status == "ok"
+        wanted = " ".join(tokens[start:end]).lower()
+        for a, b, _ in chunks(found.value):
+            assert " ".join(tokens[a:b]).lower() == wanted or wanted in " ".join(tokens[a:b]).lower()
+
+
+@given(st.text(max_size=80), st.sampled_from(["stop", "length"]))
+def test_any_reply_is_read(text: str, finish: Any) -> None:
+    found = READER.read(EXAMPLES[0], PromptContext(block=lambda *_: "", labels=LABELS), Reply(text=text, finish=finish))
+    assert (found.value is None) == (found.status != "ok")
+
+
+# ---- expressions and floors ------------------------------------------------------------------------------------------
+
+
+def test_expressions_are_found_up_to_inflection() -> None:
+    known = expressions.Expressions("en")
+    known.add(["He", "kicks", "the", "bucket"], ["O", "B-FIG", "I-FIG", "I-FIG"])
+    known.add(["the", "bucket"], ["B-FIG", "I-FIG"])
+    words = ["She", "Kicked", "the", "buckets", "."]
+    assert known.stretches(words) == [(1, 4), (2, 4)]
+    assert list(known.longest(words)) == [(1, 4, "FIG")]
+    assert known.stretches(["kicked", "her", "bucket"]) == []
+    assert expressions.digest(words[1:4], "en") == expressions.digest(["kick", "the", "bucket"], "en")
+    assert expressions.lemma("Fässer", "xx") == "fässer"  # a language that the lemmatiser does not have
+
+
+def wrong(request: LabelWords, words: Any) -> str:
+    if len(words) != len(request.words):
+        return "not a mapping for each word"
+    strange = [word for word in words if set(word) - set(request.labels) or abs(sum(word.values()) - 1) > 1e-4]
+    return f"{strange[0]} is no distribution over the labels" if strange else ""
+
+
+LABELLING = CapabilityCheck("label_words", [LabelWords(one.tokens, LABELS) for one in EXAMPLES], wrong)
+
+
+@pytest.mark.parametrize("model", [floors.ChanceLabel, floors.NoLabel, floors.FrequentLabel, floors.SeenExpressions])
+def test_floors_keep_to_the_contract(model: Any) -> None:
+    check_model(model, examples=EXAMPLES, checks=[LABELLING])
+
+
+def test_what_floors_say() -> None:
+    frequent, seen = floors.FrequentLabel(), floors.SeenExpressions()
+    for model in (frequent, seen):
+        with pytest.raises(ModelError, match="which has no labels"):
+            model.label_words([LabelWords(("feet",), LABELS)])
+        model.fit(EXAMPLES)
+    ((word, new),) = frequent.label_words([LabelWords(("Feet", "toes"), LABELS)])
+    assert word == {"I-FIG": 0.5, "O": 0.5}
+    assert max(new, key=new.__getitem__) == OUTSIDE
+    (words,) = seen.label_words([LabelWords(("Cold", "feet", "see", "red", "feet"), LABELS)])
+    assert [max(word, key=word.__getitem__) for word in words] == ["B-FIG", "I-FIG", "B-FIG", "I-FIG", "O"]
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_columns(tmp_path: Path) -> None:
+    text = "He \tO\nsaw\tB-FIG\nred\tI-FIG \n\n\nIt\tO\n\tO\n\n"
+    (tmp_path / "words.tsv").write_text(text, encoding="utf-8")
+    context = DataContext(folder=tmp_path, fetch=lambda benchmark, path: tmp_path / path)
+    assert list(columns.open_columns("words.tsv", context)) == [
+        {"id": "1", "tokens": ["He", "saw", "red"], "tags": ["O", "B-FIG", "I-FIG"]},
+        {"id": "6", "tokens": ["It"], "tags": ["O"]},
+    ]
+    assert context.notes == {"stripped_words": 1, "left_out_words": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("He", "is no word and its tag"),
+        ("He\t", "is no word and its tag"),
+        ("He\tO\tO", "is no word and its tag"),
+        ("cold feet\tO", "has a blank in it; give each of its parts a line"),
+    ],
+)
+def test_lines_without_a_reading(line: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "words.tsv").write_text(f"It\tO\n{line}\n", encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        list(columns.sentences(tmp_path / "words.tsv", Counter()))
+    assert words in str(caught.value)
+    assert "words.tsv:2: " in str(caught.value)

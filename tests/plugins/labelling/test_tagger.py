@@ -1,0 +1,209 @@
+"""Token classification: the loss is that of the plain formula, words have the label of their first piece, long texts
+are read in windows, and what was trained is what is asked.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from figeval import Setup, plugins
+from figeval.builtin.plugins.encoders.checkpoint import resolve_backend
+from figeval.builtin.plugins.heads.tagger_head import tagger as head
+from figeval.builtin.plugins.labelling.requests import LabelWords
+from figeval.builtin.plugins.labelling.tagger import first_pieces, tagger
+from figeval.builtin.plugins.labelling.task_type import LabellingExample
+from figeval.config import RunConfig
+from figeval.errors import FigevalError, ModelError
+from figeval.evaluation import Harness
+from figeval.evaluation.run import run as run_pipeline
+from figeval.evaluation.training.train import train_here
+from figeval.testing import CapabilityCheck, check_learner, check_model
+from figeval.training.config import TrainConfig
+from tests.plugins.heads.small import written
+from tests.plugins.tiny import LINES, LONG, Workshop
+from tests.runs import Deaf
+from tests.training.linear import Heard
+
+HEAD = "ForTokenClassification"
+LABELS = ("B-FIG", "I-FIG", "O")
+KNOWN = {"id2label": dict(enumerate(LABELS)), "label2id": {label: n for n, label in enumerate(LABELS)}}
+ROOMY = {"max_position_embeddings": 400}
+KINDS = ("bert", "roberta", "mpnet", "distilbert", "deberta-v2", "electra")
+
+
+def example(number: int, text: str) -> LabellingExample:
+    words = tuple(text.split())
+    tags = tuple(LABELS[(number + place) % 3] for place in range(len(words)))
+    return LabellingExample(id=str(number), tokens=words, tags=tags)
+
+
+EXAMPLES = [example(number, line) for number, line in enumerate(LINES[:4])]
+FAR = example(9, LONG)
+
+
+def requests(examples: list[LabellingExample]) -> list[LabelWords]:
+    return [LabelWords(one.tokens, LABELS) for one in examples]
+
+
+def setup(folder: Path, **changes: Any) -> Setup:
+    return Setup(model=str(folder), **{"labels": LABELS, **changes})
+
+
+def plain(model: Any, tokenizer: Any, one: LabellingExample) -> torch.Tensor:
+    """The loss of one example, straight through transformers, its words found by their characters."""
+    text = " ".join(one.tokens)
+    encoded = tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+    offsets = encoded.pop("offset_mapping")[0].tolist()
+    logits = model(**encoded).logits[0]
+    loss, start = torch.tensor(0.0), 0
+    for word, tag in zip(one.tokens, one.tags or (), strict=True):
+        end = start + len(word)
+        first = next(n for n, (a, b) in enumerate(offsets) if b > a and b > start and b <= end and text[a:b].strip())
+        loss = loss + functional.cross_entropy(logits[first], torch.tensor(LABELS.index(tag)))
+        start = end + 1
+    return loss
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_are_those_of_the_plain_formula_whatever_stands_beside(kind: str, workshop: Workshop) -> None:
+    learner = head(setup(workshop(kind, "Model", **ROOMY), max_length=300))
+    network, features = learner.network().eval(), learner.features(EXAMPLES)
+    with torch.inference_mode():
+        expected = torch.stack([plain(network.model, learner.base.tokenizer, one) for one in EXAMPLES])
+        together = network([features.batch(range(4), 0)], [])
+        apart = network([features.batch([row], 0) for row in range(4)], [])
+    torch.testing.assert_close(together, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(apart, expected, rtol=1e-4, atol=1e-4)
+    assert features.weights == [float(len(one.tokens)) for one in EXAMPLES]
+
+
+def test_all_words_of_a_long_text_are_learnt_once_and_where_they_are_read(workshop: Workshop) -> None:
+    """The loss is that of the probabilities which the backend has for its words."""
+    learner = head(setup(workshop("bert", "Model", **ROOMY), max_length=60))
+    network, features = learner.network().eval(), learner.features([EXAMPLES[0], FAR])
+    assert len(features.windows[1]) > 2
+    assert features.truncated == 0
+    assert features.weights[1] == len(FAR.tokens)
+    with torch.inference_mode():
+        loss = network([features.batch([0, 1], 0)], [])[1]
+    (words,) = learner.backend(network).label_words(requests([FAR]))
+    found = -sum(torch.tensor(word[tag]).log() for word, tag in zip(words, FAR.tags or (), strict=True))
+    assert float(loss) == pytest.approx(float(found), rel=1e-4)
+
+
+def test_it_is_a_learner(workshop: Workshop) -> None:
+    folder = workshop("bert", "Model", **ROOMY)
+    check_learner(head, setup(folder, max_length=40), [*EXAMPLES, FAR], tolerance=1e-4)
+
+
+def test_first_pieces() -> None:
+    """A blank before a word may be part of its first piece, or a piece of its own, which is of no word."""
+    words = ("got", "cold", "feet")
+    assert first_pieces(words, [(0, 2), (2, 3), (4, 8), (9, 11), (11, 13)]) == [0, 2, 3]
+    assert first_pieces(words, [(0, 3), (3, 8), (8, 9), (9, 13), (0, 0)]) == [0, 1, 3]
+    assert first_pieces(("a", "\u200b", "b"), [(0, 1), (4, 5)]) == [0, -1, 2 - 1]
+    assert first_pieces(words, []) == [-1, -1, -1]
+
+
+def wrong(request: LabelWords, words: Any) -> str:
+    return "" if len(words) == len(request.words) and all(set(word) <= set(LABELS) for word in words) else "not so"
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_a_checkpoint_labels_words(kind: str, workshop: Workshop) -> None:
+    folder = str(workshop(kind, HEAD, **ROOMY, **KNOWN))
+    assert resolve_backend(folder, {}) == "tagger"
+    check = CapabilityCheck("label_words", requests(EXAMPLES), wrong, LabelWords(FAR.tokens * 9, LABELS))
+    check_model(lambda: tagger(folder, device="cpu"), checks=[check], tolerance=1e-4)
+
+
+def test_a_word_without_pieces_is_outside(workshop: Workshop) -> None:
+    model = tagger(str(workshop("bert", HEAD, **ROOMY, **KNOWN)), device="cpu")
+    assert model.label_words([LabelWords(("\u200b",), LABELS)]) == [[{"O": 1.0}]]
+    ((word, nothing),) = model.label_words([LabelWords(("It", "\u200b"), LABELS)])
+    assert set(word) == set(LABELS)
+    assert nothing == {"O": 1.0}
+
+
+def test_labels_that_are_not_the_models(workshop: Workshop) -> None:
+    model = tagger(str(workshop("bert", HEAD, **ROOMY, **KNOWN)), device="cpu")
+    with pytest.raises(ModelError, match=r"has the labels B-FIG, I-FIG, O, and none of the task's, B-PUN, O; train"):
+        model.label_words([LabelWords(("a",), ("B-PUN", "O"))])
+    ((word,),) = model.label_words([LabelWords(("a",), ("B-FIG", "B-PUN", "O"))])
+    assert set(word) == {"B-FIG", "O"}
+
+
+def test_a_head_for_the_same_labels_is_kept_and_another_is_fresh(workshop: Workshop) -> None:
+    from transformers import AutoModelForTokenClassification
+
+    folder = workshop("bert", HEAD, **ROOMY, **KNOWN)
+    own = AutoModelForTokenClassification.from_pretrained(folder).classifier.weight
+    learner = head(setup(folder))
+    torch.testing.assert_close(learner.network().model.classifier.weight, own)
+    assert learner.describe()["fresh_head"] is False
+    other = head(setup(folder, labels=("MET", "O")))
+    assert other.network().model.classifier.out_features == 2
+    assert other.describe()["fresh_head"] is True
+
+
+def test_what_was_saved_answers_as_the_network_did(workshop: Workshop, tmp_path: Path) -> None:
+    learner = head(setup(workshop("roberta", "Model", **ROOMY), max_length=70))
+    network = learner.network().eval()
+    asked = requests([*EXAMPLES, FAR])
+    found = tagger(str(written(learner, network, tmp_path / "out")), device="cpu")
+    for ours, theirs in zip(learner.backend(network).label_words(asked), found.label_words(asked), strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            assert one == pytest.approx(other, rel=1e-4)
+    found.label_words(asked)
+    assert found.describe()["labels"] == list(LABELS)
+    assert found.describe()["max_length"] == 70
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"), [({"options": {"fre": "x"}}, "no such option"), ({"options": {"freeze": "enc"}}, "no such")]
+)
+def test_bad_options(changes: dict[str, Any], words: str, workshop: Workshop) -> None:
+    with pytest.raises(FigevalError, match=words):
+        head(setup(workshop("bert", "Model", **ROOMY), **changes)).network()
+
+
+def test_hidden_labels_teach_nothing(workshop: Workshop) -> None:
+    hidden = LabellingExample(id="7", tokens=("a",), tags=None)
+    with pytest.raises(FigevalError, match="7 has no labels to learn from"):
+        head(setup(workshop("bert", "Model", **ROOMY))).features([hidden])
+
+
+def test_a_checkpoint_without_such_a_head_is_refused(workshop: Workshop) -> None:
+    with pytest.raises(ModelError, match="'tagger' cannot use"):
+        tagger(str(workshop("bert", "ForQuestionAnswering")), device="cpu")
+
+
+@pytest.mark.slow
+def test_it_learns_and_answers_as_it_did_in_training(workshop: Workshop, tmp_path: Path) -> None:
+    """Through the very functions that `figeval train` and `figeval run` call."""
+    task = {"name": "small", "type": "labelling", "labels": LABELS, "metrics": ["span_f1", "token_acc"]}
+    task |= {"data": {"train": "jsonl:rows.jsonl", "test": "jsonl:rows.jsonl"}}
+    task |= {"fields": {"id": "row.id", "tokens": "row.tokens", "tags": "row.tags"}}
+    (tmp_path / "small.task.yaml").write_text(json.dumps(task), encoding="utf-8")
+    rows = [{"id": one.id, "tokens": one.tokens, "tags": one.tags} for one in EXAMPLES]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    harness = Harness(plugins.plugin_manager(), include=(tmp_path,))
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    steps = {"lr": 3e-3, "epochs": 60, "patience": None, "batch_size": 4, "evaluate_every": 30, "weight_decay": 0}
+    about = {"task": "small", "model": str(workshop("bert", "Model", **ROOMY, **still)), "output": tmp_path / "out"}
+    config = TrainConfig.model_validate(
+        {**about, **steps, "device": "cpu", "select_on": "test", "include_path": [tmp_path]}
+    )
+    train_here(config, harness, Heard())
+    run = RunConfig(tasks=("small",), model=str(tmp_path / "out"), device="cpu", output_path=tmp_path / "run")
+    record, _ = run_pipeline(run, harness, Deaf())
+    (done,) = record.tasks
+    assert done.error is None
+    assert done.route == "by_tagger"
+    assert {score.metric: score.value for score in done.scores} == {"span_f1": 1.0, "token_acc": 1.0}

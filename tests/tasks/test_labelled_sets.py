@@ -1,0 +1,168 @@
+"""ID10M, Meta4XNLI and EPIE: the readers on files of our own, and counts on the real files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from figeval.builtin.plugins.labelling.tags import chunks, strays
+from figeval.builtin.tasks.epie import rows as epie
+from figeval.builtin.tasks.id10m import rows as id10m
+from figeval.builtin.tasks.meta4xnli import rows as meta4xnli
+from figeval.data import DataContext
+from figeval.data.cache import fetch
+from figeval.errors import DataError
+from figeval.evaluation import Harness
+from figeval.plugins import plugin_manager
+
+BOOTS = "The \tO\nboots\tB-{0}\nkicked \tI-{0}\n\nHe \tO\nslept\tO\n"
+BOOT = "A\tO\nboot\tB-{0}\nkicks\tI-{0}\n"
+
+
+def context(folder: Path) -> DataContext:
+    return DataContext(folder=folder, fetch=lambda benchmark, path: folder / path)
+
+
+def put(folder: Path, path: str, text: str) -> None:
+    (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    (folder / path).write_text(text, encoding="utf-8")
+
+
+def test_id10m_rows(tmp_path: Path) -> None:
+    put(tmp_path, "resources/bio_format/english/test_english.tsv", BOOTS.format("IDIOM"))
+    put(tmp_path, "resources/bio_format/english/dev_english.tsv", BOOT.format("IDIOM"))
+    own = context(tmp_path)
+    first, second = id10m.open("test_en", own)
+    assert first["tokens"] == ["The", "boots", "kicked"]
+    assert first["tags"] == ["O", "B-IDIOM", "I-IDIOM"]
+    assert first["seen"] == [(1, 3)]  # up to inflection
+    assert (first["id"], second["id"]) == ("test_en:1", "test_en:2")
+    assert (second["seen"], second["expression"]) == ([], None)
+    assert own.notes == {"stripped_words": 3}
+    (trained,) = id10m.open("dev_en", own)
+    assert trained["seen"] is None
+    assert trained["expression"] == first["expression"]  # so the same idiom is one cluster
+    assert "boot" not in first["expression"]
+
+
+def test_meta4xnli_rows(tmp_path: Path) -> None:
+    put(tmp_path, "data/cometa/cometa_test.tsv", BOOTS.format("METAPHOR").replace("kicked ", ""))
+    put(tmp_path, "data/cometa/cometa_train.tsv", "El\tO\n\tO\nboots\tB-METAPHOR\n")
+    own = context(tmp_path)
+    first, second = meta4xnli.open("cometa_test", own)
+    assert (first["tokens"], first["metaphors"], first["seen"]) == (["The", "boots"], 1, [(1, 2)])
+    assert second["metaphors"] == 0
+    assert own.notes == {"stripped_words": 2, "left_out_words": 1}
+    (trained,) = meta4xnli.open("cometa_train", own)
+    assert (trained["tokens"], trained["seen"]) == (["El", "boots"], None)
+
+
+def epie_files(folder: Path, **changes: str) -> DataContext:
+    texts = {
+        "Words": "He slept . \nHis boots shook\nA boot slept\n",
+        "Tags": "O B-IDIOM O\nO B-IDIOM I-IDIOM\nO B-IDIOM O \n",
+        "Candidates": "sleep\nboots shake\nboots shake\n",
+        "Labels": "1\n1\n0\n",
+    }
+    for kind, text in (texts | changes).items():
+        put(folder, f"Formal_Idioms_Corpus/Formal_Idioms_{kind}.txt", text)
+    return context(folder)
+
+
+def test_epie_rows(tmp_path: Path) -> None:
+    own = epie_files(tmp_path)
+    found = list(epie.sentences("formal", own))
+    assert [row["idiom"] for row in found] == ["formal:1", "formal:2", "formal:2"]
+    assert [row["use"] for row in found] == ["figurative", "figurative", "literal"]
+    assert found[1]["tags"] == ["O", "B-IDIOM", "I-IDIOM"]
+    assert found[2]["tags"] == ["O", "O", "O"]  # meant literally
+    parts = [row["id"] for split in epie.SPLITS for row in epie.open(f"formal_{split}", own)]
+    assert sorted(parts) == [row["id"] for row in found]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"Tags": "O B-IDIOM\nO O O\nO O O\n"}, "Formal_Idioms_Tags.txt:1: 2 tags for 3 words"),
+        ({"Labels": "1\n"}, "do not have the same number of lines: .*Formal_Idioms_Labels.txt 1"),
+    ],
+)
+def test_epie_files_that_do_not_fit(changes: dict[str, str], words: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=words):
+        list(epie.sentences("formal", epie_files(tmp_path, **changes)))
+
+
+def test_the_split_of_an_idiom_is_drawn_by_a_rule() -> None:
+    idioms = [f"formal:{number}" for number in range(2000)]
+    assert Counter(map(epie.split_of, idioms)) == {"train": 1388, "test": 404, "dev": 208}
+    assert [epie.split_of(one, seed=1) for one in idioms] != [epie.split_of(one) for one in idioms]
+
+
+@pytest.mark.parametrize(
+    ("module", "path", "words"),
+    [
+        (id10m, "dev_es", "id10m has no file 'dev_es'; did you mean 'dev_"),
+        (meta4xnli, "train_fr", "meta4xnli has no file 'train_fr'"),
+        (epie, "formal", "epie has no split 'formal'"),
+    ],
+)
+def test_a_file_that_is_not_there(module: Any, path: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=words):
+        list(module.open(path, context(tmp_path)))
+
+
+# ---- the real files --------------------------------------------------------------------------------------------------
+
+# task, split → sentences, words, chunks, tags read as B-, stretches that were seen in training
+REAL = {
+    ("id10m_en", "test"): (200, 3287, 159, 0, 2),
+    ("id10m_en", "train"): (3724, 125319, 735, 0, None),
+    ("id10m_de", "test"): (200, 4529, 181, 0, 94),
+    ("id10m_de", "train"): (2673, 71574, 835, 0, None),
+    ("id10m_es", "test"): (199, 2240, 133, 0, None),
+    ("id10m_it", "test"): (200, 5043, 155, 0, None),
+    ("meta4xnli_en", "test"): (3630, 50153, 1090, 1, None),
+    ("meta4xnli_es", "test"): (3630, 52892, 767, 0, None),
+    ("meta4xnli_cometa", "test"): (727, 23774, 432, 0, None),
+    ("meta4xnli_cometa", "train"): (2906, 93340, 1713, 0, None),
+    ("epie_formal", "test"): (647, None, 543, 0, None),
+    ("epie_formal", "train"): (2122, None, 1877, 0, None),
+}
+
+
+@pytest.mark.parametrize(("task", "split"), REAL, ids=["-".join(one) for one in REAL])
+def test_real_counts(task: str, split: str, real_data: str) -> None:
+    harness = Harness(plugin_manager())
+    examples = list(harness.examples(harness.catalogue.tasks.get(task), split))
+    sentences, words, found, stray, seen = REAL[task, split]
+    assert len(examples) == sentences
+    assert words in (None, sum(len(one.tokens) for one in examples))
+    assert sum(len(chunks(one.tags)) for one in examples) == found
+    assert sum(len(list(strays(one.tags))) for one in examples) == stray
+    if seen is not None:
+        assert sum(len(one.seen) for one in examples) == seen
+    if split == "train":
+        assert all(one.seen is None for one in examples)
+
+
+def test_no_idiom_of_an_english_test_is_trained_on(real_data: str) -> None:
+    """Of ID10M's English and EPIE's tests none is; of ID10M's German test many are."""
+    harness = Harness(plugin_manager())
+
+    def clusters(task: str, split: str) -> set[str]:
+        return {one.cluster for one in harness.examples(harness.catalogue.tasks.get(task), split) if one.cluster}
+
+    shared = {task: len(clusters(task, "test") & clusters(task, "train")) for task in ("id10m_en", "epie_formal")}
+    assert shared == {"id10m_en": 0, "epie_formal": 0}
+    assert len(clusters("id10m_de", "test") & clusters("id10m_de", "train")) == 42
+
+
+def test_the_splits_of_epie_stay_as_they_are(real_data: str, tmp_path: Path) -> None:
+    own = DataContext(folder=tmp_path, fetch=fetch)
+    numbers = sorted({row["idiom"] for row in epie.open("formal_test", own)})
+    assert len(numbers) == 76
+    assert sha256("\n".join(numbers).encode()).hexdigest()[:16] == "861a36b554324dd4"
