@@ -54,7 +54,8 @@ def sentences(file: Traversable, counts: Counter[str] | None = None) -> Iterator
         if not word.strip():
             mended[NO_WORD] += 1
             continue
-        mended[STRIPPED] += word != word.strip()
+        if word != word.strip():
+            mended[STRIPPED] += 1
         sentence.words.append(word.strip())
         sentence.tags.append(tag)
     if sentence.words:
