@@ -62,7 +62,7 @@ def auc(judged: Iterable[Judged], *, within: bool = False) -> Score:
     """
     scored = [one for one in judged if one.score is not None]
     scores = np.array([one.score for one in scored], dtype=np.float64)
-    return _score("auc", scored, scores, placements, within=within)
+    return _score("auc", scored, scores, _area, within=within)
 
 
 def balanced_accuracy(judged: Iterable[Judged], *, within: bool = False) -> Score:
@@ -72,24 +72,27 @@ def balanced_accuracy(judged: Iterable[Judged], *, within: bool = False) -> Scor
     return _score("balanced_acc", answered, right, _half_each, within=within)
 
 
-def placements(scores: ArrayLike, positive: ArrayLike) -> tuple[float, Floats]:
-    """Return the area under the curve, and by how much each example moves it.
+def placements(scores: ArrayLike, positive: ArrayLike) -> Floats:
+    """Return for each example the share of the other kind that it stands on the right side of, shape (n,).
+
+    The mean over the positive examples is the area under the curve, and so is that over the negative ones.
 
     Args:
         scores: shape (n,).
         positive: shape (n,), booleans; there is an example of either kind.
-
-    Returns:
-        The area, and the influence of every example, shape (n,): its placement's distance from the area, divided by
-        the number of examples of its kind. They add up to 0.
     """
     values, is_positive = np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=bool)
-    own, other = np.sort(values[is_positive]), np.sort(values[~is_positive])
     found = np.empty(len(values))
-    found[is_positive] = _share_below(values[is_positive], other)
-    found[~is_positive] = 1 - _share_below(values[~is_positive], own)
-    area = float(found[is_positive].mean())
-    return area, (found - area) / np.where(is_positive, len(own), len(other))
+    found[is_positive] = _share_below(values[is_positive], np.sort(values[~is_positive]))
+    found[~is_positive] = 1 - _share_below(values[~is_positive], np.sort(values[is_positive]))
+    return found
+
+
+def _area(scores: Floats, positive: NDArray[np.bool_]) -> tuple[float, Floats]:
+    """Return the area under the curve, and by how much each example moves it; the influences add up to 0."""
+    placed = placements(scores, positive)
+    area, count = float(placed[positive].mean()), int(positive.sum())
+    return area, (placed - area) / np.where(positive, count, len(positive) - count)
 
 
 def _share_below(values: Floats, among: Floats) -> Floats:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics.classification import per_label
+from figeval.metrics.discrimination import placements
 from figeval.metrics.statistic import Collective, Features, PerLabel, Rows, Statistic
 from figeval.types import Prediction
 
@@ -55,7 +56,7 @@ def roc_features(rows: Rows, names: Sequence[str], settings: Mapping[str, Any]) 
     positive = next(iter(settings.get("labels", ())), None)
     scores = np.array([_margin(row["scores"]) for row, one in zip(rows, known, strict=True) if one])
     gold = np.array([row["gold"] == positive for row, one in zip(rows, known, strict=True) if one], dtype=bool)
-    placed = _placements(scores, gold) if 0 < gold.sum() < len(gold) else None
+    placed = placements(scores, gold) if 0 < gold.sum() < len(gold) else None
     if placed is None:
         return {name: [None] * len(rows) for name in names}
     area = float(placed[gold].mean())
@@ -75,17 +76,6 @@ def _margin(scores: Sequence[Any]) -> float:
     first, *others = map(float, scores)
     best = max(others)
     return 0.0 if first == best else first - best
-
-
-def _placements(scores: Floats, gold: NDArray[np.bool_]) -> Floats:
-    """Per text the share of the opposite class that it stands on the right side of; one half for equal scores."""
-    found = np.empty(len(scores))
-    for own, side in ((gold, 1.0), (~gold, -1.0)):
-        others = np.sort(side * scores[~own])
-        below = np.searchsorted(others, side * scores[own], side="left")
-        up_to = np.searchsorted(others, side * scores[own], side="right")
-        found[own] = (below + up_to) / (2 * len(others))
-    return found
 
 
 def _area(sums: Floats) -> Floats:
