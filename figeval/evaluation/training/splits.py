@@ -42,7 +42,8 @@ def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
     """Return the splits of a training.
 
     Raises:
-        TrainError: The task has no train split, fewer examples than a batch, or a label that train does not have.
+        TrainError: The task has no train split, fewer examples than a batch, a label that train does not have, or a
+            language that dev does not have.
     """
     if "train" not in task.data:
         raise TrainError(f"{task.name} has no train split; train on a task that has one, and run {task.name} then")
@@ -53,6 +54,13 @@ def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
             f"--batch_size {config.batch_size} is more than the {len(found.train)} examples to train on; "
             f"use {len(found.train)} or less"
         )
+    if found.dev and len(task.languages) > 1:
+        held_out = {example.language for example in found.dev}
+        for language in (one for one in task.languages if one not in held_out):
+            raise TrainError(
+                f"{task.name}: nothing in {language!r} is held out, so no score over its languages can choose a "
+                "checkpoint; give it a dev split in all of them, or use --select_on none"
+            )
     try:
         task.task_type.check_training(task, found.train)
     except ValueError as error:

@@ -152,6 +152,15 @@ def test_a_split_of_the_task_s_own_is_taken() -> None:
     assert (len(splits.train), [one.id for one in splits.dev]) == (24, ["t"])
 
 
+def test_dev_has_every_language_of_the_task() -> None:
+    train = [replace(one, language="en") for one in proverbs(6, 4)]
+    spec, harness = task(list(train), [ranked("t", "Q1")])
+    spec = spec.model_copy(update={"language": ("en", "sw")})
+    with pytest.raises(TrainError, match=r"nothing in 'sw' is held out, .* or use --select_on none"):
+        splits_of(spec, config(), harness)
+    assert len(splits_of(spec, config(select_on="none"), harness).train) == 24
+
+
 def test_what_cannot_be_trained_is_one_line() -> None:
     spec, harness = task(list(proverbs(2, 2)), [ranked("t", "Q1")])
     with pytest.raises(TrainError, match="--batch_size 64 is more than the 4 examples"):
