@@ -23,6 +23,7 @@ GIVEN = {
     "temperature": 0.5,
     "augment": {"add": "concepts"},
     "fewshot_sampler": "nearest",
+    "calibrate": True,
 }
 
 

@@ -216,8 +216,8 @@ def test_solved_examples_come_from_train(tokens: Site) -> None:
 
 def test_a_tagger_is_trained_run_compared_and_exported(tokens: Site) -> None:
     numbers = ("--lr", "0.05", "--epochs", "20", "--batch_size", "4", "--select_on", "none", "--device", "cpu")
-    tokens("train", "--task", "tokens_figurative", "--model", "scratch", "--output", "tagger", *numbers)
-    tokens("run", "--tasks", "tokens_figurative", "--model", "tagger", "-o", "trained")
+    tokens("train", "--task", "tokens_figurative", "--model", "scratch", "--output", "words", *numbers)
+    tokens("run", "--tasks", "tokens_figurative", "--model", "words", "-o", "trained")
     tokens("run", "--tasks", "tokens_figurative", "--model", "tokens_majority", "-o", "trivial")
     assert tokens.record("trained")["route"] == "by_tagger"
     assert tokens.scores("trained")["token_acc"] > tokens.scores("trivial")["token_acc"]
@@ -226,7 +226,7 @@ def test_a_tagger_is_trained_run_compared_and_exported(tokens: Site) -> None:
     assert "tokens_figurative" in compared
     exported = tokens("export", "trained", "trivial", "--to", "markdown").stdout
     assert "| tokens_figurative | entity_f1 | 12 |" in exported
-    figeval_json = json.loads((tokens.folder / "tagger/figeval.json").read_text())
+    figeval_json = json.loads((tokens.folder / "words/figeval.json").read_text())
     assert figeval_json["kind"] == "tokens"
 
 

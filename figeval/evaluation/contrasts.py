@@ -17,7 +17,7 @@ from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.evaluation.harness import Harness
 from figeval.evaluation.selection_bias import withheld
-from figeval.evaluation.variants import chosen
+from figeval.evaluation.variants import INSTEAD
 from figeval.metrics.discrimination import Judged, auc, balanced_accuracy
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, ContrastRecord, Role, RunRecord, ScoreRecord, TaskRecord
@@ -70,7 +70,7 @@ def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
         suite = suites.get(name)
         waiting += [one for one in suite.tasks if one in suites and one not in waiting]
         for contrast, declared in suite.contrasts.items():
-            tasks = tuple(chosen(replace(config, tasks=declared.tasks), harness))
+            tasks = tuple(_in_their_place(harness.catalogue.expand(declared.tasks), config, harness))
             firsts = {task.labels[:1] for task in tasks}
             if len(firsts) != 1 or () in firsts:
                 which = ", ".join(f"{task.name}: {task.labels[0] if task.labels else 'none'}" for task in tasks)
@@ -81,6 +81,15 @@ def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
             key = tuple(task.name for task in tasks), declared.within
             found.setdefault(key, Contrast(name, contrast, tasks, declared.within))
     return list(found.values())
+
+
+def _in_their_place(tasks: Iterable[TaskSpec], config: RunConfig, harness: Harness) -> Iterator[TaskSpec]:
+    """Yield the tasks, those in their place that --protocol and --split name where they have such a one."""
+    for task in tasks:
+        for flag, field_name in INSTEAD.items():
+            other = getattr(task, field_name).get(getattr(config, flag))
+            task = task if other is None else harness.catalogue.tasks.get(other)
+        yield task
 
 
 @dataclass(slots=True)

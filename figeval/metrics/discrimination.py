@@ -29,7 +29,7 @@ from figeval.metrics.statistic import mean_of
 from figeval.types import UNRELIABLE, Score
 
 Floats = NDArray[np.float64]
-EXPECTED = "none: an exact expectation"
+ALIKE = "none: no cluster differs"
 UNDEFINED = "none: no examples of both kinds"
 
 
@@ -139,7 +139,7 @@ def _score(metric: str, judged: Sequence[Judged], values: Floats, influences, *,
         least = min(map(len, kinds))
         interval = Interval("wilson on clusters", *wilson(value * least, least))
     else:
-        interval = Interval(EXPECTED)
+        interval = Interval("none: one cluster" if number == 1 else ALIKE)
     return Score(
         metric=metric,
         value=value,

@@ -56,7 +56,7 @@ def test_suites_models_metrics_and_routes(cli: Cli) -> None:
     assert metrics["mrr"]["types"] == ["joint", "ranking"]
     assert metrics["acc"]["higher_is_better"] is True
     routes = rows(cli, "routes", "by_cloze")
-    assert [(row["type"], row["needs"]) for row in routes] == [("pairs", ["fill"])]
+    assert {row["type"]: row["needs"] for row in routes} == {"pairs": ["fill"], "classification": ["fill"]}
 
 
 def test_task_types(cli: Cli) -> None:

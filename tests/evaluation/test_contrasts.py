@@ -126,6 +126,16 @@ def test_answers_in_words_have_no_area_and_are_read_again(workshop):
     assert read_run(workshop.path / "run")[0].contrasts == record.contrasts
 
 
+def test_a_split_takes_the_place_of_tasks_that_have_one(workshop):
+    write_suite(workshop.folder, more="splits: {small: few}")
+    text = TASK.format(name="few", label='"yes"', labels='["yes", "no"]', more="").replace("few.jsonl", "pos.jsonl")
+    (workshop.folder / "few.task.yaml").write_text(text)
+    own = TASK.format(name="neg", label='"no"', labels='["yes", "no"]', more="")
+    (workshop.folder / "neg.task.yaml").write_text(own)  # has no such split
+    record = workshop.run("s", split="small")
+    assert [one.tasks for one in record.contrasts] == [["few", "neg"]] * 2
+
+
 def test_one_task_of_several_makes_no_contrast(workshop):
     write_suite(workshop.folder)
     assert workshop.run("pos").contrasts == []

@@ -123,7 +123,7 @@ def test_only_the_order_of_scores_counts() -> None:
 def test_a_model_that_says_the_same_of_all_is_at_chance_and_has_no_interval() -> None:
     judged = [Judged(positive=kind, score=1.0, right=float(kind), cluster=str(n)) for n in range(9) for kind in (0, 1)]
     for score in (auc(judged), balanced_accuracy(judged)):
-        assert (score.value, score.low, score.interval) == (0.5, None, "none: an exact expectation")
+        assert (score.value, score.low, score.interval) == (0.5, None, "none: no cluster differs")
 
 
 def test_a_perfect_model_has_the_interval_of_the_rarer_kind() -> None:

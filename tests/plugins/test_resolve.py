@@ -30,7 +30,7 @@ TABLE = [
     ({"architectures": ["T5EncoderModel"]}, {}, "encoder"),
     ({"model_type": "deberta-v2"}, {}, "encoder"),
     ({"model_type": "gpt2"}, {}, "causal"),
-    ({"architectures": ["RobertaForTokenClassification"]}, {}, None),
+    ({"architectures": ["RobertaForTokenClassification"]}, {}, "tagger"),
     ({"architectures": ["BertForQuestionAnswering"]}, {}, "spans"),
     ({"architectures": ["BertModel"]}, {"figeval.json": {"kind": "joint"}}, "joint"),
     ({"architectures": ["BertModel"]}, {"figeval.json": {"kind": "encoder", "pooling": "cls"}}, "encoder"),

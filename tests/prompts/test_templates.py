@@ -159,7 +159,8 @@ STORIES = ("storal/",)  # looked at in test_storal_templates.py
 SETS = ("metaphor_paraphrase/", "mabl/", "analobench/", "figurative/")  # looked at in test_set_templates.py
 QUOTED = ("_default/spans", "epic/alignment")  # looked at in test_quoted_templates.py
 LABELLED = ("_default/classification", "_default/multilabel", "isarcasm/", "mmfld/")  # in test_label_templates.py
-SEEN = WRITTEN + STORIES + SETS + QUOTED + LABELLED
+WORDS = ("epie/", "id10m/", "meta4xnli/")  # looked at in test_labelling_templates.py
+SEEN = WRITTEN + STORIES + SETS + QUOTED + LABELLED + WORDS
 
 
 def test_every_template_is_looked_at() -> None:

@@ -14,7 +14,7 @@ from figeval.builtin.tasks.impli.curve.points import Curve, CurveTraining
 from figeval.builtin.tasks.impli.folds import Point
 from figeval.cli.main import main
 from figeval.errors import DataError
-from tests.runs import row
+from tests.runs import finished, row
 
 
 def curve(**changes: Any) -> Curve:
@@ -155,3 +155,12 @@ def test_a_folder_with_another_curve_is_refused(tmp_path: Path) -> None:
     (tmp_path / "curve.json").write_text("[]")
     with pytest.raises(Exception, match="is no learning curve"):
         before.begin()
+
+
+def test_a_training_is_done_once_its_run_is_complete(tmp_path: Path) -> None:
+    work = command.Work(tmp_path, "m", {}, curve(), keep_models=False)
+    assert [one.train for one in work.missing()] == [0, 3, 3]
+    first = next(curve().trainings())
+    finished(tmp_path / "runs" / first.name, "mini_pairs", limit=3, baselines=False)
+    assert [one.train for one in work.missing()] == [3, 3]
+    assert work.is_done(first)

@@ -130,10 +130,9 @@ class Work:
 
         before = self.stored()
         if before and before["config"] != self.config:
-            changed = [key for key, value in self.config.items() if before["config"].get(key) != value]
-            raise TrainError(
-                f"{self.output} has a curve with another {changed[0] if changed else 'option'}; choose another --output"
-            )
+            keys = dict.fromkeys((*self.config, *before["config"]))
+            changed = [key for key in keys if before["config"].get(key) != self.config.get(key)]
+            raise TrainError(f"{self.output} has a curve with another {changed[0]}; choose another --output")
         shared = dict(read_mapping(files("figeval.builtin.tasks.impli") / "_impli.yaml", TaskError))
         with cure(self.output, "--output"):
             (self.output / "tasks").mkdir(parents=True, exist_ok=True)
@@ -174,7 +173,7 @@ class Work:
         from figeval.records.folder import read_record
 
         folder = self.output / "runs" / training.name
-        return (folder / "run.json").is_file() and read_record(folder).status == "complete"
+        return (folder / "run.json").is_file() and read_record(folder / "run.json").status == "complete"
 
     def estimate(self) -> str:
         """Return how long the missing trainings will take, from a few steps of the longest one."""
@@ -229,6 +228,8 @@ class Work:
         import shutil
 
         import figeval
+        from figeval.errors import TrainError
+        from figeval.text import one_line
 
         from .results import numbers
 
@@ -240,13 +241,16 @@ class Work:
                 folder = self.output / "models" / training.name
                 record = self.train(training, folder)
                 self.keep(training, record["train"]["n"])
-                figeval.run(
+                run = figeval.run(
                     training.name,
                     folder,
                     baselines=False,
                     include_path=(self.output / "tasks",),
                     output_path=self.output / "runs" / training.name,
                 )
+                if run.record.status != "complete":
+                    failed = next((task.error for task in run.record.tasks if task.error), "some answers are missing")
+                    raise TrainError(f"{training.name} was not answered: {one_line(failed.strip().splitlines()[-1])}")
                 if not self.keep_models:
                     shutil.rmtree(folder)
             found.append(self.answered(training))
