@@ -219,7 +219,9 @@ class Planner:
             baselines=baselines_of(variant, self.config) if floor is None else (floor.name,),
             context=context,
             template=template,
-            fit_examples=lambda splits: self.harness.examples(task, task.split(*splits) or "test"),
+            fit_examples=lambda splits: in_language(
+                self.harness.examples(task, task.split(*splits) or "test"), task.language_of_rows
+            ),
             available=available,
             notes=self.harness.notes(task),
             signatures=signatures(metrics, task),
@@ -228,6 +230,13 @@ class Planner:
             retrieval=retrieval,
             floor=floor,
         )
+
+
+def in_language(examples: Iterator[Example], language: str) -> Iterator[Example]:
+    """Return examples with the language of their task where they name none, as metrics see them."""
+    if not language:
+        return examples
+    return (one if one.language else replace(one, language=language) for one in examples)
 
 
 def baselines_of(variant: Variant, config: RunConfig) -> tuple[str, ...]:

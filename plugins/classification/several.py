@@ -41,7 +41,7 @@ from .single import DESCRIPTION, HOLDS, HOLDS_NOT, SCORES, FilledTextField, best
 NOTHING = "none"  # what a list says that has no label in it
 HALF = {"threshold": 0.5}
 YES_NO = {"yes": "Yes", "no": "No"}
-BESIDE = re.compile(r"^[\s\-*•·\d.)\]\[\"'`(]+|[\s.!\"'`*)\]]+$")  # bullets, numbers, quotation marks
+BEFORE, BEHIND = " \t-*•·0123456789.)][\"'`(", " \t.!\"'`*)]"  # bullets, numbers, quotation marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,8 @@ def read_list(example: MultilabelExample, context: PromptContext, reply: Reply) 
     """Return the labels that a reply lists, parted by commas or lines; every part has to be one of them, or "none"."""
     text = strip_reasoning(reply.text).strip().lower()
     known = {word.lower(): label for label in context.labels for word in (label, *context.words(label))}
-    parts = [BESIDE.sub("", part) for part in re.split(r"[,;\n]| and ", text) if BESIDE.sub("", part)]
+    bare = (part.lstrip(BEFORE).rstrip(BEHIND) for part in re.split(r"[,;\n]| and ", text))
+    parts = [part for part in bare if part]
     said = [] if parts == [NOTHING] else [known.get(part) for part in parts]
     understood = bool(parts) and None not in said
     wrong: Status = "refusal" if reply.finish == "refusal" else "unparseable" if text else "empty"

@@ -27,6 +27,7 @@ from .task_type import LabellingExample, answer_of
 
 LINES = 100  # of a reply, at most
 PLACES = 50  # of one quotation, at most
+MOST = 200  # characters of a line that says that there is nothing
 SHORT = 6  # words; a line of more is a sentence
 NONE = re.compile(
     r"\W*(?:(?:the )?(?:answer|expressions?|idioms?|metaphors?)(?: is| are)?\s*[:=]\s*)?\W*"
@@ -54,7 +55,7 @@ def read_quotes(example: LabellingExample, context: PromptContext, reply: Reply)
     if (silent := not_written(reply, text)) is not None:
         return Prediction(example_id=example.id, value=None, status=silent[0])
     lines = lines_of(text, example.text)
-    if lines and all(NONE.fullmatch(line) and not stands(line, example.text) for line in lines):
+    if lines and all(len(line) <= MOST and NONE.fullmatch(line) and not stands(line, example.text) for line in lines):
         return Prediction(example_id=example.id, value=(OUTSIDE,) * len(example.tokens))
     if REFUSAL.search(text):
         return Prediction(example_id=example.id, value=None, status="refusal")

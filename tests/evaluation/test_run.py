@@ -344,6 +344,19 @@ def test_models_that_learn_from_the_task_see_all_of_it_even_under_limit(workshop
     assert workshop.backend.learned == [f"t{i}" for i in range(20)]
 
 
+def test_models_that_learn_from_the_task_know_its_language(workshop):
+    class Learner(Closeness):
+        def fit(self, examples):
+            self.languages = {example.language for example in examples}
+
+    workshop.backend = Learner()
+    write_task(workshop.folder, "t")
+    file = workshop.folder / "t.task.yaml"
+    file.write_text(file.read_text() + "language: de\n")
+    workshop.run()
+    assert workshop.backend.languages == {"de"}
+
+
 def test_macro_means_stand_beside_and_never_pool(workshop):
     write_task(workshop.folder, "a", 10)
     write_task(workshop.folder, "b", 40)
