@@ -145,9 +145,9 @@ def one_quote(part: str, text: str) -> str:
 def places(quote: str, example: LabellingExample) -> Iterator[tuple[tuple[int, int], float]]:
     """Yield ((start, end), likeness) of all places where a quotation stands, in words.
 
-    The second place and those behind it count only where the quotation stands there verbatim or folded. A word of which
-    only a part is quoted is covered where the quotation is most of what it covers ("kick the bucket" in "kick the
-    buckets", but not "he" in "the").
+    The second place and those behind it count only where the quotation stands there whole, up to case and blanks. A
+    word of which only a part is quoted is covered where the quotation is most of what it covers ("kick the bucket" in
+    "kick the buckets", but not "he" in "the").
     """
     text, offset = example.text, 0
     ends = list(accumulate((len(word) + 1 for word in example.tokens), initial=0))
@@ -158,7 +158,8 @@ def places(quote: str, example: LabellingExample) -> Iterator[tuple[tuple[int, i
         span = Span(place.span.start + offset, place.span.end + offset)
         start, end = bisect_right(ends, span.start) - 1, bisect_left(ends, span.end)
         covered = ends[end] - 1 - ends[start]
-        if span.end - span.start >= CUTOFF * covered:
+        is_whole = not number or text[span.start : span.end].casefold().split() == quote.casefold().split()
+        if is_whole and span.end - span.start >= CUTOFF * covered:
             yield (start, end), place.likeness
         offset = ends[end]
         if offset >= len(text):
