@@ -96,8 +96,8 @@ def _in_their_place(tasks: Iterable[TaskSpec], config: RunConfig, harness: Harne
 class Discrimination:
     """Computes the contrasts of a run.
 
-    Trivial models leave no rows: what they answer is noted (`note`) when they are scored, or asked for again where a
-    run that was cut short had scored them.
+    Trivial models leave no rows: what they answer is noted (`note`) when they are scored. Where an earlier session has
+    scored them, the stored numbers of the contrast stand, and they are asked again only if there are none.
 
     Attributes:
         contrasts: of the run.
@@ -124,15 +124,14 @@ class Discrimination:
         """Yield a record for each contrast and way of asking whose tasks are all done.
 
         Args:
-            run: the record of the run; baselines of contrasts that stand there already are kept where nobody can be
-                asked again.
+            run: the record of the run; baselines of contrasts that stand there already are kept.
             rows: opens the stored rows of a task.
         """
         done: dict[str | None, dict[str, TaskRecord]] = defaultdict(dict)  # variant → task → record
         for task in run.tasks:
             if task.status == "done":
                 done[task.variant][task.of or task.task] = task
-        before = {(one.suite, one.contrast, one.variant): one.baselines for one in run.contrasts}
+        before = {(tuple(one.tasks), one.within): one.baselines for one in run.contrasts if one.variant is None}
         floors = {task.variant for task in run.tasks if task.is_floor}
         for contrast in self.contrasts:
             for variant, tasks in done.items():
@@ -140,10 +139,8 @@ class Discrimination:
                     continue
                 record = self._record(contrast, [tasks[task.name] for task in contrast.tasks], rows)
                 if variant is None:
-                    record.baselines = list(self._baselines(contrast, done, floors, rows))
-                    known = {one.baseline for one in record.baselines}
-                    kept = before.get((contrast.suite, contrast.name, variant), [])
-                    record.baselines += [one for one in kept if one.baseline not in known]
+                    known = before.get((tuple(task.name for task in contrast.tasks), contrast.within), [])
+                    record.baselines = list(self._baselines(contrast, done, floors, rows, known))
                 yield record
 
     def _of(self, task: str) -> list[Contrast]:
@@ -180,30 +177,40 @@ class Discrimination:
         done: Mapping[str | None, Mapping[str, TaskRecord]],
         floors: Collection[str | None],
         rows: Rows,
+        before: Sequence[BaselineRecord],
     ) -> Iterator[BaselineRecord]:
         """Yield the trivial models that all tasks have, and the floors of the model, with their own trained models."""
         tasks = [done[None][task.name] for task in contrast.tasks]
         # The floors of a model stand among the baselines of a finished task, too; here they come from their own rows.
         trivial = [one for one in tasks[0].baselines if not one.weights and one.baseline not in floors]
-        yield from self._trivial(contrast, tasks, trivial)
+        yield from self._trivial(contrast, tasks, trivial, before)
         for variant in floors:
             probes = [done[variant][task.name] for task in contrast.tasks if task.name in done[variant]]
             if len(probes) == len(contrast.tasks):
                 own = self._record(contrast, probes, rows)
                 yield BaselineRecord(baseline=str(variant), scores=own.scores)
-                yield from self._trivial(contrast, probes, probes[0].baselines)
+                yield from self._trivial(contrast, probes, probes[0].baselines, before)
 
     def _trivial(
-        self, contrast: Contrast, tasks: Sequence[TaskRecord], baselines: Iterable[BaselineRecord]
+        self,
+        contrast: Contrast,
+        tasks: Sequence[TaskRecord],
+        baselines: Iterable[BaselineRecord],
+        before: Sequence[BaselineRecord],
     ) -> Iterator[BaselineRecord]:
-        """Yield those of the baselines that all of these tasks or probes have."""
+        """Yield those of the baselines that all of these tasks or probes have: as noted, as stored, or asked now."""
         for baseline in baselines:
             known = [next((one for one in t.baselines if one.baseline == baseline.baseline), None) for t in tasks]
             if not all(one is not None and one.weights == baseline.weights for one in known):
                 continue
             names = [task.task for task in tasks]
-            for name in names:
-                if (baseline.baseline, name) not in self._noted and self.ask is not None:
+            missing = [name for name in names if (baseline.baseline, name) not in self._noted]
+            stored = (one for one in before if (one.baseline, one.weights) == (baseline.baseline, baseline.weights))
+            if missing and (same := next(stored, None)) is not None:
+                yield same
+                continue
+            for name in missing:
+                if self.ask is not None:
                     self.ask(baseline.baseline, name)
             noted = [self._noted.get((baseline.baseline, name)) for name in names]
             if all(one is not None for one in noted):

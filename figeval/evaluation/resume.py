@@ -78,6 +78,7 @@ def begin(
     fresh.started = stored.started
     known = {task.task: task for task in stored.tasks}
     fresh.tasks = [_resumed(folder.path, known.get(plan.name), _task_record(plan)) for plan in plans]
+    fresh.contrasts = stored.contrasts
     return fresh
 
 

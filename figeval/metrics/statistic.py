@@ -171,10 +171,15 @@ def mean_of(function: PerExample, *, absent: str = "no examples") -> Statistic:
 
 def ratio(sums: Floats) -> Floats:
     """sums[..., 0] / sums[..., 1], NaN where the denominator is 0."""
+    return quotient(sums[..., 0], sums[..., 1])
+
+
+def quotient(numerator: Floats, denominator: Floats) -> Floats:
+    """Return numerator / denominator, of the same shape; NaN where the denominator is 0."""
     import numpy as np
 
-    total, count = sums[..., 0], sums[..., 1]
-    return np.asarray(np.divide(total, count, out=np.full(np.shape(total), np.nan), where=count != 0))
+    undefined = np.full(np.shape(denominator), np.nan)
+    return np.asarray(np.divide(numerator, denominator, out=undefined, where=denominator != 0))
 
 
 def as_statistic(target: Statistic | PerLabel | PerExample, labels: tuple[str, ...] = ()) -> Statistic:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from figeval.metrics.classification import per_label
 from figeval.metrics.discrimination import placements
-from figeval.metrics.statistic import Collective, Features, PerLabel, Rows, Statistic
+from figeval.metrics.statistic import Collective, Features, PerLabel, Rows, Statistic, quotient
 from figeval.types import Prediction
 
 if TYPE_CHECKING:
@@ -24,18 +24,12 @@ if TYPE_CHECKING:
 Floats: TypeAlias = NDArray[np.float64]
 
 
-def _quotient(numerator: Floats, denominator: Floats) -> Floats:
-    """Numerator / denominator, NaN over 0."""
-    undefined = np.full(np.shape(denominator), np.nan)
-    return np.asarray(np.divide(numerator, denominator, out=undefined, where=denominator != 0))
-
-
 # ---- one label -------------------------------------------------------------------------------------------------------
 
 
 def _positive_f1(true: Floats, predicted: Floats, gold: Floats) -> Floats:
     """F1 of the first label; NaN where no text has it: recall is undefined there, and 0 would be a verdict."""
-    found = _quotient(2 * true[..., 0], predicted[..., 0] + gold[..., 0])
+    found = quotient(2 * true[..., 0], predicted[..., 0] + gold[..., 0])
     return np.where(gold[..., 0] > 0, found, np.nan)
 
 
@@ -80,7 +74,7 @@ def _margin(scores: Sequence[Any]) -> float:
 
 def _area(sums: Floats) -> Floats:
     """The area from sums (…, 6); NaN where one of the classes is missing."""
-    positive, negative, whole = (_quotient(sums[..., place], sums[..., place + 1]) for place in (0, 2, 4))
+    positive, negative, whole = (quotient(sums[..., place], sums[..., place + 1]) for place in (0, 2, 4))
     return np.asarray(positive + negative - whole)
 
 
@@ -115,14 +109,14 @@ def _set_counts(labels: tuple[str, ...], example: MultilabelExample, prediction:
 def _micro(sums: Floats) -> Floats:
     """F1 of the decisions about all labels together, from sums (…, 3 · labels)."""
     true, predicted, gold = sums.reshape(*sums.shape[:-1], 3, -1).sum(axis=-1).transpose(-1, *range(sums.ndim - 1))
-    return _quotient(2 * true, predicted + gold)
+    return quotient(2 * true, predicted + gold)
 
 
 def _macro(sums: Floats) -> Floats:
     """Unweighted mean of the labels' F1, over labels that occur as gold or as prediction."""
     true, predicted, gold = np.moveaxis(sums.reshape(*sums.shape[:-1], 3, -1), -2, 0)
-    each = _quotient(2 * true, predicted + gold)
-    return _quotient(np.nansum(each, axis=-1), (~np.isnan(each)).sum(axis=-1).astype(np.float64))
+    each = quotient(2 * true, predicted + gold)
+    return quotient(np.nansum(each, axis=-1), (~np.isnan(each)).sum(axis=-1).astype(np.float64))
 
 
 def _of_sets(combine: Any) -> PerLabel:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from figeval.metrics import Statistic
+from figeval.metrics.statistic import quotient, ratio
 from figeval.types import Prediction
 
 from .tags import OUTSIDE, Chunk, chunks, kinds, parsed, tagged
@@ -168,12 +169,6 @@ def quotes_found(example: LabellingExample, prediction: Prediction) -> float | N
 # ---- scores ----------------------------------------------------------------------------------------------------------
 
 
-def quotient(numerator: Floats, denominator: Floats) -> Floats:
-    """Return the quotient, NaN over nothing."""
-    whole = np.full(np.shape(denominator), np.nan)
-    return np.asarray(np.divide(numerator, denominator, out=whole, where=denominator != 0))
-
-
 def f1(sums: Floats) -> Floats:
     """Return 2 · right / (predicted + gold), shape (…, 3) → (…); NaN where there is neither."""
     return quotient(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
@@ -197,4 +192,4 @@ span_f1_of_all = Statistic(chunk_counts_of_all, f1)
 f1_seen = Statistic(counts_by_training(seen=True), f1, absent=NO_TRAINING)
 f1_unseen = Statistic(counts_by_training(seen=False), f1, absent=NO_TRAINING)
 token_f1 = Statistic(word_counts, f1)
-token_acc = Statistic(right_words, lambda sums: quotient(sums[..., 0], sums[..., 1]))
+token_acc = Statistic(right_words, ratio)

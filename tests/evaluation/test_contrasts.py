@@ -7,6 +7,7 @@ import json
 import pytest
 
 from figeval.errors import TaskError
+from figeval.evaluation.baselines import Baselines
 from figeval.evaluation.rescore import rescore
 from tests.evaluation.conftest import Heard
 from tests.fakes import Likelihood, Writer
@@ -102,6 +103,13 @@ def test_a_run_that_was_cut_short_has_the_same_contrasts_and_baselines(workshop)
         workshop.run("s", observer=Heard(stop_after=60))
     assert workshop.run("s").contrasts == whole.contrasts
     assert workshop.run("s").contrasts == whole.contrasts, "the same command once more"
+
+
+def test_a_finished_run_asks_no_baseline_again(workshop, monkeypatch):
+    write_suite(workshop.folder)
+    before = workshop.run("s").contrasts
+    monkeypatch.setattr(Baselines, "ask", lambda *_: pytest.fail("asked again"))
+    assert workshop.run("s").contrasts == before
 
 
 def test_prompts_have_contrasts_of_their_own_and_a_spread(workshop):
