@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from figeval.errors import CapabilityError, PluginError
 from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
-from figeval.task_types.calibration import CONTENT_FREE, calibrated, content_free, without_prior
+from figeval.task_types.calibration import CONTENT_FREE, FLOOR, calibrated, content_free, without_prior
 from figeval.task_types.choice import Choice, ChoiceExample
 from figeval.task_types.orders import in_orders
 from figeval.task_types.pairs import PairExample, Pairs
@@ -95,6 +96,42 @@ def test_every_text_is_replaced_and_nothing_else() -> None:
     assert (free.id, free.gold, free.cluster, free.meta) == ("7", 1, "c", {"idiom": "x"})
 
 
+def test_content_free_inputs_stand_behind_the_solved_examples_of_the_question() -> None:
+    """Which ones are shown may depend on the text (`--fewshot_sampler nearest`), and a prior belongs to its prompt."""
+    near = {"it rained": PairExample(id="2", left="it snowed", right="it was cold", label="no")}
+    far = PairExample(id="3", left="they sang", right="they danced", label="yes")
+    backend = Likelihood()
+    asked(
+        VERBALIZER,
+        backend,
+        PAIR,
+        shots=lambda question: [near.get(question.left, far)],
+        few_shot_answer=lambda _block, shot, _context: f" {shot.label}",
+    )
+    contexts = {request.context for request in backend.asked}
+    assert len(contexts) == 1 + len(CONTENT_FREE)
+    assert all(context.startswith("it snowed | it was cold no") for context in contexts)
+
+
+def test_a_word_wins_by_its_rarity_only_if_the_text_makes_it_more_probable_than_the_floor() -> None:
+    """A quotient has no bound where the prior is 0: the smallest rounding error of p would be the answer."""
+    never = [[-math.inf, 0.0]] * len(CONTENT_FREE)
+    hardly, clearly = ([math.log(FLOOR * times), 0.0] for times in (0.5, 2.0))
+    assert FLOOR == 1e-6
+    assert without_prior(hardly, never) == pytest.approx([math.log(0.5), 0.0], abs=1e-5)
+    assert without_prior(clearly, never) == pytest.approx([math.log(2), 0.0], abs=1e-5)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_no_word_gains_more_than_a_million(prior: float, said: float) -> None:
+    def logs(share: float) -> list[float]:
+        return [math.log(one) if one else -math.inf for one in (share, 1 - share)]
+
+    before, after = logs(said), without_prior(logs(said), [logs(prior)])
+    for old, new in zip(before, after, strict=True):
+        assert new == old == -math.inf or old <= new <= old - math.log(FLOOR) + 1e-9
+
+
 def test_an_impossible_word_stays_impossible_and_nan_stays_nan() -> None:
     others = [[-math.inf, 0.0]] * len(CONTENT_FREE)
     assert without_prior([-math.inf, 0.0], others) == [-math.inf, 0.0]
@@ -126,6 +163,27 @@ def test_a_calibrated_run_says_so_and_is_another_run(workshop: Any) -> None:
     assert fair.tasks[0].settings["calibration"] == list(CONTENT_FREE)
     assert "calibration" not in plain.tasks[0].settings
     assert plain.identity != fair.identity
+
+
+@pytest.mark.parametrize(
+    ("settings", "prompts"),
+    [
+        ({}, 24 + 3),
+        ({"num_fewshot": 1, "shots": "shared"}, 24 + 3),
+        ({"num_fewshot": 1}, 24 * (1 + 3)),
+    ],
+)
+def test_what_it_costs(workshop: Any, settings: dict[str, Any], prompts: int) -> None:
+    """Three prompts more for all examples, or three for each that has solved examples of its own (docs/llm.md)."""
+    write_suite(workshop.folder)
+    task = workshop.folder / "pos.task.yaml"
+    split = '{test: "jsonl:pos.jsonl", train: "jsonl:train.jsonl"}'
+    task.write_text(task.read_text(encoding="utf-8").replace('{test: "jsonl:pos.jsonl"}', split), encoding="utf-8")
+    solved = [{"id": f"t{i}", "left": f"six {i}", "right": "seven", "label": "no", "idiom": None} for i in range(999)]
+    (workshop.folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in solved), encoding="utf-8")
+    workshop.backend = Likelihood()
+    workshop.run("pos", calibrate=True, **settings)
+    assert len(workshop.backend.asked) == prompts * len(("Yes", "No"))
 
 
 def test_a_run_on_another_route_is_refused_in_one_line(workshop: Any) -> None:
