@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +12,25 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from figeval.builtin.tasks.impli.analysis import command, flexibility, matching
+from figeval.builtin.tasks.impli.analysis import command, figures, flexibility, matching
 from figeval.builtin.tasks.impli.analysis.answers import PairAnswer
 from figeval.builtin.tasks.impli.analysis.flexibility import IdiomCount
 from figeval.cli.main import main
 from figeval.errors import RecordError
 from tests.runs import finished
 
+NUMBERS = count()
+RISING = list(range(10))
+
 
 def answer(right: float | None = 1.0, *, entails: bool = True, **fields: Any) -> PairAnswer:
     about: dict[str, Any] = {
+        "id": str(next(NUMBERS)),
         "task": "impli_idioms_gold_ent" if entails else "impli_idioms_gold_ant",
         "label": "entailment" if entails else "non-entailment",
         "score": None,
         "cluster": None,
         "idiom": "spill the beans",
-        "surface": "spill the beans",
-        "premise": "p",
         "distance": 10,
         "similarity": 0.5,
     }
@@ -50,15 +54,17 @@ def test_the_dictionary_form_may_have_any_words_in_its_slots(idiom: str, surface
 
 
 def test_an_idiom_is_as_flexible_as_its_premises_are() -> None:
-    answers = [
-        answer(premise="1"),
-        answer(premise="1"),  # another hypothesis of the same premise
-        answer(premise="2", surface="spilled the beans"),
-        answer(premise="3", surface="spilling the beans"),
-        answer(premise="4", idiom=None, surface=None),
+    idiom = "spill the beans"
+    rows = [
+        {"idiom": idiom, "surface": idiom, "premise_key": "1"},
+        {"idiom": idiom, "surface": idiom, "premise_key": "1"},  # another hypothesis of the same premise
+        {"idiom": idiom, "surface": "spilled the beans", "premise_key": "2"},
+        {"idiom": idiom, "surface": "spilling the beans", "premise_key": "3"},
+        {"idiom": None, "surface": None, "premise_key": "4"},
     ]
-    assert flexibility.flexibilities(answers) == {"spill the beans": IdiomCount("spill the beans", 3, 2)}
-    assert flexibility.flexibilities(answers)["spill the beans"].flexibility == pytest.approx(2 / 3)
+    found = flexibility.flexibilities(rows)
+    assert found == {idiom: IdiomCount(idiom, 3, 2)}
+    assert found[idiom].flexibility == pytest.approx(2 / 3)
 
 
 def test_the_rank_correlation_is_that_of_scipy_with_an_interval() -> None:
@@ -77,17 +83,34 @@ def test_the_rank_correlation_is_that_of_scipy_with_an_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "accuracy", "why"),
+    ("varied", "right", "why"),
     [
-        ({"a": 1, "b": 2, "c": 3}, {"a": 0.1, "b": 0.2, "c": 0.3}, "fewer than 4 idioms"),
-        (dict.fromkeys("abcd", 2), dict(zip("abcd", (0.0, 0.1, 0.2, 0.3), strict=True)), "the same flexibility"),
-        (dict(zip("abcd", range(4), strict=True)), dict.fromkeys("abcd", 1.0), "the same accuracy"),
+        (RISING[:9], RISING[:9], "fewer than 10 idioms"),
+        ([2] * 10, RISING, "the same flexibility"),
+        (RISING, [1] * 10, "the same accuracy"),
     ],
 )
-def test_what_has_no_correlation_says_why(counts: dict[str, int], accuracy: dict[str, float], why: str) -> None:
-    found = flexibility.correlated("c", {name: IdiomCount(name, 9, n) for name, n in counts.items()}, accuracy)
+def test_what_has_no_correlation_says_why(varied: list[int], right: list[int], why: str) -> None:
+    found = correlated(varied, right)
     assert found.r is None
     assert why in found.why
+
+
+@pytest.mark.parametrize(
+    ("varied", "right", "r"), [(RISING, RISING, 1), (RISING, RISING[::-1], -1), ([0] * 9 + [1], [0] * 9 + [5], 1)]
+)
+def test_a_perfect_correlation_has_no_interval_of_no_width_and_no_p_of_zero(
+    varied: list[int], right: list[int], r: int
+) -> None:
+    """Fisher's z is infinite there. Of the third the true p is .1: one idiom of ten is the one that is flexible."""
+    found = correlated(varied, right)
+    assert (found.r, found.p, found.low, found.high) == (r, None, None, None)
+    assert found.why == "flexibility and accuracy order the idioms alike, or in reverse"
+
+
+def correlated(varied: list[int], right: list[int]) -> flexibility.RankCorrelation:
+    counts = {f"i{n}": IdiomCount(f"i{n}", 10, one) for n, one in enumerate(varied)}
+    return flexibility.correlated("c", counts, {f"i{n}": one / 10 for n, one in enumerate(right)})
 
 
 def test_the_misprint_of_the_paper_is_told() -> None:
@@ -131,6 +154,30 @@ def test_deciles_with_one_kind_of_pairs_are_left_out() -> None:
     assert matching.matched([one for one in answers if one.is_entailment]) == []
 
 
+def test_a_decile_weighs_its_pairs_of_the_rarer_kind() -> None:
+    """Of deciles with 9 + 1 and 5 + 5 pairs, the second weighs five times as much: one pair says hardly anything."""
+    answers = []
+    for decile in range(10):
+        rare = 1 if decile % 2 else 5
+        for n in range(10):
+            right = float(decile % 2 == 0)
+            answers.append(answer(right, entails=n >= rare, similarity=decile + n / 100))
+    (found,) = matching.matched(answers)
+    assert found.matched.value == pytest.approx(5 / 6)
+
+
+def test_a_pair_that_two_tasks_ask_counts_once() -> None:
+    answers = [answer(entails=bool(n % 2), similarity=n / 50, distance=n) for n in range(50)]
+    twice = [*answers, *(replace(one, task=f"{one.task}_clean") for one in answers[:30])]
+    assert matching.matched(twice) == matching.matched(answers)
+    assert figures.parts(twice) == figures.parts(answers)
+
+
+def test_pairs_of_other_sets_may_have_the_same_ids() -> None:
+    answers = [answer(task=task, id="1") for task in ("nli_snli", "nli_mnli", "impli_idioms_gold_ent")]
+    assert sum(map(len, figures.parts(answers).values())) == 3
+
+
 def test_histograms_share_out_ties_and_leave_out_what_has_no_answer() -> None:
     found = matching.histogram([answer(1.0, distance=4), answer(0.5, distance=5), answer(None)], 5)
     assert found == {("entailment", True): {0: 1.0, 5: 0.5}, ("entailment", False): {5: 0.5}}
@@ -158,6 +205,8 @@ def test_a_run_is_analyzed(real_data: str, tmp_path: Path, capsys: pytest.Captur
         *("analysis.json", "idioms.csv", "distances.csv"),
         *(f"{name}.{ending}" for name in ("distances", "flexibility") for ending in ("png", "svg", "html")),
     }
+    idioms = (tmp_path / "out" / "idioms.csv").read_text(encoding="utf-8").splitlines()
+    assert len(idioms) > 700, "flexibility is that of all rows of the data, whatever was asked"
     rows = (tmp_path / "out" / "distances.csv").read_text(encoding="utf-8").splitlines()[1:]
     assert sum(float(row.rsplit(",", 1)[1]) for row in rows) == 180
 

@@ -18,6 +18,7 @@ class PairAnswer:
     """What a model said of one pair.
 
     Attributes:
+        id: of the pair; those of IMPLI's pairs are the same in all tasks that ask them.
         task: the task, such as `impli_idioms_gold_ent`.
         label: the right answer.
         is_entailment: whether that is the first label of the task.
@@ -25,12 +26,11 @@ class PairAnswer:
         score: of the first label; None where the route has none.
         cluster: pairs that share it are not independent.
         idiom: its dictionary form; None for metaphors and where it is unknown.
-        surface: the form in which it stands in the premise; None without an idiom.
-        premise: a digest of the premise, which pairs share.
         distance: Levenshtein distance of premise and hypothesis, in characters.
         similarity: 1 less the distance by the length of the longer text.
     """
 
+    id: str
     task: str
     label: str
     is_entailment: bool
@@ -38,8 +38,6 @@ class PairAnswer:
     score: float | None
     cluster: str | None
     idiom: str | None
-    surface: str | None
-    premise: str | None
     distance: int
     similarity: float
 
@@ -70,6 +68,7 @@ def read_answers(
             right, score = row["metrics"].get("acc"), next(iter(row.get("scores", ())), None)
             found.append(
                 PairAnswer(
+                    id=str(row["id"]),
                     task=task.task,
                     label=str(row["gold"]),
                     is_entailment=row["gold"] == positive,
@@ -77,8 +76,6 @@ def read_answers(
                     score=None if score is None else float(score),
                     cluster=row["cluster"],
                     idiom=example.meta.get("idiom"),
-                    surface=_surface(example),
-                    premise=example.meta.get("premise"),
                     distance=Levenshtein.distance(example.left, example.right),
                     similarity=Levenshtein.normalized_similarity(example.left, example.right),
                 )
@@ -94,6 +91,11 @@ def of_idioms(answers: list[PairAnswer]) -> Iterator[PairAnswer]:
     return (one for one in answers if one.task.startswith(COLUMN) and one.idiom is not None)
 
 
-def _surface(example: PairExample) -> str | None:
-    start, end = (example.meta.get(key) for key in ("idiom_start", "idiom_end"))
-    return None if start is None or end is None else example.left[int(start) : int(end)]
+def each_once(answers: Iterable[PairAnswer]) -> list[PairAnswer]:
+    """Return the answers without further ones to a pair that another task of IMPLI asks, too: a column and its clean
+    pairs, or the idioms that are seen and unseen.
+    """
+    first: dict[tuple[str, str], PairAnswer] = {}
+    for one in answers:
+        first.setdefault(("" if one.task.startswith(COLUMN) else one.task, one.id), one)
+    return list(first.values())

@@ -84,11 +84,16 @@ def analysed(path: Path) -> ImpliAnalysis:
     Raises:
         RecordError: there is no run, it has no finished task of IMPLI, or the data changed since it was made.
     """
+    from importlib.resources import files
+
+    from figeval.data import DataContext
+    from figeval.data.cache import fetch
     from figeval.evaluation.harness import Harness
     from figeval.evaluation.variants import recorded_variant
     from figeval.plugins import plugin_manager
     from figeval.records.folder import read_run
 
+    from .. import rows
     from .answers import of_idioms, read_answers
     from .flexibility import accuracies, correlated, flexibilities
     from .matching import matched
@@ -97,7 +102,7 @@ def analysed(path: Path) -> ImpliAnalysis:
     seed, harness = int(record.config.get("seed", 0)), Harness(plugin_manager())
     answers = read_answers(record, folder, lambda task: recorded_variant(task, seed, harness).examples())
     idioms = list(of_idioms(answers))
-    counts, by_idiom = flexibilities(idioms), accuracies(idioms)
+    counts, by_idiom = flexibilities(rows.open("all", DataContext(files(__package__), fetch))), accuracies(idioms)
     return ImpliAnalysis(
         model=record.model.name,
         answers=answers,
@@ -174,16 +179,15 @@ def show(found: ImpliAnalysis, console: Any) -> None:
 
     rows: list[tuple[str, ...]] = []
     for one in found.correlations:
-        numbers = (
-            ("–", "–", "–") if one.r is None else (f"{one.r:.3f}", f"{one.low:.3f} to {one.high:.3f}", f"{one.p:.3g}")
-        )
+        r = "–" if one.r is None else f"{one.r:.3f}"
+        numbers = (r, "–", "–") if one.p is None else (r, f"{one.low:.3f} to {one.high:.3f}", f"{one.p:.3g}")
         paper = PUBLISHED.get(one.column)
         rows.append((one.column, *numbers, str(one.n), f"r {paper[0]}, p {paper[1]}" if paper else ""))
     head: tuple[str, ...] = ("column", "Spearman's r", "95 % interval", "p", "idioms", "paper (RoBERTa-base)")
     Grid(head, rows, f"flexibility of idioms and accuracy: {found.model}", head[1:5]).print(console)
     for one in found.correlations:
         if one.why:
-            say(console, f"  {one.column}: no correlation, {one.why}")
+            say(console, f"  {one.column}: no {'correlation' if one.r is None else 'p and interval'}, {one.why}")
     if any(one.column in PUBLISHED for one in found.correlations):
         say(console, f"  paper: {MISPRINT}")
     console.print()
@@ -192,10 +196,13 @@ def show(found: ImpliAnalysis, console: Any) -> None:
         (each.group, *_cells(each.plain), *_cells(each.matched), str(each.deciles), str(each.matched.n))
         for each in found.matched
     ]
-    Grid(head, rows, "accuracy on pairs matched in likeness", head[1:]).print(console)
-    say(
-        console, "  matched: mean over deciles of likeness (1 less Levenshtein distance by length) of balanced accuracy"
-    )
+    told = "matched: mean over deciles of likeness (1 less Levenshtein distance by length) of balanced accuracy, each "
+    told += "weighted by its pairs of the rarer kind"
+    if rows:
+        Grid(head, rows, "accuracy on pairs matched in likeness", head[1:]).print(console)
+    else:
+        told = "no accuracy on pairs matched in likeness: the run has no columns with both right answers"
+    say(console, f"  {told}")
     for each in found.matched:
         if each.left_out:
             say(console, f"  {each.group}: {each.left_out} pairs in deciles with one right answer only are left out")

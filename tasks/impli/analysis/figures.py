@@ -7,7 +7,7 @@ from typing import Any
 
 from figeval.plots import BLUE, INK, ORANGE, styled
 
-from .answers import PairAnswer
+from .answers import PairAnswer, each_once
 from .flexibility import IdiomCount, RankCorrelation
 from .matching import histogram
 
@@ -32,7 +32,7 @@ def flexibility(
             for name, value in accuracies[one.column].items()
             if name in counts
         ]
-        told = one.why if one.r is None else f"r = {one.r:.2f}, p = {one.p:.2g}, {one.n} idioms"
+        told = one.why if one.p is None else f"r = {one.r:.2f}, p = {one.p:.2g}, {one.n} idioms"
         points = (
             alt.Chart(alt.Data(values=values))
             .mark_circle(color=BLUE, opacity=0.45)
@@ -94,9 +94,9 @@ def distances(answers: Sequence[PairAnswer], model: str) -> Any:
 
 
 def parts(answers: Sequence[PairAnswer]) -> dict[str, list[PairAnswer]]:
-    """Return the answers by figure of speech and label, IMPLI's first."""
+    """Return the answers by figure of speech and label, each pair once."""
     found: dict[str, list[PairAnswer]] = {}
-    for one in answers:
+    for one in each_once(answers):
         kind = "idioms" if one.task.startswith("impli_idioms") else "metaphors"
         found.setdefault(f"{kind if one.task.startswith('impli_') else one.task}: {one.label}", []).append(one)
     return found

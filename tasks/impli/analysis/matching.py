@@ -2,8 +2,9 @@
 
 A model that calls a pair an entailment because its sentences are alike has many of the entailing pairs right and few of
 the others. Within one decile of likeness that is of no use: the mean over the deciles of the balanced accuracy there
-says what is left. A decile without pairs of both kinds tells nothing and is left out; the others are weighted by their
-pairs.
+says what is left. A decile weighs as many pairs as it has of the rarer kind, as if each of these were matched with one
+of the other kind; so one with hardly any pair of a kind, whose accuracy there is hardly known, counts for hardly
+anything, and one without is left out. A pair that two tasks of a run ask counts once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from figeval.metrics.discrimination import Judged, balanced_accuracy
 from figeval.metrics.statistic import Statistic
 from figeval.types import Score
 
-from .answers import PairAnswer
+from .answers import PairAnswer, each_once
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +54,7 @@ def matched(answers: Sequence[PairAnswer], seed: int = 0) -> list[Matched]:
     """Return what is left of the accuracy in each group that has both kinds of pairs; unanswered ones are left out."""
     found = []
     for group, beginnings in GROUPS.items():
-        own = [one for one in answers if one.task.startswith(beginnings) and one.right is not None]
+        own = each_once(one for one in answers if one.task.startswith(beginnings) and one.right is not None)
         if len({one.is_entailment for one in own}) == 2:
             found.append(_matched(group, own, seed))
     return found
@@ -63,10 +64,11 @@ def _matched(group: str, answers: Sequence[PairAnswer], seed: int) -> Matched:
     likeness = np.array([one.similarity for one in answers])
     edges = np.quantile(likeness, np.linspace(0, 1, DECILES + 1)[1:-1])
     places = np.searchsorted(edges, likeness, side="right")
-    sizes = np.bincount(places, minlength=DECILES).astype(np.float64)
     entailing = np.array([one.is_entailment for one in answers])
-    both = np.array([len(set(entailing[places == place])) == 2 for place in range(DECILES)])
-    statistic = Statistic(lambda *_: None, partial(standardised, np.where(both, sizes, 0.0)))
+    kinds = np.array([np.bincount(places[entailing == kind], minlength=DECILES) for kind in (False, True)])
+    weights = kinds.min(axis=0).astype(np.float64)
+    both = weights > 0
+    statistic = Statistic(lambda *_: None, partial(standardised, weights))
     aggregator = MetricAggregator("matched_acc", statistic)
     for one, place in zip(answers, places, strict=True):
         if both[place] and one.right is not None:
@@ -76,7 +78,7 @@ def _matched(group: str, answers: Sequence[PairAnswer], seed: int) -> Matched:
     plain = balanced_accuracy(
         Judged(positive=one.is_entailment, right=one.right, cluster=one.cluster) for one in answers
     )
-    return Matched(group, plain, aggregator.score(seed), int(both.sum()), int(sizes[~both].sum()))
+    return Matched(group, plain, aggregator.score(seed), int(both.sum()), int(kinds[:, ~both].sum()))
 
 
 def standardised(weights: Floats, sums: Floats) -> Floats:
