@@ -173,6 +173,15 @@ def test_a_pair_that_two_tasks_ask_counts_once() -> None:
     assert figures.parts(twice) == figures.parts(answers)
 
 
+def test_idioms_seen_and_unseen_are_matched_each_for_themselves() -> None:
+    answers = [
+        answer(entails=bool(n % 2), similarity=n / 50, task=f"impli_idioms_{name}")
+        for name in ("seen", "unseen")
+        for n in range(50)
+    ]
+    assert [one.group for one in matching.matched(answers)] == ["idioms, seen", "idioms, unseen"]
+
+
 def test_pairs_of_other_sets_may_have_the_same_ids() -> None:
     answers = [answer(task=task, id="1") for task in ("nli_snli", "nli_mnli", "impli_idioms_gold_ent")]
     assert sum(map(len, figures.parts(answers).values())) == 3

@@ -173,6 +173,20 @@ def _distances(answers: Sequence[PairAnswer]) -> Iterator[Sequence[Any]]:
 
 def show(found: ImpliAnalysis, console: Any) -> None:
     """Print the tables and what to beware of."""
+    from figeval.report.grid import say
+
+    show_correlations(found, console)
+    console.print()
+    show_matched(found.matched, console)
+    for column, missed in found.never.items():
+        if missed:
+            names = ", ".join(f"{name} ({n})" for name, n in missed[:SHOWN])
+            rest = f" and {len(missed) - SHOWN} more in analysis.json" if len(missed) > SHOWN else ""
+            say(console, f"  {column}: never right about {names}{rest}")
+
+
+def show_correlations(found: ImpliAnalysis, console: Any) -> None:
+    """Print flexibility against accuracy, beside the paper's numbers."""
     from figeval.report.grid import Grid, say
 
     from .flexibility import MISPRINT, PUBLISHED
@@ -183,34 +197,37 @@ def show(found: ImpliAnalysis, console: Any) -> None:
         numbers = (r, "–", "–") if one.p is None else (r, f"{one.low:.3f} to {one.high:.3f}", f"{one.p:.3g}")
         paper = PUBLISHED.get(one.column)
         rows.append((one.column, *numbers, str(one.n), f"r {paper[0]}, p {paper[1]}" if paper else ""))
-    head: tuple[str, ...] = ("column", "Spearman's r", "95 % interval", "p", "idioms", "paper (RoBERTa-base)")
+    head = ("column", "Spearman's r", "95 % interval", "p", "idioms", "paper (RoBERTa-base)")
     Grid(head, rows, f"flexibility of idioms and accuracy: {found.model}", head[1:5]).print(console)
     for one in found.correlations:
         if one.why:
             say(console, f"  {one.column}: no {'correlation' if one.r is None else 'p and interval'}, {one.why}")
     if any(one.column in PUBLISHED for one in found.correlations):
         say(console, f"  paper: {MISPRINT}")
-    console.print()
+
+
+def show_matched(found: Sequence[Matched], console: Any) -> None:
+    """Print accuracies on pairs matched in likeness, and why intervals are missing."""
+    from figeval.report.grid import Grid, say
+    from figeval.report.table import NONE
+
+    if not found:
+        say(console, "  no accuracy on pairs matched in likeness: the run has pairs of one right answer only")
+        return
     head = ("pairs", "balanced_acc", "95 % interval", "matched", "interval of it", "deciles", "n")
     rows = [
         (each.group, *_cells(each.plain), *_cells(each.matched), str(each.deciles), str(each.matched.n))
-        for each in found.matched
+        for each in found
     ]
+    Grid(head, rows, "accuracy on pairs matched in likeness", head[1:]).print(console)
     told = "matched: mean over deciles of likeness (1 less Levenshtein distance by length) of balanced accuracy, each "
-    told += "weighted by its pairs of the rarer kind"
-    if rows:
-        Grid(head, rows, "accuracy on pairs matched in likeness", head[1:]).print(console)
-    else:
-        told = "no accuracy on pairs matched in likeness: the run has no columns with both right answers"
-    say(console, f"  {told}")
-    for each in found.matched:
+    say(console, f"  {told}weighted by its pairs of the rarer kind")
+    for each in found:
         if each.left_out:
             say(console, f"  {each.group}: {each.left_out} pairs in deciles with one right answer only are left out")
-    for column, missed in found.never.items():
-        if missed:
-            names = ", ".join(f"{name} ({n})" for name, n in missed[:SHOWN])
-            rest = f" and {len(missed) - SHOWN} more in analysis.json" if len(missed) > SHOWN else ""
-            say(console, f"  {column}: never right about {names}{rest}")
+        for score, what in ((each.plain, "balanced_acc"), (each.matched, "matched")):
+            if score.low is None:
+                say(console, f"  {each.group}: no interval of {what}: {score.interval.removeprefix(NONE)}")
 
 
 def _cells(score: Score) -> tuple[str, str]:

@@ -32,6 +32,8 @@ DECILES = 10
 GROUPS = {  # contrast → the beginnings of its tasks' names
     "idioms, gold": ("impli_idioms_gold_",),
     "idioms, silver": ("impli_idioms_silver_",),
+    "idioms, seen": ("impli_idioms_seen",),
+    "idioms, unseen": ("impli_idioms_unseen",),
     "metaphors, gold": ("impli_metaphors_gold_",),
 }
 
