@@ -27,6 +27,7 @@ class UserRow:
     where: str
     _values: Row
     _columns: Mapping[str, str]
+    _flag: str = "--columns"
 
     def text(self, name: str) -> str:
         """Return the text of a field, blanks at the ends removed.
@@ -37,7 +38,7 @@ class UserRow:
         """
         column = self._columns.get(name, name)
         if column not in self._values:
-            hint = near(column, self._values) or f"; --columns {name}=NAME says what it is called"
+            hint = near(column, self._values) or f"; {self._flag} {name}=NAME says what it is called"
             raise DataError(f"{self.where}: no field {column!r}{hint}")
         value = "" if self._values[column] is None else self._values[column]
         if not isinstance(value, str):
@@ -67,11 +68,13 @@ class RowFile:
         path: the file; read line by line, unless it is a JSON list.
         expected: what an error about a missing file says that there should be.
         columns: our name of a field → the file's.
+        flag: of the command that gives `columns`, for errors.
     """
 
     path: Path
     expected: str
     columns: Mapping[str, str] = field(default_factory=dict)
+    flag: str = "--columns"
 
     def rows(self) -> Iterator[UserRow]:
         """Yield every row.
@@ -80,7 +83,7 @@ class RowFile:
             DataError: the file cannot be read, or a row is none of its format.
         """
         for number, row in enumerate(self._rows(), 1):
-            yield UserRow(number, f"{self.path}: row {number}", row, self.columns)
+            yield UserRow(number, f"{self.path}: row {number}", row, self.columns, self.flag)
 
     def _rows(self) -> Iterator[Row]:
         suffix = self.path.suffix.lower()
@@ -94,8 +97,8 @@ class RowFile:
         return read_jsonl(self.path)
 
 
-def read_columns(given: str, fields: Collection[str], example: str) -> dict[str, str]:
-    """Return what `--columns FIELD=NAME,…` calls each field.
+def read_columns(given: str, fields: Collection[str], example: str, flag: str = "--columns") -> dict[str, str]:
+    """Return what `--columns FIELD=NAME,…`, or another flag, calls each field.
 
     Raises:
         OptionError: a part is no `FIELD=NAME`, or names no field.
@@ -105,6 +108,6 @@ def read_columns(given: str, fields: Collection[str], example: str) -> dict[str,
         name, equals, column = (piece.strip() for piece in part.partition("="))
         if not (equals and column) or name not in fields:
             known = ", ".join(fields)
-            raise OptionError(f"--columns has {part!r}; write FIELD=NAME, such as {example}; the fields are {known}")
+            raise OptionError(f"{flag} has {part!r}; write FIELD=NAME, such as {example}; the fields are {known}")
         columns[name] = column
     return columns

@@ -157,7 +157,7 @@ class _Text:
     """The words of a text without articles and possessives: their places among the tokens, and their stems."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
-        self.words = [place for place, token in enumerate(tokens) if _counts(token)]
+        self.words = [place for place, token in enumerate(tokens) if counts(token)]
         self.stems = [stem(tokens[place]) for place in self.words]
 
 
@@ -240,7 +240,7 @@ class _Entry:
         return found
 
 
-def _counts(token: str) -> bool:
+def counts(token: str) -> bool:
     """Whether a token is a word other than an article or a possessive."""
     return token[0].isalnum() and token not in ARTICLES and token not in POSSESSIVES
 
@@ -253,7 +253,7 @@ def _entry(name: str, form: str) -> _Entry:
     for word in TOKEN.findall(SLOT.sub("_", form.lower())):
         if word == "_":
             gap = SLOT_GAP
-        elif _counts(word):
+        elif counts(word):
             stems.append(stem(word))
             gaps.append(gap)
             gap = GAP

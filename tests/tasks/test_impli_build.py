@@ -332,6 +332,12 @@ BAD = {
         [GOOD], [{"idiom": "see red", "definition": "…"}], (), r"meanings\.jsonl: row 1: 'definition' is empty"),
     "an idiom without a word": ([GOOD], [{"idiom": "one's", "definition": "own"}], (), "has no word to look for"),
     "nothing fits": ([GOOD], [{"idiom": "see red", "definition": "to get angry"}], (), "no pair can be made of it"),
+    "nothing fits, and why": (
+        [GOOD], [{"idiom": "see red", "definition": "to get angry"}], (),
+        r"_rejected\.jsonl have the reasons, mostly: no idiom with a definition stands in the sentence"),
+    "a definition of another name": (
+        [GOOD], [{"idiom": "see red", "meaning": "x"}], (), "definition'; --definition_columns definition=NAME"),
+    "definition columns": ([GOOD], DEFINITIONS, ("--definition_columns", "x"), "--definition_columns has 'x'; write"),
     "a kind of another name": ([GOOD], DEFINITIONS, ("--kinds", "ent,antt"), "no 'antt'; did you mean 'ant'"),
     "columns": ([GOOD], DEFINITIONS, ("--columns", "text"), "write FIELD=NAME, such as sentence=text"),
     "a name without letters": ([GOOD], DEFINITIONS, ("--name", "123"), "give --name with a letter first"),

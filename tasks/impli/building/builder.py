@@ -19,7 +19,7 @@ from .kinds import KINDS, METAPHORS, Kind, Located, Made, Maker, located
 from .phrases import Rejected
 from .wrong import Impostors
 
-VERSION = 1  # of the rules; stages of an older one are made again
+VERSION = 2  # of the rules; stages of an older one are made again
 PACKAGES = ("lemminflect", "nltk", "rapidfuzz", "scikit-learn")
 LOCATED = "located.jsonl"  # where each idiom and each metaphorical word stands
 NOT_LOCATED = "located_rejected.jsonl"
@@ -76,8 +76,12 @@ class Builder:
         maker = Maker(glossary, Impostors(glossary), options.seed)
         made = {kind: self._kind(kind, maker) for kind in options.kinds}
         if not any(notes["pairs"] for notes in made.values()):
-            folder = self._stages.folder
-            raise DataError(f"{options.sentences.path}: no pair can be made of it; {folder / NOT_LOCATED} says why")
+            reasons: Counter[str] = Counter(found["rejected"])
+            for notes in made.values():
+                reasons.update(notes["rejected"])
+            why = f", mostly: {reasons.most_common(1)[0][0]}" if reasons else ""
+            told = f"{self._stages.folder / '*_rejected.jsonl'} have the reasons{why}"
+            raise DataError(f"{options.sentences.path}: no pair can be made of it; {told}")
         return {
             "seed": options.seed,
             "definitions": {

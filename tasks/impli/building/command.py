@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FILE = click.Path(path_type=Path)
 SHEET = "sheets"
+DEFINITION_COLUMNS = "--definition_columns"
 JUDGED = ("ungrammatical", "does not follow")  # columns of the sheet
 FIRST, SECOND = "first sentence", "second sentence"
 
@@ -35,7 +36,7 @@ FIRST, SECOND = "first sentence", "second sentence"
 @click.option("--seed", default=0, show_default=True, help="Random seed.")
 @click.option("--kinds", default="", help="Kinds to build: ent, lit, adv, ant, met.  [default: all]")
 @click.option("--columns", default="", help="What the sentences call their fields: sentence=text,label=usage.")
-@click.option("--definition_columns", default="", help="What the definitions call theirs: definition=meaning.")
+@click.option(DEFINITION_COLUMNS, default="", help="What the definitions call theirs: definition=meaning.")
 @click.option(
     "--sheet", default=100, show_default=True, type=click.IntRange(0), help="Pairs of each kind on the sheet."
 )
@@ -74,7 +75,8 @@ def impli_pairs(  # noqa: PLR0913 - one argument per option
         definitions=RowFile(
             definitions,
             "--definitions names a JSONL or CSV file of idioms and definitions",
-            read_columns(definition_columns, DEFINITION_FIELDS, "definition=meaning"),
+            read_columns(definition_columns, DEFINITION_FIELDS, "definition=meaning", DEFINITION_COLUMNS),
+            DEFINITION_COLUMNS,
         ),
         name=task_prefix(name or output.resolve().name),
         seed=seed,

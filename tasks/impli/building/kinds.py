@@ -12,7 +12,8 @@ from figeval.word_forms import open_lemminflect
 from ..idioms import Lexicon, Occurrence
 from .inputs import FIGURATIVE, LITERAL, Glossary, Sense, Sentence
 from .phrases import VERB, Rejected, lemma
-from .substitution import Site, site, substituted
+from .sites import Site, site
+from .substitution import substituted
 from .wrong import Impostors, contradicted
 
 ENTAILMENT, NON_ENTAILMENT = "entailment", "non-entailment"

@@ -29,6 +29,8 @@ QUOTES = str.maketrans("’‘“”", "''\"\"")
 # Why a definition, or the idiom in a sentence, makes no pair.
 USAGE = "the definition says how the idiom is used"
 SEVERAL = "several definitions in one"
+MOST_WORDS = 40  # of a definition; what is longer is an article about the idiom
+LONG = f"the definition has more than {MOST_WORDS} words"
 NEGATED = "the definition begins with a negation"
 OTHER_PART = "the definition is of another part of speech"
 EMPTY = "the definition is empty"
@@ -142,6 +144,8 @@ def _without_particle(text: str, part: str) -> tuple[str, bool, bool]:
         raise Rejected(USAGE)
     if "/" in text or ";" in text:
         raise Rejected(SEVERAL)
+    if len(text.split()) > MOST_WORDS:
+        raise Rejected(LONG)
     infinitive = text.startswith("to ")
     if part != VERB and (copula := COPULA.match(text)):
         return text[copula.end() :], False, True

@@ -7,20 +7,16 @@ the changes of the pair.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from figeval.tagging import BE, DO, HAVE, SUBJECTS, Token
 from figeval.word_forms import after_article, indefinite_article, inflected, open_lemminflect
 
-from ..idioms import ARTICLES, POSSESSIVES, SLOT, Occurrence
-from .phrases import FINITE, MODIFIER, NOUN, NOUNS, OTHER_PART, PLURAL, VERB, Phrase, Rejected, fitted, lemma, part_of
+from ..idioms import ARTICLES
+from .phrases import FINITE, MODIFIER, NOUN, NOUNS, OTHER_PART, PLURAL, VERB, Phrase, Rejected, fitted, lemma
+from .sites import ARTICLE, NO_PART, REFLEXIVE, Site
 
-# Why an idiom cannot be replaced where it stands.
-SHUFFLED = "the idiom's words stand in another order"
-INSERTED = "other words stand between those of the idiom"
-CUT = "the idiom begins or ends within a word"
-NO_PART = "the idiom is a clause, or its part of speech is unclear"
+# Why a definition cannot stand in an idiom's place.
 FORM = "the verb's form is unclear"
 OPEN = "the definition has an open place that nothing fills"
 LOST = "what fills the idiom's open place would be lost"
@@ -30,35 +26,25 @@ ADVERB = "an adjective where an adverb stands, or the reverse"
 BEFORE_NOUN = "the definition is too long to stand before a noun"
 AGREEMENT = "the definition is of another number than what stands around it"
 VOICE = "the idiom is passive and the definition is not"
-NAME = "a word of the idiom is part of a name"
-DETERMINED = "the idiom's article or possessive is not that of its dictionary form"
 LONGER = "the idiom is part of a longer phrase"
 DOUBLED = "the definition has the preposition that follows the idiom"
 DETERMINERS = "two determiners"
 SAME = "the hypothesis would be the premise"
 
-TEMPORAL = frozenset({"yesterday", "today", "tomorrow", "tonight", "last", "next", "this", "every"})
 SINGULAR = frozenset({"a", "an", "this", "that", "each", "every", "another"})
 NOUN_PHRASE = frozenset({"DT", "PRP", "PRP$", "CD", "JJ", "NN", "NNS", "NNP", "NNPS", "EX"})
 OBJECTIVE = {"my": "me", "your": "you", "his": "him", "her": "her", "its": "it", "our": "us", "their": "them"}
-REFLEXIVE = {
-    "my": "myself",
-    "your": "yourself",
-    "his": "himself",
-    "her": "herself",
-    "its": "itself",
-    "our": "ourselves",
-    "their": "themselves",
-}
-INDEFINITE = re.compile(r"\b(someone|somebody|something)('s)?(?!\w)")
+INDEFINITE = re.compile(r"\b(some(?:one|body)|something)('s)?(?!\w)(?! (?:who|whose|that|which)\b)")
+DESCRIBED = re.compile(r"some(?:one|body|thing) (?:who|whose|that|which)\b")
 OWN = re.compile(r"\b(?:one's|your)(?!\w)")
 SELF = re.compile(r"\b(?:oneself|yourself|yourselves)\b")
-YOU = re.compile(r"\byou\b|\bone's(?!\w)")
+YOU = re.compile(
+    r"\byou\b|\b(?:that|what|how|where|when|if|as|than) one\b|"
+    r"\bone (?:is|was|has|had|does|did|can|could|will|would|should|must|may|might|needs|wants|feels|thinks|knows)\b"
+)
 COPULAS = frozenset({"be", "seem", "feel", "get", "become", "look", "stay", "remain", "sound", "go", "turn", "keep"})
 DETERMINER = re.compile(r"(?:an?|the|(?:any|every|some)(?:one|thing|body)?|each|no|all|two) ", re.IGNORECASE)
-ARTICLE = re.compile(r"(?:an?|the) ")
 SENTENCE_BEGINS = re.compile(r"(?:^|[.!?:]|[\"'‘“(])\s*$")
-POSSESSIVE = re.compile(r"\b(?:my|your|his|her|its|our|their|one's|someone's)(?!\w)")
 PASSIVE = re.compile(r"be (?!able\b|un)\w")
 
 
@@ -76,150 +62,6 @@ class Substitution:
     start: int
     end: int
     changes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """An idiom in its tagged sentence.
-
-    Attributes:
-        sentence: the text.
-        tokens: all tokens of the text.
-        first, last: places of the idiom's first and last token.
-        part: its part of speech.
-        head: place of the token that heads it; None for a modifier.
-        name: its dictionary form.
-        filler: what stands in the open place of the idiom, empty where nothing does.
-        possessive: the possessive pronoun within the idiom, in small letters.
-    """
-
-    sentence: str
-    tokens: tuple[Token, ...]
-    first: int
-    last: int
-    part: str
-    head: int | None
-    name: str
-    filler: str = ""
-    possessive: str = ""
-
-    @property
-    def start(self) -> int:
-        """The first character of the idiom."""
-        return self.tokens[self.first].start
-
-    @property
-    def end(self) -> int:
-        """The character behind the idiom."""
-        return self.tokens[self.last].end
-
-    @property
-    def follower(self) -> str:
-        """The token behind the idiom, in small letters; empty at the end of the sentence."""
-        return self.tokens[self.last + 1].lower if self.last + 1 < len(self.tokens) else ""
-
-    def tag(self, place: int) -> str:
-        """Return the tag of a token, that of adverbs for "yesterday" and the like; empty outside of the sentence."""
-        if not 0 <= place < len(self.tokens):
-            return ""
-        return "RB" if self.tokens[place].lower in TEMPORAL else self.tokens[place].tag
-
-
-def site(sentence: str, tokens: Sequence[Token], found: Occurrence) -> Site:
-    """Return where an idiom stands. Raises `Rejected` where it cannot be replaced."""
-    if not found.in_order:
-        raise Rejected(SHUFFLED)
-    covered = [place for place, token in enumerate(tokens) if token.end > found.start and token.start < found.end]
-    if not covered or tokens[covered[0]].start < found.start or tokens[covered[-1]].end > found.end:
-        raise Rejected(CUT)
-    check_edges(sentence, found)
-    if found.name.islower() and any(place and tokens[place].tag.startswith("NNP") for place in covered):
-        raise Rejected(NAME)
-    part, head = part_of(tokens[covered[0] : covered[-1] + 1])
-    word = tokens[covered[0]]
-    if begins_with_participle(found, tokens, covered[0]):
-        part, head = MODIFIER, None
-    if len(covered) == 1 and {*open_lemminflect().getAllLemmas(word.lower)} == {"ADJ"}:
-        part, head = MODIFIER, None  # whatever the tagger makes of it
-    if part is None:
-        raise Rejected(NO_PART)
-    filling = [place for place in covered if not _is_word(tokens[place], found)]
-    own = next((tokens[place].lower for place in filling if tokens[place].tag == "PRP$"), "")
-    check_determiners(found.name, [tokens[place] for place in filling], part)
-    filler = filler_of(found.name, tokens, filling)
-    first = covered[0]
-    if ARTICLE.match(found.name.lower()) and first and tokens[first - 1].lower in ARTICLES:
-        first -= 1
-    return Site(
-        sentence=sentence,
-        tokens=tuple(tokens),
-        first=first,
-        last=covered[-1],
-        part=part,
-        head=None if head is None else covered[0] + head,
-        name=found.name,
-        filler=sentence[filler[0].start : filler[-1].end] if filler else "",
-        possessive=own,
-    )
-
-
-def begins_with_participle(found: Occurrence, tokens: Sequence[Token], first: int) -> bool:
-    """Whether an idiom of several words is a modifier whose dictionary form begins with a participle ("armed to the
-    teeth"), and not a verb with its subject ("she made it").
-    """
-    word = tokens[first]
-    if len(found.words) < 2 or word.lower != found.name.lower().split()[0] or word.lower == lemma(word.lower, "VERB"):
-        return False
-    subject = first > 0 and tokens[first - 1].tag in (*NOUNS, *SUBJECTS)
-    return word.tag == "VBN" or (word.tag == "VBD" and not subject)
-
-
-def filler_of(name: str, tokens: Sequence[Token], filling: Sequence[int]) -> Sequence[Token]:
-    """Return what stands in the open place for somebody or something else ("someone" and not "one's") of an idiom.
-
-    Raises:
-        Rejected: other words stand between those of the idiom than articles, possessives and such a filler.
-    """
-    if not any(slot.startswith("some") for slot in SLOT.findall(name.lower())):
-        if any(tokens[place].lower not in ARTICLES | POSSESSIVES | {"'s"} for place in filling):
-            raise Rejected(INSERTED)
-        return ()
-    if not filling or filling[-1] - filling[0] + 1 != len(filling):
-        raise Rejected(INSERTED)
-    return tokens[filling[0] : filling[-1] + 1]
-
-
-def check_determiners(name: str, filling: Sequence[Token], part: str) -> None:
-    """Raise `Rejected` where the determiners within an idiom are not those of its dictionary form.
-
-    Dictionary forms leave them out here and there ("find feet"), but "in the face of" is not "in your face", and "on
-    the edge" is not "on edge".
-    """
-    found = {token.tag for token in filling}
-    if POSSESSIVE.search(name.lower()) and not found & {"PRP$", "POS"}:
-        raise Rejected(DETERMINED)
-    if part == MODIFIER and found & {"DT"} and not re.search(r"\b(?:an?|the)\b", name.lower()):
-        raise Rejected(DETERMINED)
-
-
-def check_edges(sentence: str, found: Occurrence) -> None:
-    """Raise `Rejected` where hyphens join an idiom's words with others, or do not join those that they should.
-
-    "On a knife-edge" is not "on edge", and "has been" is no "has-been".
-    """
-    starts, ends = zip(*found.words, strict=True)
-    for start, end in found.words:
-        before, after = sentence[max(0, start - 2) : start], sentence[end : end + 2]
-        joined_before = before[-1:] == "-" and before[:1].isalnum() and start - 1 not in ends
-        joined_after = after[:1] == "-" and after[1:].isalnum() and end + 1 not in starts
-        if joined_before or joined_after:
-            raise Rejected(CUT)
-    if found.name.count("-") > found.surface.count("-"):
-        raise Rejected(CUT)
-
-
-def _is_word(token: Token, found: Occurrence) -> bool:
-    return any(token.start < end and token.end > start for start, end in found.words)
 
 
 def substituted(where: Site, definition: str) -> Substitution:
@@ -310,12 +152,7 @@ def put(where: Site, phrase: Phrase, kept: str) -> Substitution:
     if where.part == NOUN and article in ARTICLES and not (phrase.is_plural or DETERMINER.match(text)):
         text = f"{article if article == 'the' else indefinite_article(text)} {text}"
         done.append("article of the idiom kept")
-    if where.part == NOUN and (before := _determiner_before(where)) and (own := DETERMINER.match(text)):
-        if not ARTICLE.match(text):
-            raise Rejected(DETERMINERS)
-        text = text[own.end() :]
-        done.append(f"article of the definition left out behind {before!r}")
-    start, text = _with_article(where, text, done)
+    start, text = _with_one_determiner(where, text, done)
     if where.sentence[start].isupper() and SENTENCE_BEGINS.search(where.sentence[:start]):
         text = text[:1].upper() + text[1:]
     whole = f"{where.sentence[:start]}{text}{where.sentence[where.end :]}"
@@ -324,9 +161,21 @@ def put(where: Site, phrase: Phrase, kept: str) -> Substitution:
     return Substitution(whole, start, start + len(text), tuple(done))
 
 
-def _with_article(where: Site, text: str, done: list[str]) -> tuple[int, str]:
-    """Return where the text begins, and the text: with "a" or "an" before the idiom, where that has to change."""
+def _with_one_determiner(where: Site, text: str, done: list[str]) -> tuple[int, str]:
+    """Return where the text begins, and the text: of two determiners one is left, and "a" and "an" agree with it.
+
+    Raises:
+        Rejected: neither of two determiners is an article that may go.
+    """
     before = where.tokens[where.first - 1].lower if where.first else ""
+    if where.part == NOUN and (determiner := _determiner_before(where)) and (own := DETERMINER.match(text)):
+        if DESCRIBED.match(text) and before in ("a", "an"):
+            done.append("article before the idiom left out")
+            return where.tokens[where.first - 1].start, text
+        if not ARTICLE.match(text):
+            raise Rejected(DETERMINERS)
+        text = text[own.end() :]
+        done.append(f"article of the definition left out behind {determiner!r}")
     if where.part not in (NOUN, MODIFIER) or before not in ("a", "an"):
         return where.start, text
     start, text = after_article(where.sentence, where.start, text)
@@ -344,6 +193,8 @@ def conjugated(where: Site, phrase: Phrase, done: list[str]) -> str:
     tag, text = verb_form(_head(where)), phrase.text
     if tag == "VB" and _auxiliary(where) in ("i", "we", "they", "he", "she"):
         tag = "VBP"
+    if tag == "VBN" and _is_past(where):
+        tag = "VBD"
     if tag == "VBN" and (auxiliary := _auxiliary(where)) not in HAVE:
         if auxiliary not in BE:
             raise Rejected(FORM)
@@ -362,6 +213,14 @@ def conjugated(where: Site, phrase: Phrase, done: list[str]) -> str:
             done.append(f"{text[start:end]} → {form} ({tag})")
         text = text[:start] + form + text[end:]
     return text
+
+
+def _is_past(where: Site) -> bool:
+    """Whether a verb that was taken for a participle is none: behind a subject, before an object within the idiom."""
+    assert where.head is not None
+    verb, before = _head(where).lower, where.tag(where.head - 1)
+    has_object = where.head < where.last and where.tag(where.head + 1) in NOUN_PHRASE
+    return has_object and before in (*NOUNS, *SUBJECTS) and verb in inflected(lemma(verb, "VERB"), "VBD")
 
 
 def _auxiliary(where: Site) -> str:
@@ -419,9 +278,16 @@ def declined(where: Site, phrase: Phrase, done: list[str]) -> str:
 
 def fill(where: Site, text: str, done: list[str]) -> str:
     """Return the text with its open places filled by what stands in the idiom. Raises `Rejected` if nothing does."""
+    if own := where.possessive:
+        text = SELF.sub(REFLEXIVE[own], OWN.sub(own, text))
+    elif OWN.search(text) or SELF.search(text):
+        raise Rejected(OPEN)
+    if YOU.search(text):
+        raise Rejected(OPEN)
     opened = list(INDEFINITE.finditer(text))
     if where.filler:
-        if len(opened) != 1:
+        of_things = "something" in where.name.lower()
+        if len(opened) != 1 or (opened[0].group(1) == "something") != of_things:
             raise Rejected(LOST)
         (place,) = opened
         owner = where.filler.removesuffix("'s").strip()
@@ -429,10 +295,6 @@ def fill(where: Site, text: str, done: list[str]) -> str:
         text = text[: place.start()] + other + text[place.end() :]
         done.append(f"{place.group()} → {other}")
     elif opened and where.tag(where.last + 1) in NOUN_PHRASE | {"IN", "TO"}:
-        raise Rejected(OPEN)
-    if own := where.possessive:
-        text = SELF.sub(REFLEXIVE.get(own, own), OWN.sub(own, text))
-    if any(pattern.search(text) for pattern in (YOU, SELF, OWN)):
         raise Rejected(OPEN)
     return text
 

@@ -13,7 +13,8 @@ from figeval.word_forms import PARTS, after_article, inflected, open_wordnet, si
 from ..idioms import FUNCTION_STEMS, TOKEN, has_words, stem
 from .inputs import Glossary, Sense
 from .phrases import Rejected
-from .substitution import Site, Substitution, substituted
+from .sites import Site
+from .substitution import Substitution, substituted
 
 NEAR = 60  # of 100, rapidfuzz's ratio from which two idioms are near in form
 LIKE = 60  # of 100, the ratio of sorted words from which two definitions are too much alike

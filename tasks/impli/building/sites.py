@@ -1,0 +1,200 @@
+"""Where an idiom stands in its sentence, and why it cannot be replaced there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from figeval.tagging import SUBJECTS, Token
+from figeval.word_forms import open_lemminflect
+
+from ..idioms import ARTICLES, POSSESSIVES, SLOT, TOKEN, Occurrence, counts
+from .phrases import MODIFIER, NOUNS, Rejected, lemma, part_of
+
+SHUFFLED = "the idiom's words stand in another order"
+INSERTED = "other words stand between those of the idiom"
+CUT = "the idiom begins or ends within a word"
+NO_PART = "the idiom is a clause, or its part of speech is unclear"
+NAME = "a word of the idiom is part of a name"
+DETERMINED = "the idiom's article or possessive is not that of its dictionary form"
+
+TEMPORAL = frozenset({"yesterday", "today", "tomorrow", "tonight", "last", "next", "this", "every"})
+REFLEXIVE = {
+    "my": "myself",
+    "your": "yourself",
+    "his": "himself",
+    "her": "herself",
+    "its": "itself",
+    "our": "ourselves",
+    "their": "themselves",
+}
+OWNERS = {**{own: own for own in REFLEXIVE}, **{self: own for own, self in REFLEXIVE.items()}}
+ARTICLE = re.compile(r"(?:an?|the) ")
+POSSESSIVE = re.compile(r"\b(?:my|your|his|her|its|our|their|one's|someone's)(?!\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An idiom in its tagged sentence.
+
+    Attributes:
+        sentence: the text.
+        tokens: all tokens of the text.
+        first, last: places of the idiom's first and last token.
+        part: its part of speech.
+        head: place of the token that heads it; None for a modifier.
+        name: its dictionary form.
+        filler: what stands in the open place of the idiom, empty where nothing does.
+        possessive: the possessive pronoun within the idiom, in small letters.
+    """
+
+    sentence: str
+    tokens: tuple[Token, ...]
+    first: int
+    last: int
+    part: str
+    head: int | None
+    name: str
+    filler: str = ""
+    possessive: str = ""
+
+    @property
+    def start(self) -> int:
+        """The first character of the idiom."""
+        return self.tokens[self.first].start
+
+    @property
+    def end(self) -> int:
+        """The character behind the idiom."""
+        return self.tokens[self.last].end
+
+    @property
+    def follower(self) -> str:
+        """The token behind the idiom, in small letters; empty at the end of the sentence."""
+        return self.tokens[self.last + 1].lower if self.last + 1 < len(self.tokens) else ""
+
+    def tag(self, place: int) -> str:
+        """Return the tag of a token, that of adverbs for "yesterday" and the like; empty outside of the sentence."""
+        if not 0 <= place < len(self.tokens):
+            return ""
+        return "RB" if self.tokens[place].lower in TEMPORAL else self.tokens[place].tag
+
+
+def site(sentence: str, tokens: Sequence[Token], found: Occurrence) -> Site:
+    """Return where an idiom stands. Raises `Rejected` where it cannot be replaced."""
+    if not found.in_order:
+        raise Rejected(SHUFFLED)
+    covered = [place for place, token in enumerate(tokens) if token.end > found.start and token.start < found.end]
+    if not covered or tokens[covered[0]].start < found.start or tokens[covered[-1]].end > found.end:
+        raise Rejected(CUT)
+    check_edges(sentence, found)
+    words = [place for place in covered if any(_overlap(tokens[place], word) for word in found.words)]
+    if found.name.islower() and any(place and tokens[place].tag.startswith("NNP") for place in words):
+        raise Rejected(NAME)
+    part, head = part_of(tokens[covered[0] : covered[-1] + 1])
+    word = tokens[covered[0]]
+    if begins_with_participle(found, tokens, covered[0]):
+        part, head = MODIFIER, None
+    if len(covered) == 1 and {*open_lemminflect().getAllLemmas(word.lower)} == {"ADJ"}:
+        part, head = MODIFIER, None  # whatever the tagger makes of it
+    if part is None:
+        raise Rejected(NO_PART)
+    filling = [tokens[place] for place in covered if place not in words]
+    check_determiners(found.name, filling, part)
+    filler = filler_of(found, filling)
+    first = covered[0]
+    if ARTICLE.match(found.name.lower()) and first and tokens[first - 1].lower in ARTICLES:
+        first -= 1
+    return Site(
+        sentence=sentence,
+        tokens=tuple(tokens),
+        first=first,
+        last=covered[-1],
+        part=part,
+        head=None if head is None else covered[0] + head,
+        name=found.name,
+        filler=sentence[filler[0].start : filler[-1].end] if filler else "",
+        possessive="" if filler else next((own for token in filling if (own := OWNERS.get(token.lower))), ""),
+    )
+
+
+def begins_with_participle(found: Occurrence, tokens: Sequence[Token], first: int) -> bool:
+    """Whether an idiom of several words is a modifier whose dictionary form begins with a participle ("armed to the
+    teeth"), and not a verb with its subject ("she made it").
+    """
+    word = tokens[first]
+    if len(found.words) < 2 or word.lower != found.name.lower().split()[0] or word.lower == lemma(word.lower, "VERB"):
+        return False
+    subject = first > 0 and tokens[first - 1].tag in (*NOUNS, *SUBJECTS)
+    return word.tag == "VBN" or (word.tag == "VBD" and not subject)
+
+
+def filler_of(found: Occurrence, filling: Sequence[Token]) -> Sequence[Token]:
+    """Return what stands in the open place for somebody or something else ("someone" and not "one's") of an idiom.
+
+    The place is that between the same words as in the dictionary form; an article behind it there ("give someone the
+    cold shoulder") belongs to the idiom. A place at the beginning or end of an idiom is not within it.
+
+    Args:
+        found: the idiom.
+        filling: the tokens within it that are no words of it.
+
+    Raises:
+        Rejected: other words stand between those of the idiom than articles, possessives and such a filler.
+    """
+    name = found.name.lower()
+    slot = next((slot for slot in SLOT.finditer(name) if slot.group().startswith("some")), None)
+    within: list[Token] = []
+    if slot is not None:
+        before, after = (sum(map(counts, TOKEN.findall(part))) for part in (name[: slot.start()], name[slot.end() :]))
+        if before and after and before + after == len(found.words):
+            start, end = found.words[before - 1][1], found.words[before][0]
+            within = [token for token in filling if start <= token.start < end]
+            if len(within) > 1 and within[-1].lower in ARTICLES and ARTICLE.match(name[slot.end() :].lstrip()):
+                within.pop()
+        if not within and before and after:
+            raise Rejected(INSERTED)
+    own = {"'s", *REFLEXIVE.values()} if "oneself" in name else {"'s"}
+    if any(token not in within and token.lower not in ARTICLES | POSSESSIVES | own for token in filling):
+        raise Rejected(INSERTED)
+    return within
+
+
+def check_determiners(name: str, filling: Sequence[Token], part: str) -> None:
+    """Raise `Rejected` where the determiners within an idiom are not those of its dictionary form.
+
+    Dictionary forms leave them out here and there ("find feet"), but "in the face of" is not "in your face", and "on
+    the edge" is not "on edge".
+    """
+    owned = any(token.tag == "POS" or token.lower in POSSESSIVES for token in filling)
+    if POSSESSIVE.search(name.lower()) and not owned:
+        raise Rejected(DETERMINED)
+    if (
+        part == MODIFIER
+        and any(token.tag == "DT" for token in filling)
+        and not re.search(r"\b(?:an?|the)\b", name.lower())
+    ):
+        raise Rejected(DETERMINED)
+
+
+def check_edges(sentence: str, found: Occurrence) -> None:
+    """Raise `Rejected` where hyphens join an idiom's words with others, or do not join those that they should.
+
+    "On a knife-edge" is not "on edge", and "has been" is no "has-been"; "run-of-the-mill" has an article of its own.
+    """
+    articles = re.finditer(r"\b(?:an?|the)\b", found.surface)
+    inner = ((found.start + one.start(), found.start + one.end()) for one in articles)
+    starts, ends = zip(*found.words, *inner, strict=True)
+    for start, end in found.words:
+        before, after = sentence[max(0, start - 2) : start], sentence[end : end + 2]
+        joined_before = before[-1:] == "-" and before[:1].isalnum() and start - 1 not in ends
+        joined_after = after[:1] == "-" and after[1:].isalnum() and end + 1 not in starts
+        if joined_before or joined_after:
+            raise Rejected(CUT)
+    if found.name.count("-") > found.surface.count("-"):
+        raise Rejected(CUT)
+
+
+def _overlap(token: Token, word: tuple[int, int]) -> bool:
+    return token.start < word[1] and token.end > word[0]
