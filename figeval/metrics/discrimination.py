@@ -17,8 +17,9 @@ independent 0/1 rows that would have it, with the degrees of freedom of the kind
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +29,9 @@ from figeval.metrics.intervals import FEW, Interval, by_cluster, effective_wilso
 from figeval.metrics.statistic import mean_of
 from figeval.types import UNRELIABLE, Score
 
-Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
+Influences: TypeAlias = "Callable[[Floats, NDArray[np.bool_]], tuple[float, Floats]]"
+Key = TypeVar("Key", bound=Hashable)
 ALIKE = "none: no cluster differs"
 UNDEFINED = "none: no examples of both kinds"
 
@@ -43,6 +46,8 @@ class Judged:
         right: the probability that the answer is right, below 1 where answers tie; None without an answer.
         cluster: examples that share it are not independent; None for an example of its own.
         stratum: examples are compared with those of the same stratum only, where that is asked for.
+        fold: examples of different folds were judged by different models, as those held out in turn are; their scores
+            are never compared. None where one model judged all.
     """
 
     positive: bool
@@ -50,15 +55,21 @@ class Judged:
     right: float | None = None
     cluster: str | None = None
     stratum: str | None = None
+    fold: str | int | None = None
 
 
 def auc(judged: Iterable[Judged], *, within: bool = False) -> Score:
-    """Return the area under the ROC curve.
+    """Return the area under the ROC curve, over several folds the unweighted mean of their areas.
+
+    Positive and negative examples of different folds are not compared, because one model may give all of its scores
+    higher than another; a fold counts as much as any other, however many examples it has. Examples of several folds may
+    share clusters. There is no value unless every fold has both kinds.
 
     Args:
         judged: the examples; those without a score are left out.
         within: compare examples of the same stratum only, and take the unweighted mean over the strata that have both
             kinds. Strata are then the independent units, and `n` counts them; examples without a stratum are left out.
+            A stratum that stands in several folds has the mean of its areas there.
     """
     scored = [one for one in judged if one.score is not None]
     scores = np.array([one.score for one in scored], dtype=np.float64)
@@ -109,24 +120,20 @@ def _half_each(right: Floats, positive: NDArray[np.bool_]) -> tuple[float, Float
     return (ours + theirs) / 2, influence
 
 
-def _score(metric: str, judged: Sequence[Judged], values: Floats, influences, *, within: bool) -> Score:  # type: ignore[no-untyped-def]
+def _score(metric: str, judged: Sequence[Judged], values: Floats, influences: Influences, *, within: bool) -> Score:
     positive = np.array([one.positive for one in judged], dtype=bool)
     if within:
-        strata: dict[str, list[int]] = {}
-        for place, one in enumerate(judged):
-            if one.stratum is not None:
-                strata.setdefault(one.stratum, []).append(place)
-        aggregator = MetricAggregator(metric, mean_of(lambda *_: None, absent=UNDEFINED.removeprefix("none: ")))
-        for places in strata.values():
-            if 0 < positive[places].sum() < len(places):
-                aggregator.add(None, (influences(values[places], positive[places])[0], 1.0))
-        return aggregator.score()
+        return _over_strata(metric, judged, values, positive, influences)
     clusters = [one.cluster for one in judged]
     names = [f" {place}" if name is None else name for place, name in enumerate(clusters)]  # no name begins so
     number = len(set(names))
-    if not 0 < positive.sum() < len(positive):
-        return Score(metric=metric, value=None, n=len(judged), clusters=number, interval=UNDEFINED)
-    value, influence = influences(values, positive)
+    folds = _places(one.fold for one in judged)
+    if not folds or not all(0 < positive[places].sum() < len(places) for places in folds.values()):
+        return Score(metric=metric, value=None, n=len(judged), clusters=number, interval=_undefined(folds, positive))
+    found = [(places, *influences(values[places], positive[places])) for places in folds.values()]
+    value, influence = float(np.mean([own for _, own, _ in found])), np.empty(len(judged))
+    for places, _, own in found:
+        influence[places] = own / len(found)
     kinds = [Counter(name for name, one in zip(names, positive, strict=True) if one == kind) for kind in (True, False)]
     # A mean of these rows has the value and the clustered variance of the statistic.
     spread = spread_of(*by_cluster(value + len(judged) * influence, clusters))
@@ -151,3 +158,31 @@ def _score(metric: str, judged: Sequence[Judged], values: Floats, influences, *,
         effective_clusters=None if np.isclose(spread.effective_clusters, number) else spread.effective_clusters,
         interval=interval.method,
     )
+
+
+def _over_strata(
+    metric: str, judged: Sequence[Judged], values: Floats, positive: NDArray[np.bool_], influences: Influences
+) -> Score:
+    """Return the unweighted mean over the strata that have both kinds, in whatever folds they have them."""
+    found: dict[str, list[float]] = {}
+    for key, places in _places((one.stratum, one.fold) for one in judged).items():
+        if key[0] is not None and 0 < positive[places].sum() < len(places):
+            found.setdefault(key[0], []).append(influences(values[places], positive[places])[0])
+    aggregator = MetricAggregator(metric, mean_of(lambda *_: None, absent=UNDEFINED.removeprefix("none: ")))
+    for own in found.values():
+        aggregator.add(None, (float(np.mean(own)), 1.0))
+    return aggregator.score()
+
+
+def _undefined(folds: Mapping[str | int | None, Sequence[int]], positive: NDArray[np.bool_]) -> str:
+    """Return why there is no value, with the fold that is to blame where there are several."""
+    lacking = (fold for fold, places in folds.items() if not 0 < positive[places].sum() < len(places))
+    return f"{UNDEFINED} in fold {next(lacking)}" if len(folds) > 1 else UNDEFINED
+
+
+def _places(keys: Iterable[Key]) -> dict[Key, list[int]]:
+    """Return at which places each key stands."""
+    found: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        found.setdefault(key, []).append(place)
+    return found

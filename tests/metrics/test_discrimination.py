@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,3 +138,65 @@ def test_examples_without_a_score_or_an_answer_are_left_out() -> None:
     judged = [Judged(positive=True, score=1.0), Judged(positive=False, score=0.0), Judged(positive=False)]
     assert auc(judged).n == 2
     assert balanced_accuracy(judged).n == 0
+
+
+def folds(generator: np.random.Generator, number: int = 5) -> list[list[Judged]]:
+    """Clusters that are each in one fold; every fold's model gives scores of its own height."""
+    found = []
+    for fold in range(number):
+        height, own = 10 * generator.normal(), []
+        for cluster in range(12):
+            shift = generator.normal()
+            for place in range(int(generator.integers(2, 6))):
+                score = place % 2 + shift + generator.normal()
+                name = f"{fold} {cluster}"
+                own.append(Judged(positive=place % 2 == 1, score=score + height, right=float(score > 0), cluster=name))
+        found.append(own)
+    return found
+
+
+def in_folds(parts: list[list[Judged]]) -> list[Judged]:
+    return [replace(one, fold=fold) for fold, part in enumerate(parts) for one in part]
+
+
+@pytest.mark.parametrize("metric", [auc, balanced_accuracy])
+def test_over_folds_it_is_the_mean_of_theirs(metric) -> None:  # type: ignore[no-untyped-def]
+    parts = folds(np.random.default_rng(4))
+    alone, together = [metric(part) for part in parts], metric(in_folds(parts))
+    assert together.value == pytest.approx(np.mean([score.value for score in alone]))
+    assert (together.n, together.clusters) == (sum(map(len, parts)), 60)
+    # Folds without common clusters are independent: the variances add up, but for CR2, which corrects more in few rows.
+    assert together.stderr == pytest.approx(np.sqrt(sum(score.stderr**2 for score in alone)) / 5, rel=0.05)
+    assert together.low < together.value < together.high
+    if metric is auc:
+        assert together.value > auc([one for part in parts for one in part]).value, "scores of two models are no match"
+
+
+def test_one_fold_is_no_fold() -> None:
+    judged = clustered(np.random.default_rng(5))
+    for metric in (auc, balanced_accuracy):
+        assert metric(in_folds([judged])) == metric(judged)
+
+
+def test_folds_of_the_same_examples_tell_nothing_new() -> None:
+    """The same clusters answered alike in three folds are no more than those of one."""
+    judged = clustered(np.random.default_rng(6))
+    for metric in (auc, balanced_accuracy):
+        once, thrice = metric(judged), metric(in_folds([judged] * 3))
+        assert (thrice.value, thrice.clusters) == (pytest.approx(once.value), 60)
+        assert thrice.stderr == pytest.approx(once.stderr)
+
+
+def test_a_fold_without_both_kinds_is_named() -> None:
+    parts = folds(np.random.default_rng(7), 3)
+    parts[1] = [one for one in parts[1] if one.positive]
+    score = auc(in_folds(parts))
+    assert (score.value, score.low, score.interval) == (None, None, "none: no examples of both kinds in fold 1")
+
+
+def test_within_strata_only_examples_of_a_fold_are_compared() -> None:
+    right = [(True, 1.0), (False, 0.0)]
+    judged = [Judged(positive=p, score=s + 5 * f, stratum="a", fold=f) for f in (0, 1) for p, s in right]
+    judged += [Judged(positive=p, score=-s, stratum="b", fold=0) for p, s in right]
+    score = auc(judged, within=True)
+    assert (score.value, score.n) == (0.5, 2)
