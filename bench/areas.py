@@ -1,52 +1,212 @@
-"""Areas under the ROC curve for `bench/coverage.py`: positive and negative examples, in clusters and alone."""
+"""Areas under the ROC curve and balanced accuracies for `bench/coverage.py`: examples of two kinds, in clusters of one
+kind each, in clusters with both kinds, and alone; as many of either kind, and few of one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+import clustered
 import numpy as np
-from clustered import Row, cell, real, scored, seeded, uneven
-from scipy.special import ndtri
+from clustered import CHECKED, Row, cell, effective, figeval, real, score_interval, scored, seeded, uneven
+from scipy.special import ndtri, stdtrit
+from scipy.stats import norm, rankdata
 
-from figeval.metrics.discrimination import Judged, auc
+from figeval.metrics.discrimination import Judged, auc, balanced_accuracy
 
-KINDS = ("mixed", "one kind each", "paired")
-CELLS = 400  # data sets of a cell; each asks figeval itself
+AREAS = (0.5, 0.7, 0.9, 0.99)
+ACCURACIES = ((0.5, 0.5), (0.9, 0.7), (0.99, 0.5), (0.99, 0.1))
+CORRELATION = 0.3
+FEW = 10
+Limits = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Design:
+    """In which clusters positive and negative examples lie: how many of either kind each cluster has, shape (G, 2)."""
+
+    sizes: np.ndarray
+
+    @property
+    def rows(self) -> list[np.ndarray]:
+        """The cluster of each positive and of each negative example."""
+        return [np.repeat(np.arange(len(self.sizes)), own) for own in self.sizes.T]
+
+    @property
+    def alone(self) -> bool:
+        """No example shares a cluster."""
+        return bool((self.sizes.sum(axis=1) == 1).all())
+
+
+def designs() -> dict[str, Design]:
+    def own(positive: list[int], negative: list[int]) -> Design:
+        """Clusters of one kind each."""
+        return Design(np.array([*((size, 0) for size in positive), *((0, size) for size in negative)]))
+
+    def both(clusters: int, positive: int, negative: int) -> Design:
+        """Clusters that have so many of either kind."""
+        return Design(np.full((clusters, 2), (positive, negative)))
+
+    found = {f"{m} and {n}": own([1] * m, [1] * n) for m, n in ((10, 1000), (30, 300), (30, 30), (200, 200))}
+    found |= {"10 × 3 and 100 × 3": own([3] * 10, [3] * 100), "30 × 1 and 30 × 10": own([1] * 30, [10] * 30)}
+    for clusters, m, n in ((10, 1, 100), (30, 1, 10), (10, 3, 30), (20, 6, 6), (50, 5, 5), (250, 2, 2)):
+        found[f"{clusters} × ({m} + {n})"] = both(clusters, m, n)
+    for name, sizes in (uneven() | real()).items():
+        if name in ("lognormal 50 (c)", "impli_idioms_gold_ent"):
+            found[f"{name}, mixed"] = Design(np.stack([(sizes + 1) // 2, sizes // 2], axis=1))
+    return found
 
 
 def areas() -> Iterator[Row]:
-    """Scores are the sum of normal parts of the cluster (.3) and the row (.7), and positive ones lie higher."""
-    found = {f"{g} × {m}": np.full(g, m) for g, m in ((20, 12), (50, 10), (250, 4), (400, 1))}
-    found |= {name: uneven()[name] for name in ("lognormal 50 (c)", "lognormal 200 (a)")}
-    found |= {"impli_idioms_gold_ent": real()["impli_idioms_gold_ent"]}
-    for name, sizes in found.items():
-        for kind in KINDS:
-            for area in (0.5, 0.7, 0.95):
-                generator = seeded("auc", name, kind, area)
-                ends, values = [], []
-                for _ in range(CELLS):
-                    score = auc(drawn(generator, sizes, kind, area))
-                    if score.value is not None:
-                        values.append(score.value)
-                        ends.append(
-                            (np.nan if score.low is None else score.low, np.nan if score.high is None else score.high)
-                        )
-                about = cell("auc", name, sizes, kind, p=area, correlation=0.3)
-                yield {**about, "rule": "clustered placements", **scored(*np.array(ends).T, float(np.mean(values)))}
+    """Scores are the sum of normal parts of the cluster (.3) and the row (.7), and positive ones lie higher. With ties
+    they are rounded to whole numbers; with other variance positive ones vary three times as much.
+    """
+    for name, design in designs().items():
+        for case in ("", "ties", "other variance"):
+            for area in AREAS:
+                generator = seeded("auc", name, case, area)
+                noise = normal_rows(generator, design, 0.0 if design.alone else CORRELATION)
+                wider = 3.0 if case == "other variance" else 1.0
+                scores = [noise[0] * wider + np.sqrt(1 + wider**2) * ndtri(area), noise[1]]
+                if case == "ties":
+                    scores = [np.floor(own) for own in scores]
+                shares = placed(scores)
+                value = shares[0].mean(axis=1)
+                rules = {"figeval": over_kinds(shares, design, 2.0), "one variance": one_variance(shares, design, 1.0)}
+                check(scores, design, rules["figeval"])
+                about = described("auc", name, design, case, area)
+                for rule, limits in rules.items():  # of pairs within a cluster the expected area is another one
+                    yield {**about, "rule": rule, **scored(*limits, float(value.mean()))}
 
 
-def drawn(generator: np.random.Generator, sizes: np.ndarray, kind: str, area: float) -> list[Judged]:
-    """One data set; the expected area of independent examples is `area`."""
-    index = np.repeat(np.arange(len(sizes)), sizes)
-    chance = generator.random(len(sizes))[index] if kind == "one kind each" else generator.random(len(index))
-    positive = chance < 0.5
-    if kind == "paired":  # as many of one kind as of the other in a cluster, where that can be
-        positive = np.concatenate([np.arange(size) % 2 == generator.integers(2) for size in sizes])
-    noise = np.sqrt(0.3) * generator.standard_normal(len(sizes))[index] + np.sqrt(0.7) * generator.standard_normal(
-        len(index)
-    )
-    scores = noise + positive * np.sqrt(2) * ndtri(area)
+def accuracies() -> Iterator[Row]:
+    """Right answers by a normal copula: a cluster leans to one of the answers, or is easy for both kinds."""
+    for name, design in designs().items():
+        for case in ("",) if design.alone else ("leaning", "easy"):
+            for pair in ACCURACIES:
+                generator = seeded("balanced_acc", name, case, *pair)
+                noise = normal_rows(generator, design, 0.0 if design.alone else CORRELATION)
+                if case == "easy":
+                    noise[1] = -noise[1]
+                right = [(noise[0] < ndtri(pair[0])).astype(float), (-noise[1] < ndtri(pair[1])).astype(float)]
+                rules = {"figeval": over_kinds(right, design, 1.0), "one variance": one_variance(right, design, 0.5)}
+                check(right, design, rules["figeval"])
+                about = described("balanced_acc", name, design, case, " ".join(map(str, pair)))
+                for rule, limits in rules.items():
+                    yield {**about, "rule": rule, **scored(*limits, float(np.mean(pair)))}
+
+
+def described(study: str, name: str, design: Design, case: str, p: float | str) -> Row:
+    """What is said of a cell; clusters are those of the kind that has fewer."""
+    kinds = [own[own > 0] for own in design.sizes.T]
+    about = cell(study, name, np.concatenate(kinds), case, p, 0.0 if design.alone else CORRELATION)
+    return about | {"clusters": min(map(len, kinds)), "effective": round(min(map(effective, kinds)), 1)}
+
+
+def normal_rows(generator: np.random.Generator, design: Design, correlation: float) -> list[np.ndarray]:
+    """Standard normal numbers of positive and of negative examples, shape (R, n) each."""
+    common = np.sqrt(correlation) * generator.standard_normal((clustered.REPLICATES, len(design.sizes)))
     return [
-        Judged(positive=bool(own), score=float(score), cluster=str(cluster))
-        for own, score, cluster in zip(positive, scores, index, strict=True)
+        common[:, rows] + np.sqrt(1 - correlation) * generator.standard_normal((len(common), len(rows)))
+        for rows in design.rows
     ]
+
+
+def placed(scores: list[np.ndarray]) -> list[np.ndarray]:
+    """`figeval.metrics.discrimination.placements`, by ranks of all replicates at once."""
+    positive, negative = scores
+    m, n = positive.shape[1], negative.shape[1]
+    ranks = rankdata(np.concatenate(scores, axis=1), axis=1)
+    below = (ranks[:, :m] - rankdata(positive, axis=1)) / n
+    return [below, 1 - (ranks[:, m:] - rankdata(negative, axis=1)) / m]
+
+
+# ---- rules ----------------------------------------------------------------------------------------------------------
+
+
+def over_kinds(shares: list[np.ndarray], design: Design, reach: float) -> Limits:
+    """The intervals of both kinds' means, combined as figeval does."""
+    sums = [summed(own, rows, len(design.sizes)) for own, rows in zip(shares, design.rows, strict=True)]
+    means = [own.mean(axis=1) for own in shares]
+    margins, alike = [], np.zeros(len(means[0]), bool)
+    for own, total, sizes, mean in zip(shares, sums, design.sizes.T, means, strict=True):
+        has = sizes > 0
+        squares = np.square(total[:, has] / sizes[has]) @ sizes[has]
+        within = np.maximum(0.0, np.square(own).sum(axis=1) - squares)
+        if reach == 1 and (sizes <= 1).all():  # independent 0/1 rows
+            low, high = score_interval(mean, np.array(float(sizes.sum())), norm.ppf(0.975))
+        else:
+            low, high = figeval(total[:, has], sizes[has], np.where(within < 1e-9, 0.0, within))
+        margins.append((mean - low, high - mean))
+        residuals = np.square(total[:, has] - sizes[has] * mean[:, None]).sum(axis=1)
+        alike |= residuals < 1e-18 * sizes.sum() ** 2
+    rho = correlations(sums, design.sizes.T, means, alike, largest=reach == 1)
+    ends = [
+        reach * np.sqrt(np.maximum(0.0, one**2 + other**2 + 2 * rho * one * other)) / 2
+        for one, other in zip(*margins, strict=True)
+    ]
+    centre = (means[0] + means[1]) / 2
+    return np.maximum(0, centre - ends[0]), np.minimum(1, centre + ends[1])
+
+
+def correlations(
+    sums: list[np.ndarray], sizes: np.ndarray, means: list[np.ndarray], alike: np.ndarray, *, largest: bool
+) -> np.ndarray:
+    """`figeval.metrics.combination.correlation` of the two kinds, all replicates at once; shape (R,)."""
+    shared = (sizes > 0).all(axis=0)
+    if not shared.any():
+        return np.zeros(len(alike))
+    u, v = (own - size * mean[:, None] for own, size, mean in zip(sums, sizes, means, strict=True))
+    product = np.sqrt(np.square(u).sum(axis=1) * np.square(v).sum(axis=1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rho = np.clip(np.where(alike, 0, (u * v)[:, shared].sum(axis=1) / product), -1, 1)
+    both = sizes[:, shared].sum(axis=0)
+    clusters = both.sum() ** 2 / (both**2).sum()
+    rho = np.where(rho < 0, rho * (1 - 1 / clusters) if clusters >= FEW else 0.0, rho)
+    most = (sizes[0] * sizes[1]).sum() / np.sqrt((sizes[0] ** 2).sum() * (sizes[1] ** 2).sum()) if largest else 0.0
+    return np.where(alike, most, rho)
+
+
+def one_variance(shares: list[np.ndarray], design: Design, part: float) -> Limits:
+    """Wilson on the sample size that the CR2 variance of the clusters' influences stands for, with the degrees of
+    freedom of the kind with fewer clusters: one variance for both kinds, as figeval had it before.
+    """
+    value = (shares[0].mean(axis=1) + shares[1].mean(axis=1)) / 2
+    influence = np.zeros((len(value), len(design.sizes)))
+    for own, rows in zip(shares, design.rows, strict=True):
+        influence += part * summed(own - own.mean(axis=1)[:, None], rows, len(design.sizes)) / len(rows)
+    share = design.sizes.sum(axis=1) / design.sizes.sum()
+    variance = (np.square(influence) / (1 - share)).sum(axis=1)
+    b = share**2 / (1 - share)
+    freedom = 1 / ((share**2).sum() + b.sum() ** 2 - (b**2).sum())
+    kinds = [own[own > 0] for own in design.sizes.T]
+    quantile = stdtrit(max(1.0, min(freedom, min(map(effective, kinds)) - 1)), 0.975)
+    alike = variance < 1e-18
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where(alike, min(map(len, kinds)), value * (1 - value) / variance)
+    low, high = score_interval(value, size, np.where(alike, norm.ppf(0.975), quantile))
+    none = alike & (value > 0) & (value < 1)  # it had no interval there, which is no coverage
+    return np.where(none, np.nan, low), np.where(none, np.nan, high)
+
+
+def summed(values: np.ndarray, rows: np.ndarray, clusters: int) -> np.ndarray:
+    """Sums over the clusters of rows that stand in their order, shape (R, n) → (R, G)."""
+    found = np.zeros((len(values), clusters))
+    present, starts = np.unique(rows, return_index=True)
+    found[:, present] = np.add.reduceat(values, starts, axis=1)
+    return found
+
+
+def check(values: list[np.ndarray], design: Design, limits: Limits) -> None:
+    """Ask figeval itself for the first replicates."""
+    metric, key = (balanced_accuracy, "right") if set(np.unique(values[0][:CHECKED])) <= {0.0, 1.0} else (auc, "score")
+    for place in range(min(CHECKED, 3)):
+        judged = [
+            Judged(positive=kind == 0, cluster=None if design.alone else str(cluster), **{key: float(value)})
+            for kind, (own, rows) in enumerate(zip(values, design.rows, strict=True))
+            for value, cluster in zip(own[place], rows, strict=True)
+        ]
+        score = metric(judged)
+        found = (limits[0][place], limits[1][place])
+        assert np.allclose((score.low, score.high), found, atol=1e-7), (score, found)

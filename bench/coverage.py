@@ -1,6 +1,6 @@
 """How often does a 95 % interval of figeval hold the truth, and how often does its test find a difference that is none?
 
-    python bench/coverage.py                 # all studies; two minutes on one core
+    python bench/coverage.py                 # all studies; a few minutes on one core
     python bench/coverage.py --study grid --study paired
     python bench/coverage.py --sizes         # reads the cluster sizes of the IMPLI columns and of ePiC anew
 
@@ -16,7 +16,8 @@ Studies:
     harder    two-point clusters, correlations of .5 and .8, and sizes that are a sample and go with the accuracy.
     unit      rows in [0, 1]: reciprocal ranks at chance among 250 candidates and better, and strongly skewed values.
     unbounded normal rows, by t.
-    auc       the area under the ROC curve over clusters that have both kinds of examples, or one each.
+    auc       the area under the ROC curve: few and many of either kind, clusters of one kind or of both, ties.
+    balanced_acc  the mean of two accuracies in the same designs.
     macro_f1  the percentile bootstrap of clusters.
     seeds     means over trainings.
     languages means over languages, with clusters of their own and with clusters that they share.
@@ -52,6 +53,7 @@ STUDIES: dict[str, Callable[[], Iterator[Row]]] = {
     "unit": means.unit,
     "unbounded": means.unbounded,
     "auc": areas.areas,
+    "balanced_acc": areas.accuracies,
     "macro_f1": trainings.bootstrapped,
     "seeds": trainings.seeds,
     "languages": languages.languages,

@@ -90,7 +90,7 @@ def drawn(
 
 
 def correlations(right: list[np.ndarray], sizes: list[Sizes], means: np.ndarray) -> np.ndarray:
-    """`figeval.metrics.languages.correlation`, all replicates at once; shape (R, L, L)."""
+    """`figeval.metrics.combination.correlation`, all replicates at once; shape (R, L, L)."""
     residuals = [own - each * mean[:, None] for own, each, mean in zip(right, sizes, means, strict=True)]
     rho = np.tile(np.eye(len(sizes)), (len(means[0]), 1, 1))
     for i, one in enumerate(residuals):

@@ -7,11 +7,11 @@ right. Over examples of both kinds there are two numbers that such a liking cann
   ties counting one half (Hanley and McNeil 1982). No threshold enters it.
 * `balanced_acc`, the mean of the two accuracies, which depends on where the model draws the line.
 
-Both are .5 by chance. Their intervals are closed forms. The area depends on every example by its *placement*, the share
-of the examples of the other kind on its right side (DeLong et al. 1988); sums of placements over clusters give its
-variance where examples are not independent, positive and negative ones of a cluster included (Obuchowski 1997). The
-variance is corrected as that of a mean is (CR2, `intervals.py`), and the interval is Wilson's on the number of
-independent 0/1 rows that would have it, with the degrees of freedom of the kind that has fewer clusters.
+Both are .5 by chance. Either is a mean of two means, one over the positive and one over the negative examples: of
+*placements*, the share of the examples of the other kind that an example stands on the right side of (DeLong et al.
+1988), or of right answers. So their intervals are made of the intervals of two means, and keep what these have near 0
+and 1 and with few clusters; clusters with examples of both kinds correlate the two (Obuchowski 1997).
+docs/statistics.md derives them and has their simulated coverage.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.intervals import FEW, Interval, by_cluster, effective_wilson, spread_of, wilson
+from figeval.metrics.combination import Clustered, Combination, correlation, unreliable
+from figeval.metrics.intervals import Interval, by_cluster, interval_of_mean, spread_of
 from figeval.metrics.statistic import mean_of
-from figeval.types import UNRELIABLE, Score
+from figeval.types import Score
 
 Floats: TypeAlias = NDArray[np.float64]
-Influences: TypeAlias = "Callable[[Floats, NDArray[np.bool_]], tuple[float, Floats]]"
+Booleans: TypeAlias = NDArray[np.bool_]
 Key = TypeVar("Key", bound=Hashable)
-ALIKE = "none: no cluster differs"
-UNDEFINED = "none: no examples of both kinds"
+KINDS = {True: "positive", False: "negative"}
+UNIT = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +73,13 @@ def auc(judged: Iterable[Judged], *, within: bool = False) -> Score:
             A stratum that stands in several folds has the mean of its areas there.
     """
     scored = [one for one in judged if one.score is not None]
-    scores = np.array([one.score for one in scored], dtype=np.float64)
-    return _score("auc", scored, scores, _area, within=within)
+    return _AREA.score(scored, np.array([one.score for one in scored], dtype=np.float64), within=within)
 
 
 def balanced_accuracy(judged: Iterable[Judged], *, within: bool = False) -> Score:
     """Return the mean of the accuracies on positive and on negative examples; arguments as those of `auc`."""
     answered = [one for one in judged if one.right is not None]
-    right = np.array([one.right for one in answered], dtype=np.float64)
-    return _score("balanced_acc", answered, right, _half_each, within=within)
+    return _BALANCED.score(answered, np.array([one.right for one in answered], dtype=np.float64), within=within)
 
 
 def placements(scores: ArrayLike, positive: ArrayLike) -> Floats:
@@ -99,85 +98,158 @@ def placements(scores: ArrayLike, positive: ArrayLike) -> Floats:
     return found
 
 
-def _area(scores: Floats, positive: NDArray[np.bool_]) -> tuple[float, Floats]:
-    """Return the area under the curve, and by how much each example moves it; the influences add up to 0."""
-    placed = placements(scores, positive)
-    area, count = float(placed[positive].mean()), int(positive.sum())
-    return area, (placed - area) / np.where(positive, count, len(positive) - count)
-
-
 def _share_below(values: Floats, among: Floats) -> Floats:
     """Return for each value the share of the sorted numbers that are lower, equal ones counting one half."""
     lower, not_higher = np.searchsorted(among, values, "left"), np.searchsorted(among, values, "right")
     return np.asarray((lower + not_higher) / (2 * len(among)))
 
 
-def _half_each(right: Floats, positive: NDArray[np.bool_]) -> tuple[float, Floats]:
-    """Return the mean of both accuracies, and by how much each example moves it."""
-    ours, theirs = float(right[positive].mean()), float(right[~positive].mean())
-    count = int(positive.sum())
-    influence = np.where(positive, (right - ours) / count, (right - theirs) / (len(right) - count)) / 2
-    return (ours + theirs) / 2, influence
+@dataclass(frozen=True, slots=True)
+class _MeanOfKinds:
+    """A number that is the mean of two means, one over each kind of examples.
+
+    Attributes:
+        metric: its name.
+        shares: what an example adds to the mean of its kind, between 0 and 1, from the examples' values and kinds.
+        reach: how many times the mean of both errors its error is. Balanced accuracy is a mean. The mean placement of
+            either kind is the area itself, and the error of the area is the sum of what both kinds contribute to it.
+        kinds_agree: where all examples of a kind are alike, clusters with both kinds are taken to fail on both.
+            Of an area this is not assumed: a pair in the wrong order lowers placements of both kinds anyway.
+    """
+
+    metric: str
+    shares: Callable[[Floats, Booleans], Floats]
+    reach: float
+    kinds_agree: bool
+
+    def score(self, judged: Sequence[Judged], values: Floats, *, within: bool) -> Score:
+        """Return the number and its interval; `values` are of the examples, shape (n,)."""
+        positive = np.array([one.positive for one in judged], dtype=bool)
+        if within:
+            return self._over_strata(judged, values, positive)
+        names = [f" {place}" if one.cluster is None else one.cluster for place, one in enumerate(judged)]
+        sizes = Counter(names)  # no cluster's name begins with a blank and these numbers
+        effective = len(names) ** 2 / sum(size**2 for size in sizes.values()) if names else 0.0
+        value, interval = self._over_folds(judged, values, positive)
+        return Score(
+            metric=self.metric,
+            value=value,
+            low=interval.low,
+            high=interval.high,
+            stderr=interval.stderr,
+            n=len(judged),
+            clusters=len(sizes),
+            effective_clusters=None if np.isclose(effective, len(sizes)) else effective,
+            interval=interval.method,
+        )
+
+    def _over_folds(
+        self, judged: Sequence[Judged], values: Floats, positive: Booleans
+    ) -> tuple[float | None, Interval]:
+        """Return the mean over folds and its interval."""
+        folds = _places(one.fold for one in judged)
+        poor = next((fold for fold, places in folds.items() if not _both(positive[places])), None)
+        if not folds or not all(_both(positive[places]) for places in folds.values()):
+            where = f" in fold {poor}" if len(folds) > 1 else ""
+            return None, Interval(f"none: {_lacking(positive[folds.get(poor, [])])}{where}")
+        shares = np.empty(len(judged))
+        for places in folds.values():
+            shares[places] = self.shares(values[places], positive[places])
+        value = float(np.mean([_mean_of_means(shares[places], positive[places]) for places in folds.values()]))
+        if np.ptp(shares) == 0 and 0 < value < 1:  # every example ties, as all do for chance
+            return value, Interval("none: an exact expectation")
+        places_of = {kind: [[p for p in own if positive[p] == kind] for own in folds.values()] for kind in KINDS}
+        kinds = {name: _Kind.of(shares, places_of[kind], judged) for kind, name in KINDS.items()}
+        return value, self._interval(value, kinds)
+
+    def _interval(self, value: float, kinds: Mapping[str, _Kind]) -> Interval:
+        """Return the interval, from those of both kinds."""
+        lacking = {name: kind.interval.method for name, kind in kinds.items() if kind.interval.low is None}
+        if lacking:
+            name, reason = next(iter(lacking.items()))
+            return Interval(reason if len(lacking) == len(kinds) else f"{reason} of {name} examples")
+        one, other = (kind.rows for kind in kinds.values())
+        alike = one.spread.alike or other.spread.alike
+        rho = 0.0 if alike and not self.kinds_agree else correlation(one, other, negative=True)
+        together = Combination(np.array([[1.0, rho], [rho, 1.0]]))
+        below, above = (
+            self.reach * together.margin([margins[end] for margins in (kind.margins for kind in kinds.values())])
+            for end in (0, 1)
+        )
+        errors = [kind.interval.stderr for kind in kinds.values() if kind.interval.stderr is not None]
+        stderr = self.reach * together.margin(errors) if len(errors) == len(kinds) else None
+        methods = [kind.interval.method for kind in kinds.values()]
+        method = f"over both kinds{unreliable([one.named, other.named], methods)}"
+        return Interval(method, max(0.0, value - below), min(1.0, value + above), stderr)
+
+    def _over_strata(self, judged: Sequence[Judged], values: Floats, positive: Booleans) -> Score:
+        """Return the unweighted mean over the strata that have both kinds, in whatever folds they have them."""
+        found: dict[str, list[float]] = {}
+        for (stratum, _fold), places in _places((one.stratum, one.fold) for one in judged).items():
+            if stratum is not None and _both(positive[places]):
+                shares = self.shares(values[places], positive[places])
+                found.setdefault(stratum, []).append(_mean_of_means(shares, positive[places]))
+        reason = "no stratum has examples of both kinds" if _both(positive) else _lacking(positive)
+        aggregator = MetricAggregator(self.metric, mean_of(lambda *_: None, absent=reason))
+        for own in found.values():
+            aggregator.add(None, (float(np.mean(own)), 1.0))
+        return aggregator.score()
 
 
-def _score(metric: str, judged: Sequence[Judged], values: Floats, influences: Influences, *, within: bool) -> Score:
-    positive = np.array([one.positive for one in judged], dtype=bool)
-    if within:
-        return _over_strata(metric, judged, values, positive, influences)
-    clusters = [one.cluster for one in judged]
-    names = [f" {place}" if name is None else name for place, name in enumerate(clusters)]  # no name begins so
-    number = len(set(names))
-    folds = _places(one.fold for one in judged)
-    if not folds or not all(0 < positive[places].sum() < len(places) for places in folds.values()):
-        return Score(metric=metric, value=None, n=len(judged), clusters=number, interval=_undefined(folds, positive))
-    found = [(places, *influences(values[places], positive[places])) for places in folds.values()]
-    value, influence = float(np.mean([own for _, own, _ in found])), np.empty(len(judged))
-    for places, _, own in found:
-        influence[places] = own / len(found)
-    kinds = [Counter(name for name, one in zip(names, positive, strict=True) if one == kind) for kind in (True, False)]
-    # A mean of these rows has the value and the clustered variance of the statistic.
-    spread = spread_of(*by_cluster(value + len(judged) * influence, clusters))
-    if not spread.alike:
-        # No more is known than the rarer kind tells: with ten clusters of it the interval would be too narrow.
-        fewest = min(sum(sizes.values()) ** 2 / sum(size**2 for size in sizes.values()) for sizes in kinds)
-        limits = effective_wilson(value, spread.stderr**2, max(1.0, min(spread.freedom, fewest - 1)))
-        interval = Interval(f"clustered placements{UNRELIABLE if fewest < FEW else ''}", *limits, spread.stderr)
-    elif value in (0.0, 1.0):  # then 0/1 rows vary most, of which there are as many as clusters of the rarer kind
-        least = min(map(len, kinds))
-        interval = Interval("wilson on clusters", *wilson(value * least, least))
-    else:
-        interval = Interval("none: one cluster" if number == 1 else ALIKE)
-    return Score(
-        metric=metric,
-        value=value,
-        low=interval.low,
-        high=interval.high,
-        stderr=interval.stderr,
-        n=len(judged),
-        clusters=number,
-        effective_clusters=None if np.isclose(spread.effective_clusters, number) else spread.effective_clusters,
-        interval=interval.method,
-    )
+_AREA = _MeanOfKinds("auc", placements, reach=2.0, kinds_agree=False)
+_BALANCED = _MeanOfKinds("balanced_acc", lambda right, _positive: right, reach=1.0, kinds_agree=True)
 
 
-def _over_strata(
-    metric: str, judged: Sequence[Judged], values: Floats, positive: NDArray[np.bool_], influences: Influences
-) -> Score:
-    """Return the unweighted mean over the strata that have both kinds, in whatever folds they have them."""
-    found: dict[str, list[float]] = {}
-    for key, places in _places((one.stratum, one.fold) for one in judged).items():
-        if key[0] is not None and 0 < positive[places].sum() < len(places):
-            found.setdefault(key[0], []).append(influences(values[places], positive[places])[0])
-    aggregator = MetricAggregator(metric, mean_of(lambda *_: None, absent=UNDEFINED.removeprefix("none: ")))
-    for own in found.values():
-        aggregator.add(None, (float(np.mean(own)), 1.0))
-    return aggregator.score()
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """The mean over the examples of one kind."""
+
+    rows: Clustered
+    interval: Interval
+
+    @classmethod
+    def of(cls, shares: Floats, folds: Sequence[Sequence[int]], judged: Sequence[Judged]) -> _Kind:
+        """Return the mean over folds of the means of the examples at these places in each.
+
+        It is the mean of all rows if each deviates from it by its deviation from the mean of its fold, times
+        (rows of all folds) / (folds · rows of its fold).
+        """
+        n = sum(map(len, folds))
+        own = [shares[places] for places in folds]
+        mean = float(np.mean([part.mean() for part in own]))
+        values = np.concatenate([mean + (part - part.mean()) * (n / (len(own) * len(part))) for part in own])
+        if len(own) == 1:
+            (values,) = own  # to the last digit
+        clusters = [judged[place].cluster for places in folds for place in places]
+        sums, sizes, within = by_cluster(values, clusters)
+        names = dict.fromkeys(place if name is None else name for place, name in enumerate(clusters))
+        together = zip(names, np.column_stack((sums, sizes)), strict=True)
+        binary = bool(np.isin(values, UNIT).all())
+        spread = spread_of(sums, sizes, within, binary=binary)
+        named = {name: sums for name, sums in together if isinstance(name, str)}
+        return cls(Clustered(named, spread), interval_of_mean(spread, UNIT))
+
+    @property
+    def margins(self) -> tuple[float, float]:
+        """How far the interval reaches below and above the mean; there is one."""
+        low, high = self.interval.low, self.interval.high
+        mean = self.rows.spread.mean
+        return (mean - low, high - mean) if low is not None and high is not None else (np.nan, np.nan)
 
 
-def _undefined(folds: Mapping[str | int | None, Sequence[int]], positive: NDArray[np.bool_]) -> str:
-    """Return why there is no value, with the fold that is to blame where there are several."""
-    lacking = (fold for fold, places in folds.items() if not 0 < positive[places].sum() < len(places))
-    return f"{UNDEFINED} in fold {next(lacking)}" if len(folds) > 1 else UNDEFINED
+def _both(positive: Booleans) -> bool:
+    """Whether there are examples of both kinds."""
+    return bool(0 < positive.sum() < len(positive))
+
+
+def _mean_of_means(shares: Floats, positive: Booleans) -> float:
+    """Return the mean of the means of both kinds."""
+    return float(shares[positive].mean() + shares[~positive].mean()) / 2
+
+
+def _lacking(positive: Booleans) -> str:
+    """Return what is not there where there are not both kinds."""
+    return "no examples" if not len(positive) else f"no {KINDS[not positive[0]]} examples"
 
 
 def _places(keys: Iterable[Key]) -> dict[Key, list[int]]:

@@ -8,7 +8,6 @@ docs/statistics.md derives the interval and has its simulated coverage.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from figeval.metrics.aggregation import MetricAggregator
-from figeval.metrics.intervals import FEW, Interval, Spread, interval_of_statistic, resample
-from figeval.types import UNRELIABLE, Score
+from figeval.metrics.combination import Clustered, Combination, unreliable
+from figeval.metrics.intervals import Interval, interval_of_statistic, resample
+from figeval.types import Score
 
 Floats = NDArray[np.float64]
 NONE = "none: "  # begins the reason why there is no interval
@@ -70,66 +70,6 @@ def missing(intervals: Mapping[str, Interval]) -> Interval | None:
     return Interval(reason if alike else f"{NONE}in {language}, {reason.removeprefix(NONE)}")
 
 
-@dataclass(frozen=True, slots=True)
-class Clustered:
-    """The rows of one language: (sum, size) of the clusters that have a name, and the spread of all."""
-
-    named: Mapping[str, Floats]
-    spread: Spread
-
-
-def correlation(one: Clustered, other: Clustered) -> float:
-    """Return the estimated correlation of two languages' means, between 0 and 1.
-
-    Σ u_c v_c / √(Σ u_c² Σ v_c²), where u_c = S_c − n_c m is the residual of a cluster in the one language and v_c in
-    the other; 0 if they share no cluster. If all clusters of a language are alike, nothing is known of the
-    correlation, and the largest possible one takes its place: Σ n_c k_c / √(Σ n_c² Σ k_c²) with the clusters' sizes
-    n_c and k_c.
-    """
-    shared = [name for name in one.named if name in other.named]
-    if not shared:
-        return 0.0
-    left, right = (np.array([found.named[name] for name in shared]) for found in (one, other))
-    spreads = one.spread, other.spread
-    if any(spread.alike for spread in spreads):
-        largest = math.sqrt(spreads[0].squared_sizes * spreads[1].squared_sizes)
-        return min(1.0, float(left[:, 1] @ right[:, 1]) / largest)
-    u, v = (found[:, 0] - found[:, 1] * spread.mean for found, spread in zip((left, right), spreads, strict=True))
-    return min(1.0, max(0.0, float(u @ v) / math.sqrt(spreads[0].squares * spreads[1].squares)))
-
-
-@dataclass(frozen=True, slots=True)
-class Combination:
-    """How the uncertainties of L languages add up in their mean; `rho` has the correlations, shape (L, L)."""
-
-    rho: Floats
-
-    @classmethod
-    def of(cls, languages: Sequence[Clustered]) -> Combination:
-        """Return that of these languages."""
-        rho = np.eye(len(languages))
-        for i, one in enumerate(languages):
-            for j, other in enumerate(languages[:i]):
-                rho[i, j] = rho[j, i] = correlation(one, other)
-        return cls(rho)
-
-    def margin(self, margins: Sequence[float]) -> float:
-        """Return √(Σ ρ_kl d_k d_l) / L, the margin of the mean of numbers with the margins d_l."""
-        own = np.array(margins)
-        return math.sqrt(max(0.0, float(own @ self.rho @ own))) / len(own)
-
-    def interval(self, values: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> tuple[float, float]:
-        """Return the interval of the mean of scores m_l whose intervals go from a_l to b_l.
-
-        From m − √(Σ ρ_kl (m_k − a_k)(m_l − a_l)) / L to m + √(Σ ρ_kl (b_k − m_k)(b_l − m_l)) / L, the method of
-        variance estimates recovery (Zou and Donner 2008; Zou 2007 for ρ ≠ 0).
-        """
-        mean = math.fsum(values) / len(values)
-        below = self.margin([value - low for value, low in zip(values, lows, strict=True)])
-        above = self.margin([high - value for value, high in zip(values, highs, strict=True)])
-        return mean - below, mean + above
-
-
 def spread(parts: Sequence[LanguageScore]) -> Interval:
     """Return the interval of a mean of means."""
     together = Combination.of([Clustered(part.sums.clusters_by_name(), part.sums.spread()) for part in parts])
@@ -168,19 +108,3 @@ def bootstrap(parts: Sequence[LanguageScore], seed: int) -> Interval:
 
     values = resample(sums.reshape(len(sums), -1), mean, seed, repeats)
     return interval_of_statistic(values, f"{'cluster ' if named else ''}bootstrap over languages")
-
-
-def unreliable(named: Sequence[Mapping[str, Floats]], methods: Sequence[str]) -> str:
-    """Return the mark of an unreliable interval where a language's own is unreliable, or where their correlation is
-    estimated from few clusters.
-
-    Args:
-        named: (sum, size) of the clusters that have a name, by language.
-        methods: behind the languages' own intervals.
-    """
-    sizes: Counter[str] = Counter()
-    for clusters in named:
-        sizes.update({name: int(sums[1]) for name, sums in clusters.items()})
-    shared = sum(map(len, named)) > len(sizes)
-    few = shared and sizes.total() ** 2 < FEW * sum(size**2 for size in sizes.values())
-    return UNRELIABLE if few or any(method.endswith(UNRELIABLE) for method in methods) else ""

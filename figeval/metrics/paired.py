@@ -16,6 +16,7 @@ from math import isclose
 import numpy as np
 from numpy.typing import NDArray
 
+from figeval.metrics.combination import Clustered, Combination
 from figeval.metrics.intervals import (
     FEW,
     NOTHING,
@@ -27,7 +28,6 @@ from figeval.metrics.intervals import (
     interval_by_t,
     spread_of,
 )
-from figeval.metrics.languages import Clustered, Combination
 
 Floats = NDArray[np.float64]
 DRAWS = 10_000
@@ -129,7 +129,7 @@ def paired_over_languages(
     """Compare the unweighted means of two runs over languages; arguments as those of `paired`, by language.
 
     The p value is that of a sign flip of Σ_l D_cl / (L n_l), where D_cl sums the differences of a cluster in one of
-    the L languages, of n_l rows. The interval combines those of the languages as `figeval.metrics.languages` does.
+    the L languages, of n_l rows. The interval combines those of the languages as `figeval.metrics.combination` does.
     Without a common example in one of the languages there is no comparison.
     """
     parts = [paired(values_a[one], values_b[one], clusters[one], bounds, seed) for one in values_a]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from figeval.metrics.combination import Clustered, Combination, unreliable
 from figeval.metrics.intervals import (
     Bounds,
     Interval,
@@ -25,7 +26,7 @@ from figeval.metrics.intervals import (
     t_interval,
     variance_of_mean,
 )
-from figeval.metrics.languages import Clustered, Combination, missing, unreliable
+from figeval.metrics.languages import missing
 
 Floats = NDArray[np.float64]
 FEWEST_SEEDS = 3  # with two seeds their variance has one degree of freedom (docs/statistics.md)
@@ -129,7 +130,7 @@ def interval_over_languages(languages: Mapping[str, SeededValues]) -> Interval:
     """95 % interval of the unweighted mean over languages of means over seeds.
 
     The margins of the languages' own intervals over seeds and examples are combined as
-    `figeval.metrics.languages.Combination` does. The covariance of two languages has two parts, as their variances
+    `figeval.metrics.combination.Combination` does. The covariance of two languages has two parts, as their variances
     have: examples vary together in clusters that the languages share, and scores because each training answers in all
     languages. Negative estimates of either are taken for 0.
     """

@@ -91,6 +91,30 @@ def test_cells_come_out_again(clustered: ModuleType, sizes: str, p: float, corre
 
 
 @pytest.mark.parametrize(
+    ("study", "sizes"), [("auc", "10 and 1000"), ("auc", "20 × (6 + 6)"), ("balanced_acc", "30 × (1 + 10)")]
+)
+def test_cells_of_two_kinds_come_out_again(
+    clustered: ModuleType, monkeypatch: pytest.MonkeyPatch, study: str, sizes: str
+) -> None:
+    areas = importlib.import_module("areas")
+    designs = areas.designs()
+    monkeypatch.setattr(areas, "designs", lambda: {sizes: designs[sizes]})
+    keys = ("sizes", "case", "p", "correlation")
+    stored = {tuple(row[key] for key in keys): row for row in results(study) if row["sizes"] == sizes}
+    again = [row for row in getattr(areas, STUDIES[study])() if row["rule"] == "figeval"]
+    assert len(again) == len(stored) > 3
+    for row in again:
+        old = stored[tuple(str(row[key]) for key in keys)]
+        share = float(old["share"])
+        noise = 4 * np.sqrt(max(share * (1 - share), 0.01) * (1 / RUNS + 1 / 4000))
+        assert row["share"] == pytest.approx(share, abs=noise)
+        assert row["width"] == pytest.approx(float(old["width"]), rel=0.1)
+
+
+STUDIES = {"auc": "areas", "balanced_acc": "accuracies"}
+
+
+@pytest.mark.parametrize(
     ("n", "p", "wilson_holds", "t_holds"), [(50, 0.95, 0.96, 0.92), (100, 0.98, 0.95, 0.87), (1000, 0.3, 0.95, 0.95)]
 )
 def test_one_accuracy_without_clusters(n: int, p: float, wilson_holds: float, t_holds: float) -> None:

@@ -225,6 +225,26 @@ def test_languages() -> None:
         assert now == worst_and_mean(found(**where, rule="figeval"))
 
 
+def test_two_kinds() -> None:
+    rows = list(table("statistics.md", "positive and negative examples | clusters of the rarer kind (effective)"))
+    assert len(rows) == len({row["sizes"] for row in found(study="auc")})
+    for sizes, clusters, *cells in rows:
+        expected = []
+        for study in ("auc", "balanced_acc"):
+            old, new = (found(study=study, sizes=sizes, rule=rule) for rule in ("one variance", "figeval"))
+            expected += [worst_and_mean(old), worst_and_mean(new)]
+            if study == "auc":
+                ratios = [
+                    (own["p"], float(own["width"]) / float(one["width"])) for own, one in zip(new, old, strict=True)
+                ]
+                at = [[ratio for p, ratio in ratios if p == area] for area in ("0.5", "0.9", "0.99")]
+                expected.append(", ".join(f"{sum(own) / len(own):.2f}" for own in at))
+                assert clusters == counts(new[0])
+        assert cells == expected
+    for study in ("auc", "balanced_acc"):
+        assert min(float(row["share"]) for row in found(study=study, rule="figeval")) >= 0.93
+
+
 def test_false_alarms() -> None:
     rows = list(table("statistics.md", "sizes of clusters | clusters (effective) | McNemar, clusters ignored"))
     assert len(rows) == 8

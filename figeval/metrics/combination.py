@@ -1,0 +1,106 @@
+"""The interval of a mean of several means: of languages, or of two kinds of examples.
+
+Means of different rows are independent unless these share clusters, as the translations of one story do; then they are
+correlated. docs/statistics.md derives the interval and has its simulated coverage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from figeval.metrics.intervals import FEW, Spread
+from figeval.types import UNRELIABLE
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Clustered:
+    """The rows behind one mean: (sum, size) of the clusters that have a name, and the spread of all."""
+
+    named: Mapping[str, Floats]
+    spread: Spread
+
+
+def correlation(one: Clustered, other: Clustered, *, negative: bool = False) -> float:
+    """Return the estimated correlation of two means; 0 if they share no cluster.
+
+    Σ u_c v_c / √(Σ u_c² Σ v_c²), where u_c = S_c − n_c m is the residual of a cluster in the one mean and v_c in the
+    other. If all clusters of a mean are alike, nothing is known of the correlation, and the largest possible one takes
+    its place: Σ n_c k_c / √(Σ n_c² Σ k_c²) with the clusters' sizes n_c and k_c.
+
+    Args:
+        one: the rows behind the one mean.
+        other: those behind the other.
+        negative: believe a negative estimate, which makes intervals shorter, where it rests on ten effective clusters K
+            or more, and draw it towards 0 by 1 / K. Otherwise it is taken for 0: few clusters make them by chance.
+    """
+    shared = [name for name in one.named if name in other.named]
+    if not shared:
+        return 0.0
+    left, right = (np.array([found.named[name] for name in shared]) for found in (one, other))
+    spreads = one.spread, other.spread
+    if any(spread.alike for spread in spreads):
+        largest = math.sqrt(spreads[0].squared_sizes * spreads[1].squared_sizes)
+        return min(1.0, float(left[:, 1] @ right[:, 1]) / largest)
+    u, v = (found[:, 0] - found[:, 1] * spread.mean for found, spread in zip((left, right), spreads, strict=True))
+    estimate = float(u @ v) / math.sqrt(spreads[0].squares * spreads[1].squares)
+    if estimate >= 0:
+        return min(1.0, estimate)
+    sizes = left[:, 1] + right[:, 1]
+    effective = float(sizes.sum() ** 2 / (sizes @ sizes))
+    return max(-1.0, estimate) * (1 - 1 / effective) if negative and effective >= FEW else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """How the uncertainties of L means add up in the mean of them; `rho` has their correlations, shape (L, L)."""
+
+    rho: Floats
+
+    @classmethod
+    def of(cls, means: Sequence[Clustered]) -> Combination:
+        """Return that of the means of these rows; negative correlations are taken for 0."""
+        rho = np.eye(len(means))
+        for i, one in enumerate(means):
+            for j, other in enumerate(means[:i]):
+                rho[i, j] = rho[j, i] = correlation(one, other)
+        return cls(rho)
+
+    def margin(self, margins: Sequence[float]) -> float:
+        """Return √(Σ ρ_kl d_k d_l) / L, the margin of the mean of numbers with the margins d_l."""
+        own = np.array(margins)
+        return math.sqrt(max(0.0, float(own @ self.rho @ own))) / len(own)
+
+    def interval(self, values: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> tuple[float, float]:
+        """Return the interval of the mean of scores m_l whose intervals go from a_l to b_l.
+
+        From m − √(Σ ρ_kl (m_k − a_k)(m_l − a_l)) / L to m + √(Σ ρ_kl (b_k − m_k)(b_l − m_l)) / L, the method of
+        variance estimates recovery (Zou and Donner 2008; Zou 2007 for ρ ≠ 0).
+        """
+        mean = math.fsum(values) / len(values)
+        below = self.margin([value - low for value, low in zip(values, lows, strict=True)])
+        above = self.margin([high - value for value, high in zip(values, highs, strict=True)])
+        return mean - below, mean + above
+
+
+def unreliable(named: Sequence[Mapping[str, Floats]], methods: Sequence[str]) -> str:
+    """Return the mark of an unreliable interval where one of the means' intervals is unreliable, or where their
+    correlation is estimated from few clusters.
+
+    Args:
+        named: (sum, size) of the clusters that have a name, for each mean.
+        methods: behind the intervals of the means.
+    """
+    sizes: Counter[str] = Counter()
+    for clusters in named:
+        sizes.update({name: int(sums[1]) for name, sums in clusters.items()})
+    shared = sum(map(len, named)) > len(sizes)
+    few = shared and sizes.total() ** 2 < FEW * sum(size**2 for size in sizes.values())
+    return UNRELIABLE if few or any(method.endswith(UNRELIABLE) for method in methods) else ""
