@@ -80,7 +80,7 @@ class Baselines:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                found.failures.append(f"the baseline {name} has no scores: {describe(error)}{notes_of(error)}")
+                found.failures.append(_failure(name, error))
                 continue
             found.whole.append(BaselineRecord(**own, scores=whole.scores))
             for one in whole.languages:
@@ -89,9 +89,15 @@ class Baselines:
                 found.unseen.append(BaselineRecord(**own, scores=rest.scores))
         return found
 
-    def ask(self, name: str, plan: Plan) -> None:
-        """Put a task to a baseline once more, for the sake of what is noted of its rows."""
-        self._scored(name, plan, None)
+    def ask(self, name: str, plan: Plan) -> str | None:
+        """Put a task to a baseline once more, for the sake of what is noted of its rows; return why it failed."""
+        try:
+            self._scored(name, plan, None)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return _failure(name, error)
+        return None
 
     def _scored(self, name: str, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
         """Return the scores of a baseline on all examples, and on the unseen ones."""
@@ -140,6 +146,11 @@ class Baselines:
             for one in unseen.of([row]) if unseen is not None else ():
                 rest.add(one)
         return Scored(whole.scores(self.seed)), Scored(rest.scores(self.seed))
+
+
+def _failure(name: str, error: BaseException) -> str:
+    """Return the sentence that tells why a baseline has no scores."""
+    return f"the baseline {name} has no scores: {describe(error)}{notes_of(error)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,31 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TypeAlias
 
 from figeval.config import RunConfig
-from figeval.errors import TaskError
+from figeval.errors import TaskError, near
 from figeval.evaluation.harness import Harness
+from figeval.evaluation.plan import Plan
 from figeval.evaluation.selection_bias import withheld
 from figeval.evaluation.variants import INSTEAD
-from figeval.metrics.discrimination import Judged, auc, balanced_accuracy
+from figeval.metrics.discrimination import Judged, auc, balanced_accuracy, compared
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, ContrastRecord, Role, RunRecord, ScoreRecord, TaskRecord
 from figeval.spec import TaskSpec
+from figeval.types import Score
 
 Rows: TypeAlias = Callable[[str], Iterable[PredictionRow]]  # task@variant → its stored rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Judged):
+    """What a model said of an example of a contrast, or that it gave no answer.
+
+    Attributes:
+        answered: there is an answer that can be judged.
+        seen: how the model has seen the example.
+    """
+
+    answered: bool = True
+    seen: Role | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +55,22 @@ class Contrast:
         """The label of positive examples."""
         return self.tasks[0].labels[0]
 
-    def judged(self, row: PredictionRow) -> Judged | None:
-        """Return what a row says of its example; None where the right answer is hidden or there is none to judge."""
+    def judged(self, row: PredictionRow) -> Answer | None:
+        """Return what a row says of its example, None where the right answer is hidden."""
         gold = row["gold"]
-        if not isinstance(gold, str) or row["status"] != "ok":
+        if not isinstance(gold, str):
             return None
+        answered = row["status"] == "ok"
         first = next(iter(row.get("scores", ())), None)
         right = row["metrics"].get("acc")
-        return Judged(
+        return Answer(
             positive=gold == self.label,
-            score=None if first is None else float(first),
-            right=None if right is None or isinstance(right, list) else right,
+            score=None if first is None or not answered else float(first),
+            right=None if right is None or isinstance(right, list) or not answered else right,
             cluster=row["cluster"],
             stratum=None if self.within is None else row["meta"].get(self.within),
+            answered=answered,
+            seen=row.get("seen"),
         )
 
 
@@ -60,7 +78,8 @@ def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
     """Return the contrasts of the suites among --tasks, and of the suites in these, each once.
 
     Raises:
-        TaskError: the tasks of a contrast have no label in common that could be the positive one.
+        TaskError: the tasks of a contrast have no label in common that could be the positive one, or are none of the
+            suite's.
         UnknownName: there is no such task.
     """
     found: dict[tuple[tuple[str, ...], str | None], Contrast] = {}
@@ -70,7 +89,7 @@ def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
         suite = suites.get(name)
         waiting += [one for one in suite.tasks if one in suites and one not in waiting]
         for contrast, declared in suite.contrasts.items():
-            tasks = tuple(_in_their_place(harness.catalogue.expand(declared.tasks), config, harness))
+            tasks = tuple(_in_their_place(harness.catalogue.contrasted(suite, contrast), config, harness))
             firsts = {task.labels[:1] for task in tasks}
             if len(firsts) != 1 or () in firsts:
                 which = ", ".join(f"{task.name}: {task.labels[0] if task.labels else 'none'}" for task in tasks)
@@ -81,6 +100,27 @@ def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
             key = tuple(task.name for task in tasks), declared.within
             found.setdefault(key, Contrast(name, contrast, tasks, declared.within))
     return list(found.values())
+
+
+def check_columns(contrasts: Iterable[Contrast], plans: Iterable[Plan]) -> None:
+    """Raise `TaskError` for a contrast within a column that the examples of its tasks do not have.
+
+    Args:
+        contrasts: of the run.
+        plans: of the run; a contrast is passed over unless all of its tasks are among them.
+    """
+    columns = {plan.name: plan.available.meta_keys for plan in plans}
+    for one in contrasts:
+        names = [task.name for task in one.tasks]
+        if one.within is None or not all(name in columns for name in names):
+            continue
+        known = list(dict.fromkeys(key for name in names for key in columns[name]))
+        if one.within not in known:
+            cure = f"write one of {', '.join(known)}" if known else "give the tasks a field `meta`"
+            raise TaskError(
+                f"{one.suite}: contrast {one.name!r}: no example has {one.within!r} in meta"
+                f"{near(one.within, known)}; {cure}, or leave `within` out"
+            )
 
 
 def _in_their_place(tasks: Iterable[TaskSpec], config: RunConfig, harness: Harness) -> Iterator[TaskSpec]:
@@ -101,17 +141,19 @@ class Discrimination:
 
     Attributes:
         contrasts: of the run.
-        ask: `ask(baseline, task)` has a baseline answer a task once more, and notes it; None where there is no model.
+        ask: `ask(baseline, task)` has a baseline answer a task once more, and notes it, unless it fails; None where
+            there is no model.
     """
 
     contrasts: Sequence[Contrast]
     ask: Callable[[str, str], None] | None = None
-    _noted: dict[tuple[str, str], list[list[Judged]]] = field(default_factory=dict)
+    _noted: dict[tuple[str, str], list[list[Answer]]] = field(default_factory=dict)
+    _asked: set[tuple[str, str]] = field(default_factory=set)
 
     def note(self, baseline: str, task: str, rows: Iterable[PredictionRow]) -> Iterator[PredictionRow]:
         """Yield the rows of a baseline as they are, and keep what they say of the examples of a task or probe."""
         wanted = self._of(task)
-        noted: list[list[Judged]] = [[] for _ in wanted]
+        noted: list[list[Answer]] = [[] for _ in wanted]
         for row in rows:
             for own, contrast in zip(noted, wanted, strict=True):
                 if (judged := contrast.judged(row)) is not None:
@@ -123,21 +165,30 @@ class Discrimination:
     def records(self, run: RunRecord, rows: Rows) -> Iterator[ContrastRecord]:
         """Yield a record for each contrast and way of asking whose tasks are all done.
 
+        Where one of the tasks failed, the record has no values and says so. Tasks that are not done yet have none.
+
         Args:
             run: the record of the run; baselines of contrasts that stand there already are kept.
             rows: opens the stored rows of a task.
         """
         done: dict[str | None, dict[str, TaskRecord]] = defaultdict(dict)  # variant → task → record
+        ended: dict[str | None, dict[str, TaskRecord]] = defaultdict(dict)  # with those that failed
         for task in run.tasks:
+            if task.status in ("done", "failed"):
+                ended[task.variant][task.of or task.task] = task
             if task.status == "done":
                 done[task.variant][task.of or task.task] = task
         before = {(tuple(one.tasks), one.within): one.baselines for one in run.contrasts if one.variant is None}
         floors = {task.variant for task in run.tasks if task.is_floor}
         for contrast in self.contrasts:
-            for variant, tasks in done.items():
+            for variant, tasks in ended.items():
                 if variant in floors or not all(task.name in tasks for task in contrast.tasks):
                     continue
-                record = self._record(contrast, [tasks[task.name] for task in contrast.tasks], rows)
+                own = [tasks[task.name] for task in contrast.tasks]
+                if failed := [task.task for task in own if task.status == "failed"]:
+                    yield _without_values(contrast, own, f"{' and '.join(failed)} failed")
+                    continue
+                record = self._record(contrast, own, rows)
                 if variant is None:
                     known = before.get((tuple(task.name for task in contrast.tasks), contrast.within), [])
                     record.baselines = list(self._baselines(contrast, done, floors, rows, known))
@@ -150,15 +201,9 @@ class Discrimination:
 
     def _record(self, contrast: Contrast, tasks: Sequence[TaskRecord], rows: Rows) -> ContrastRecord:
         """Return what the model itself gets."""
-        judged: list[Judged] = []
-        seen: Counter[Role] = Counter()
-        for task in tasks:
-            for row in rows(task.task):
-                if (one := contrast.judged(row)) is not None:
-                    judged.append(one)
-                    if role := row.get("seen"):
-                        seen[role] += 1
-        positive = sum(one.positive for one in judged)
+        answers = [one for task in tasks for row in rows(task.task) if (one := contrast.judged(row)) is not None]
+        answered = [one for one in answers if one.answered]
+        positive = sum(one.positive for one in answered)
         return ContrastRecord(
             suite=contrast.suite,
             contrast=contrast.name,
@@ -167,8 +212,9 @@ class Discrimination:
             label=contrast.label,
             within=contrast.within,
             positive=positive,
-            negative=len(judged) - positive,
-            scores=[withheld(score, seen) for score in scores(judged, contrast.within)],
+            negative=len(answered) - positive,
+            unanswered=len(answers) - len(answered),
+            scores=scores(answered, contrast),
         )
 
     def _baselines(
@@ -210,19 +256,59 @@ class Discrimination:
                 yield same
                 continue
             for name in missing:
-                if self.ask is not None:
+                if self.ask is not None and (baseline.baseline, name) not in self._asked:
+                    self._asked.add((baseline.baseline, name))  # once, even if it fails
                     self.ask(baseline.baseline, name)
             noted = [self._noted.get((baseline.baseline, name)) for name in names]
             if all(one is not None for one in noted):
                 places = [self._of(name).index(contrast) for name in names]
-                judged = [j for own, place in zip(noted, places, strict=True) for j in (own or [])[place]]
-                found = scores(judged, contrast.within)
+                answers = [one for own, place in zip(noted, places, strict=True) for one in (own or [])[place]]
+                found = scores([one for one in answers if one.answered], contrast)
                 yield BaselineRecord(baseline=baseline.baseline, weights=baseline.weights, scores=found)
 
 
-def scores(judged: Sequence[Judged], within: str | None) -> list[ScoreRecord]:
-    """Return area and balanced accuracy; the area has no value where answers have no scores, and says so."""
-    area = auc(judged, within=within is not None)
-    if judged and all(one.score is None for one in judged):
-        area = replace(area, interval="none: answers in words have no scores")
-    return [ScoreRecord(**asdict(one)) for one in (area, balanced_accuracy(judged, within=within is not None))]
+def scores(answered: Sequence[Answer], contrast: Contrast) -> list[ScoreRecord]:
+    """Return area and balanced accuracy, with the reason where there is no value, and without an interval where the
+    model has seen examples behind one.
+    """
+    scored = [one for one in answered if one.score is not None]
+    judged = [one for one in answered if one.right is not None]
+    found = []
+    for metric, own in ((auc, scored), (balanced_accuracy, judged)):
+        score = metric(own, within=contrast.within is not None)
+        if score.value is None:
+            in_words = answered and not own and metric is auc
+            why = "answers in words have no scores" if in_words else _why(own, contrast)
+            found.append(ScoreRecord(**asdict(replace(score, interval=f"none: {why}"))))
+            continue
+        behind = compared(own) if contrast.within is not None else own
+        seen = Counter(one.seen for one in behind if one.seen is not None)
+        found.append(withheld(ScoreRecord(**asdict(score)), seen, len(behind)))
+    return found
+
+
+def _why(answers: Sequence[Answer], contrast: Contrast) -> str:
+    """Return why these answers have no area and no balanced accuracy."""
+    kinds = {one.positive for one in answers}
+    if not kinds:
+        return "no example was answered"
+    if len(kinds) > 1:
+        return f"no {contrast.within} has answered examples of both kinds"
+    which = "every" if kinds == {True} else "no"
+    return f"{which} answered example has the right answer {contrast.label}"
+
+
+def _without_values(contrast: Contrast, tasks: Sequence[TaskRecord], why: str) -> ContrastRecord:
+    """Return the record of a contrast that cannot be computed."""
+    nothing = [Score(metric=name, value=None, interval=f"none: {why}") for name in ("auc", "balanced_acc")]
+    return ContrastRecord(
+        suite=contrast.suite,
+        contrast=contrast.name,
+        variant=tasks[0].variant,
+        tasks=[task.of or task.task for task in tasks],
+        label=contrast.label,
+        within=contrast.within,
+        positive=0,
+        negative=0,
+        scores=[ScoreRecord(**asdict(score)) for score in nothing],
+    )

@@ -72,8 +72,8 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
         for task in record.tasks:
             if reader_of(task, harness):
                 found.append(_reread(task, record, folder, harness))
-                withhold_intervals(record, harness)
                 record.contrasts = list(told_apart.records(record, folder.rows))
+                withhold_intervals(record, harness)
                 summarize(record, record.config.get("tasks", ()), harness)
                 folder.write(record)  # after each task: its rows, scores and version of the reader belong together
     return found

@@ -18,7 +18,7 @@ from typing import Protocol
 from figeval.config import RunConfig
 from figeval.errors import BudgetExhausted
 from figeval.evaluation.baselines import Baselines, are_scored
-from figeval.evaluation.contrasts import Discrimination, contrasts_of
+from figeval.evaluation.contrasts import Discrimination, check_columns, contrasts_of
 from figeval.evaluation.evaluate import (
     CachedModel,
     Executor,
@@ -34,6 +34,7 @@ from figeval.evaluation.resume import begin, resume, warnings_of_run
 from figeval.evaluation.score import MetricSet, TaskScorer, summarize
 from figeval.evaluation.selection_bias import (
     marked,
+    note,
     roles_of,
     unseen_examples,
     warn_of_augmentation,
@@ -70,6 +71,7 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
     """
     model, plans, left_out = prepare(config, harness)
     told_apart = Discrimination(contrasts_of(config, harness))
+    check_columns(told_apart.contrasts, plans)
     folder = RunFolder(config.output_path or _default_folder(config))
     is_guest = config.model in harness.guests.models  # which stays open
     with nullcontext() if is_guest else closing(model), folder.locked():
@@ -179,8 +181,14 @@ class _Session:
     def contrast(self, plans: Sequence[Plan]) -> None:
         """Write the contrasts of the suites into the record, with those of their baselines."""
         by_name = {plan.name: plan for plan in plans}
-        self.discrimination.ask = lambda baseline, task: self.baselines.ask(baseline, by_name[task])
+
+        def ask(baseline: str, task: str) -> None:
+            if failure := self.baselines.ask(baseline, by_name[task]):
+                note(self.record.warnings, f"{task}, for the contrasts: {failure}")
+
+        self.discrimination.ask = ask
         self.record.contrasts = list(self.discrimination.records(self.record, self.folder.rows))
+        withhold_intervals(self.record, self.harness)
 
     def _keep(self, task: TaskRecord) -> None:
         with recorded_failure(task):

@@ -188,12 +188,19 @@ def strongest(roles: Iterable[Role | None]) -> Role | None:
     return next((role for role in ROLES if role in found), None)
 
 
-def withheld(score: ScoreRecord, seen: Mapping[Role, int]) -> ScoreRecord:
-    """Return the score without its interval if it rests on seen examples; `seen` is their number by role."""
+def withheld(score: ScoreRecord, seen: Mapping[Role, int], n: int | None = None) -> ScoreRecord:
+    """Return the score without its interval if it rests on seen examples.
+
+    Args:
+        score: as computed.
+        seen: the number of seen examples behind it, by role.
+        n: of all examples behind it, where `score.n` counts something else.
+    """
     roles = [role for role in ROLES if seen.get(role)]
     if not roles:
         return score
-    why = f"none: {' and '.join(f'{role} on {seen[role]}' for role in roles)} of {score.n} examples"
+    counts = " and ".join(f"{role} on {seen[role]}" for role in roles)
+    why = f"none: {counts} of {score.n if n is None else n} examples"
     own = {"low": None, "high": None, "stderr": None, "interval": why, "seen": roles[0]}
     return score.model_copy(update=own)
 
@@ -224,6 +231,21 @@ def withhold_intervals(record: RunRecord, harness: Harness) -> None:
                 if line is None or one.model in line.unknown:
                     without_intervals(task)
         count(task, line)
+    _withhold_from_contrasts(record)
+
+
+def _withhold_from_contrasts(record: RunRecord) -> None:
+    """Withhold the intervals of contrasts of tasks whose own are withheld as those of a maximum."""
+    maxima_at = {
+        (task.of or task.task, task.variant)
+        for task in record.tasks
+        if any(score.interval == CHOSEN_ON_TEST for score in task.scores)
+    }
+    for contrast in record.contrasts:
+        if maxima_at & {(name, contrast.variant) for name in contrast.tasks}:
+            for score in contrast.scores:
+                if score.value is not None:  # else it has another reason
+                    _is_a_maximum(score)
 
 
 def maxima(record: RunRecord) -> Iterator[AncestorRecord]:
@@ -273,8 +295,12 @@ def without_intervals(task: TaskRecord) -> None:
     """Remove the intervals of a task's scores, breakdowns, languages and option kinds; baselines keep theirs."""
     groups = (group.scores for one in task.breakdowns for group in one.groups)
     for score in chain(task.shown_scores(), chain.from_iterable(groups)):
-        score.low = score.high = score.stderr = None
-        score.interval, score.seen = CHOSEN_ON_TEST, "chosen"
+        _is_a_maximum(score)
+
+
+def _is_a_maximum(score: ScoreRecord) -> None:
+    score.low = score.high = score.stderr = None
+    score.interval, score.seen = CHOSEN_ON_TEST, "chosen"
 
 
 def note(warnings: list[str], text: str) -> None:

@@ -33,6 +33,7 @@ from figeval.types import Score
 Floats: TypeAlias = NDArray[np.float64]
 Booleans: TypeAlias = NDArray[np.bool_]
 Key = TypeVar("Key", bound=Hashable)
+Alike = TypeVar("Alike", bound="Judged")
 KINDS = {True: "positive", False: "negative"}
 UNIT = (0.0, 1.0)
 
@@ -80,6 +81,15 @@ def balanced_accuracy(judged: Iterable[Judged], *, within: bool = False) -> Scor
     """Return the mean of the accuracies on positive and on negative examples; arguments as those of `auc`."""
     answered = [one for one in judged if one.right is not None]
     return _BALANCED.score(answered, np.array([one.right for one in answered], dtype=np.float64), within=within)
+
+
+def compared(judged: Iterable[Alike]) -> list[Alike]:
+    """Return the examples that have one of the other kind in their stratum, those behind a number within strata."""
+    given = list(judged)
+    strata = _places((one.stratum, one.fold) for one in given)
+    both = (places for places in strata.values() if len({given[place].positive for place in places}) > 1)
+    kept = sorted(place for places in both for place in places)
+    return [given[place] for place in kept if given[place].stratum is not None]
 
 
 def placements(scores: ArrayLike, positive: ArrayLike) -> Floats:

@@ -355,6 +355,7 @@ class ContrastRecord(Stored):
     within: str | None = Field(default=None, description="only examples that share this meta key are compared")
     positive: int = Field(description="answered examples whose right answer is the label")
     negative: int = Field(description="answered examples with another right answer")
+    unanswered: int = Field(default=0, description="examples without an answer, which are left out")
     scores: list[ScoreRecord] = Field(description="auc and balanced_acc (figeval.metrics.discrimination)")
     baselines: list[BaselineRecord] = []
 

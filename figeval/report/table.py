@@ -148,11 +148,22 @@ def notes(record: RunRecord) -> Iterator[str]:
         ((one.name, score) for one in record.contrasts for score in one.scores),
     )
     yield from missing(told)
+    yield from unanswered(record)
     yield from record.warnings
     described = record.model.description
     yield from described.get("warnings", ())
     if "fell_back_because" in described:
         yield f"log-likelihoods from {described['scoring']} ({described['fell_back_because']})"
+
+
+def unanswered(record: RunRecord) -> Iterator[str]:
+    """Lines that say how many examples contrasts leave out, once for contrasts over the same examples."""
+    told: dict[str, list[str]] = {}
+    for one in record.contrasts:
+        if one.unanswered:
+            of = one.positive + one.negative + one.unanswered
+            told.setdefault(f"{one.unanswered} of {of} unanswered, left out", []).append(one.name)
+    yield from (f"{', '.join(names)}: {line}" for line, names in told.items())
 
 
 def signs(record: RunRecord) -> Iterator[str]:

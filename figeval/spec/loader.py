@@ -7,7 +7,7 @@ from functools import partial
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from figeval.errors import DuplicateName, TaskError, UnknownName
+from figeval.errors import DuplicateName, TaskError, UnknownName, near
 from figeval.files import inside
 from figeval.plugins import PluginManager
 from figeval.registry import Deferred, Registry, a_type, fill
@@ -16,6 +16,7 @@ from figeval.task_types.base import TaskTypes
 from figeval.validation import validated
 from figeval.yamlfile import read_mapping
 
+INCLUDED = "--include_path"  # owns what the folders given there hold
 KINDS: dict[str, type[TaskSpec] | type[SuiteSpec]] = {".task.yaml": TaskSpec, ".suite.yaml": SuiteSpec}
 
 
@@ -52,7 +53,37 @@ class Catalogue:
             UnknownName: there is neither a task nor a suite of that name.
             TaskError: a suite contains itself, directly or by way of others.
         """
-        found: dict[str, TaskSpec] = {}
+        found = []
+        for name in self._tasks_behind(names):
+            if name not in self.tasks:
+                known = [entry.name for registry in (self.tasks, self.suites) for entry in registry]
+                raise UnknownName("task", name, known, see="figeval ls tasks")
+            found.append(self.tasks.get(name))
+        return found
+
+    def contrasted(self, suite: SuiteSpec, contrast: str) -> list[TaskSpec]:
+        """The tasks of a contrast of a suite, in order.
+
+        Raises:
+            TaskError: it names a task that is none of the suite's, or a suite contains itself.
+            UnknownName: there is no such task.
+        """
+        self.check_contrast(suite, contrast)
+        return self.expand(suite.contrasts[contrast].tasks)
+
+    def check_contrast(self, suite: SuiteSpec, contrast: str) -> None:
+        """Raise `TaskError` for a contrast with a task that is none of its suite's; whether it exists is not asked."""
+        own = self._tasks_behind(suite.tasks)
+        for name in self._tasks_behind(suite.contrasts[contrast].tasks):
+            if name not in own:
+                raise TaskError(
+                    f"{suite.origin or suite.name}: contrast {contrast!r}: {name!r} is no task of this suite"
+                    f"{near(name, own)}; list it under `tasks`, too"
+                )
+
+    def _tasks_behind(self, names: Iterable[str]) -> list[str]:
+        """The names that are no suites, and those behind suites, each once, in order."""
+        found: dict[str, None] = {}
         expanded: set[str] = set()
         waiting = [iter(names)]
         opened: list[str] = []  # suites that are being expanded, outermost first
@@ -69,12 +100,9 @@ class Catalogue:
                 if name not in expanded:
                     opened.append(name)
                     waiting.append(iter(self.suites.get(name).tasks))
-            elif name in self.tasks:
-                found[name] = self.tasks.get(name)
             else:
-                known = [entry.name for registry in (self.tasks, self.suites) for entry in registry]
-                raise UnknownName("task", name, known, see="figeval ls tasks")
-        return list(found.values())
+                found[name] = None
+        return list(found)
 
 
 def read_item(file: Traversable, folder: Traversable) -> TaskSpec | SuiteSpec:
@@ -122,7 +150,15 @@ def load_catalogue(manager: PluginManager, task_types: TaskTypes, include: Itera
 
     fill(manager, "register_tasks", add, folder=add_folder)
     for folder in include:
-        read_folder(folder, lambda item: catalogue.add(item, "--include_path"), _refuse)
+        read_folder(folder, lambda item: catalogue.add(item, INCLUDED), _refuse)
+    for suite in map(catalogue.suites.get, [entry.name for entry in catalogue.suites]):
+        try:
+            for contrast in suite.contrasts:
+                catalogue.check_contrast(suite, contrast)
+        except TaskError as error:
+            if suite.owner == INCLUDED:
+                raise
+            manager.problem(suite.owner, str(error))
     return catalogue
 
 

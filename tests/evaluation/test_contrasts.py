@@ -6,9 +6,15 @@ import json
 
 import pytest
 
+from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.evaluation.baselines import Baselines
+from figeval.evaluation.contrasts import Answer, contrasts_of, scores
 from figeval.evaluation.rescore import rescore
+from figeval.evaluation.selection_bias import withhold_intervals
+from figeval.records.folder import RunFolder
+from figeval.records.schema import CHOSEN_ON_TEST
+from figeval.report.table import notes
 from tests.evaluation.conftest import Heard
 from tests.fakes import Likelihood, Writer
 
@@ -155,7 +161,18 @@ def test_one_task_of_several_makes_no_contrast(workshop):
 @pytest.mark.parametrize(
     ("suite", "words"),
     [
-        (SUITE.replace("all: {tasks: [pos, neg]}", "all: {tasks: [pos, other]}"), "different first labels"),
+        (
+            SUITE.replace("all: {tasks: [pos, neg]}", "all: {tasks: [pos, other]}").replace(
+                "[pos, neg]", "[pos, neg, other]", 1
+            ),
+            "different first labels",
+        ),
+        (
+            SUITE.replace("all: {tasks: [pos, neg]}", "all: {tasks: [pos, other]}"),
+            "'other' is no task of this suite; list",
+        ),
+        (SUITE.replace("all: {tasks: [pos, neg]}", "all: {tasks: [pos, ned]}"), "did you mean 'neg'"),
+        (SUITE.replace("within: idiom}", "within: idoim}"), "no example has 'idoim' in meta; did you mean 'idiom'"),
         (SUITE.replace("all:", "A B:"), "cannot name a contrast"),
         (SUITE.replace("all: {tasks: [pos, neg]}", "all: {tasks: []}"), "at least 1 item"),
         (SUITE.replace("within: idiom}", "whithin: idiom}"), "whithin"),
@@ -168,3 +185,120 @@ def test_what_cannot_be_contrasted_is_one_line(suite, words, workshop):
     with pytest.raises(TaskError, match=words) as raised:
         workshop.run("s")
     assert "\n" not in str(raised.value)
+
+
+def reasons(record, name="s:all"):
+    found = next(one for one in record.contrasts if one.name == name)
+    return [score.interval for score in found.scores if score.value is None]
+
+
+def test_a_task_that_failed_is_why_there_is_no_value(workshop):
+    def function(context, option):
+        if "one two three four 0" in context and context.count("three") == 2:  # as in one of the two tasks
+            raise RuntimeError("no more memory")
+        return 0.0
+
+    write_suite(workshop.folder)
+    workshop.backend = Likelihood(function=function)
+    record = workshop.run("s")
+    assert [task.status for task in record.tasks].count("failed") == 1
+    (failed,) = (task.task for task in record.tasks if task.status == "failed")
+    assert reasons(record) == reasons(record, "s:within") == [f"none: {failed} failed"] * 2
+    workshop.backend = Likelihood(function=lambda context, option: 0.0)
+    assert reasons(workshop.run("s")) == []
+
+
+def test_examples_without_an_answer_are_counted_and_told(workshop):
+    write_suite(workshop.folder)
+    workshop.backend = Writer(function=lambda question: "Yes" if " 3" not in question else "hm")
+    record = workshop.run("s")
+    whole = record.contrasts[0]
+    assert whole.unanswered == 48 - whole.positive - whole.negative > 0
+    assert f"s:all, s:within: {whole.unanswered} of 48 unanswered, left out" in list(notes(record))
+
+
+@pytest.mark.parametrize(
+    ("says", "reason"),
+    [
+        (lambda question: "hm", "no example was answered"),
+        (lambda question: "Yes" if " 3" in question else "hm", None),
+    ],
+)
+def test_why_there_is_no_value_where_answers_are_missing(workshop, says, reason):
+    write_suite(workshop.folder)
+    workshop.backend = Writer(function=says)
+    record = workshop.run("s")
+    assert reasons(record)[1:] == ([f"none: {reason}"] if reason else [])
+
+
+def told_apart(workshop, within=None):
+    config = RunConfig(tasks=("s",), model="model")
+    (found,) = (one for one in contrasts_of(config, workshop.harness()) if one.within == within)
+    return found
+
+
+def test_reasons_tell_kinds_from_strata(workshop):
+    write_suite(workshop.folder)
+    own = {"score": 1.0, "right": 1.0}
+    ours, theirs = Answer(positive=True, stratum="a", **own), Answer(positive=False, stratum="b", **own)
+    for answers, within, reason in (
+        ([ours], None, "every answered example has the right answer yes"),
+        ([theirs], None, "no answered example has the right answer yes"),
+        ([ours, theirs], "idiom", "no idiom has answered examples of both kinds"),
+        ([ours], "idiom", "every answered example has the right answer yes"),
+        ([], "idiom", "no example was answered"),
+    ):
+        found = scores(answers, told_apart(workshop, within))
+        assert [score.interval for score in found] == [f"none: {reason}"] * 2
+
+
+def test_seen_examples_count_once_for_each_score_they_stand_behind(workshop):
+    """A score within idioms has seen examples behind it only in idioms with both kinds, and counts these examples."""
+    write_suite(workshop.folder)
+    known = [
+        Answer(positive=kind, score=float(kind), right=1.0, stratum=stratum, seen=seen)
+        for kind, stratum, seen in (
+            (True, "a", "trained"),
+            (False, "a", None),
+            (True, "b", "trained"),  # alone in its idiom
+            (True, "c", None),
+            (False, "c", None),
+        )
+    ]
+    known.append(Answer(positive=True, right=1.0, stratum="c", seen="chosen"))  # without a score
+    area, balanced = scores(known, told_apart(workshop))
+    assert area.interval == "none: trained on 2 of 5 examples"
+    assert balanced.interval == "none: trained on 2 and chosen on 1 of 6 examples"
+    area, balanced = scores(known, told_apart(workshop, "idiom"))
+    assert (area.interval, area.n, area.seen) == ("none: trained on 1 of 4 examples", 2, "trained")
+    assert balanced.interval == "none: trained on 1 and chosen on 1 of 5 examples"
+
+
+def test_a_maximum_over_checkpoints_has_no_interval_in_contrasts_either(workshop):
+    write_suite(workshop.folder)
+    record = workshop.run("s")
+    assert record.contrasts[0].scores[0].low is not None
+    record.model.description = {"about": {"task": "pos", "selected_on": "test", "evaluations": 25}}
+    withhold_intervals(record, workshop.harness())
+    for score in record.contrasts[0].scores:
+        assert (score.low, score.interval, score.seen) == (None, CHOSEN_ON_TEST, "chosen")
+
+
+def test_a_baseline_that_fails_is_told_and_costs_nothing_else(workshop, monkeypatch):
+    write_suite(workshop.folder)
+    record = workshop.run("s")
+    contrasts, record.contrasts = record.contrasts, []
+    RunFolder(workshop.path / "run").write(record)  # as an earlier session leaves it
+    whole = Baselines._scored
+
+    def failing(self, name, plan, unseen):
+        if name == "overlap" and plan.name == "neg":
+            raise ZeroDivisionError("no words")
+        return whole(self, name, plan, unseen)
+
+    monkeypatch.setattr(Baselines, "_scored", failing)
+    again = workshop.run("s")
+    assert [one.baseline for one in again.contrasts[0].baselines] == ["chance"]
+    assert again.contrasts[0].scores == contrasts[0].scores
+    told = [line for line in again.warnings if "overlap" in line]
+    assert told == ["neg, for the contrasts: the baseline overlap has no scores: ZeroDivisionError: no words"]

@@ -27,7 +27,7 @@ def scores_of(runs: Runs, folders: Mapping[str, Path]) -> list[SeedScore]:
 
 
 def _contrasts(runs: Runs) -> Iterator[SeedScore]:
-    """Yield a line per contrast and metric, without an interval: it is no mean over examples."""
+    """Yield a line per contrast and metric, without an interval."""
     scores = {
         str(seed): {(one.name, s.metric): s for one in run.contrasts for s in one.scores} for seed, run in runs.items()
     }
@@ -35,6 +35,7 @@ def _contrasts(runs: Runs) -> Iterator[SeedScore]:
         found = {seed: one[name, metric] for seed, one in scores.items() if (name, metric) in one}
         known = [score.value for score in found.values() if score.value is not None]
         whole = over_seeds(known) if known and len(known) == len(runs) else None
+        lacking = next((score.interval for score in found.values() if score.value is None), None)
         yield SeedScore(
             task=name,
             metric=metric,
@@ -44,7 +45,7 @@ def _contrasts(runs: Runs) -> Iterator[SeedScore]:
             sd=whole.sd if whole else None,
             low=None,
             high=None,
-            interval="none: no mean over examples",
+            interval=lacking or "none: over seeds a contrast has mean and standard deviation only",
             seen=strongest(score.seen for score in found.values()),
         )
 
