@@ -364,6 +364,19 @@ class ContrastRecord(Stored):
         """As tables and exports call it: `suite:contrast`, and `suite:contrast@variant` of a prompt or probe."""
         return f"{self.suite}:{self.contrast}" + (f"@{self.variant}" if self.variant else "")
 
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences without a full stop that say what the two numbers are, for below a table."""
+        means = (
+            f"auc: how often an example whose right answer is {self.label} has a higher score for it than an example "
+            "with another right answer; balanced_acc: the mean of the accuracies on both kinds; .5 is chance"
+        )
+        if not self.within:
+            return [means]
+        key = self.within
+        only = f"only examples of the same {key} are compared, and each {key} with both kinds counts the same"
+        return [means, f"× {key}: {only}"]
+
 
 def _maybe_without_contrasts(schema: dict[str, Any]) -> None:
     """Of the published schema: a run whose suites declare no contrasts has none."""

@@ -173,13 +173,7 @@ def signs(record: RunRecord) -> Iterator[str]:
     yield from (f"{MARKS[role]} {text}" for role, text in SEEN_NOTES.items() if role in seen)
     trained = {one.baseline: None for task in record.tasks for one in task.baselines if one.weights}
     yield from (f"{name}: a second model, which was trained on this probe" for name in trained)
-    if record.contrasts:
-        yield (
-            "auc: how often an example whose right answer is the label has a higher score for it than one of another "
-            "answer; balanced_acc: mean of the accuracies on both; .5 is chance"
-        )
-    for key in dict.fromkeys(one.within for one in record.contrasts if one.within):
-        yield f"× {key}: only examples of the same {key} are compared, and each {key} with both kinds counts the same"
+    yield from dict.fromkeys(remark for one in record.contrasts for remark in one.remarks)
     if any(task.languages for task in record.tasks):
         yield "mean: over languages, each of which counts the same"
     if any(task.overlap is not None and task.overlap.scores for task in record.tasks):
@@ -248,8 +242,9 @@ def contrasts(record: RunRecord) -> Iterator[tuple[str, ...]]:
     for one in record.contrasts:
         for place, score in enumerate(one.scores):
             metric, value, limits, n, clusters, trivial = cells(score, one.baselines)
-            counts = (f"{n} × {one.within}", "") if one.within else (str(one.positive), str(one.negative))
-            yield ("" if place else one.name, metric, value, limits, *counts, clusters, trivial)
+            units = f"{n} × {one.within}" if one.within else clusters
+            counts = (str(one.positive), str(one.negative), units)
+            yield ("" if place else one.name, metric, value, limits, *counts, trivial)
 
 
 def grids(record: RunRecord) -> Iterator[Grid]:
@@ -260,7 +255,7 @@ def grids(record: RunRecord) -> Iterator[Grid]:
     if record.contrasts:
         labels = AND.join(dict.fromkeys(one.label for one in record.contrasts))
         counts = {"value", "95 % interval", "positive", "negative", "clusters"}
-        yield Grid(OF_CONTRASTS, list(contrasts(record)), f"discrimination of {labels}", counts, ("clusters",))
+        yield Grid(OF_CONTRASTS, list(contrasts(record)), f"discrimination: {labels} against the rest", counts)
     if record.spreads:
         yield Grid(OVER_PROMPTS, list(spreads(record)), "over prompts", {"prompts", "mean", "range"})
     for task in record.tasks:

@@ -87,7 +87,7 @@ def _body(table: Sequence[Line], trivial: Sequence[str], runs: int) -> Iterable[
             [
                 escape(line.task) if line.task != before else "",
                 escape(line.metric),
-                str(line.n),
+                rf"{line.n} $\times$ {escape(line.unit)}" if line.unit else str(line.n),
                 *(figure(line.baselines.get(name)) or MISSING for name in trivial),
                 *(cell(line.scores.get(place)) for place in range(runs)),
             ]
@@ -125,7 +125,7 @@ def minus(text: str) -> str:
 def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
     """Models and how they were asked, number of examples, and what the brackets are."""
     models = ", ".join(map(escape, headings(runs)))
-    sizes = sorted({line.n for line in table})
+    sizes = sorted({line.n for line in table if not line.unit})
     counts = "" if not sizes else f"$n = {sizes[0]}$" if len(sizes) == 1 else f"$n = {sizes[0]}$ to ${sizes[-1]}$"
     examples = f" on {counts} examples" if counts else ""
     means = r"$\pm$ is the standard deviation over seeds, whose intervals are over seeds and examples."

@@ -41,7 +41,7 @@ def columns(runs: Sequence[RunRecord], found: Sequence[Line]) -> tuple[list[str]
     head = ["task", "metric", "n", *trivial, *headings(runs)]
     body = [
         [
-            *(line.task, line.metric, str(line.n)),
+            *(line.task, line.metric, f"{line.n} × {line.unit}" if line.unit else str(line.n)),
             *(number(line.baselines.get(name)) or MISSING for name in trivial),
             *(cell(line.scores.get(place)) for place in range(len(runs))),
         ]
@@ -118,6 +118,10 @@ def export_published(runs: Sequence[RunRecord]) -> str:
     body = [[*cells, published_cell(known)] for cells, known in zip(body, numbers, strict=True)]
     sources = dict.fromkeys((one.task, one.source, one.note) for known in numbers for one in known)
     notes = [f"{task}: {source}" + (f": {note}" if note else "") for task, source, note in sources]
+    if sources and any(run.config.get("limit") is not None for run in runs):
+        notes.append(
+            "published numbers are of all examples of a task, those of runs with --limit of the first ones only"
+        )
     return table([*head, "published"], body, [*remarks(runs), *notes]) + chosen(runs)
 
 

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from figeval.records import conditions
-from figeval.records.schema import SEEN_NOTES, BaselineRecord, KindRecord, Role, RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import (
+    SEEN_NOTES,
+    BaselineRecord,
+    ContrastRecord,
+    KindRecord,
+    Role,
+    RunRecord,
+    ScoreRecord,
+    TaskRecord,
+)
 from figeval.text import one_line
 from figeval.types import UNRELIABLE
 
 
 @dataclass(slots=True)
 class Line:
-    """One metric of one task; `scores` and `baselines` hold what each run and each baseline got."""
+    """One metric of one task; `scores` and `baselines` hold what each run and each baseline got.
+
+    `n` counts examples, or values of the column `unit`.
+    """
 
     task: str
     metric: str
     n: int
+    unit: str = ""
     scores: dict[int, ScoreRecord] = field(default_factory=dict)  # by place of the run
     baselines: dict[str, ScoreRecord] = field(default_factory=dict)
 
@@ -31,23 +44,35 @@ def lines(runs: Sequence[RunRecord]) -> list[Line]:
     """
     found: dict[tuple[str, str, int, str, str], Line] = {}
     for place, run in enumerate(runs):
+        own = {str(task.variant) for task in run.tasks if task.is_floor} if len(runs) > 1 else set()
+
+        def shared(baselines: Sequence[BaselineRecord], own: Collection[str] = own) -> list[BaselineRecord]:
+            return [one for one in baselines if one.baseline not in own]
+
         for task in run.tasks:
             for name, rest, scores, baselines in _scored(task):
                 for score in scores:
                     key = (name, task.examples_sha256, task.n, rest, score.metric)
                     line = found.setdefault(key, Line(name, score.metric, score.n))
                     line.scores[place] = score
-                    line.baselines |= _of_metric(score.metric, baselines)
+                    line.baselines |= _of_metric(score.metric, shared(baselines))
         examples = {task.task: (task.examples_sha256, task.n) for task in run.tasks}
         for contrast in run.contrasts:
             same = repr([examples.get(task) for task in contrast.tasks])
-            for score in contrast.scores:
-                key = (contrast.name, same, 0, "", score.metric)
-                line = found.setdefault(key, Line(contrast.name, score.metric, score.n))
-                line.scores[place] = score
-                line.baselines |= _of_metric(score.metric, contrast.baselines)
+            for name, scores in _contrasted(contrast, own):
+                for score in scores:
+                    made = Line(name, score.metric, score.n, contrast.within or "")
+                    line = found.setdefault((name, same, 0, "", score.metric), made)
+                    line.scores[place] = score
+                    line.baselines |= _of_metric(score.metric, shared(contrast.baselines))
     order = {task: place for place, task in enumerate(dict.fromkeys(line.task for line in found.values()))}
     return sorted(found.values(), key=lambda line: order[line.task])
+
+
+def _contrasted(contrast: ContrastRecord, floors: Collection[str]) -> Iterator[tuple[str, Sequence[ScoreRecord]]]:
+    """(name of its lines, scores) of a contrast, and of the floors of the model that are to have lines."""
+    yield contrast.name, contrast.scores
+    yield from ((f"{contrast.name}@{one.baseline}", one.scores) for one in contrast.baselines if one.baseline in floors)
 
 
 def _of_metric(metric: str, baselines: Sequence[BaselineRecord]) -> dict[str, ScoreRecord]:
@@ -96,6 +121,9 @@ def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
             if not task.scores:
                 yield f"{name} has no scores on {task.task}: {task.status}"
             yield from (f"{name} on {task.task}: {warning}" for warning in task.warnings)
+        for one in run.contrasts:
+            if one.unanswered:
+                yield f"{name} on {one.name}: {one.unanswered} examples unanswered, left out"
     remarks = ((task.task, task.settings.get("remark")) for run in runs for task in run.tasks)
     yield from dict.fromkeys(f"{task}: {one_line(remark)}" for task, remark in remarks if remark)
     tasks = {task.task: task.languages for run in runs for task in run.tasks if task.languages}
@@ -103,6 +131,8 @@ def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
         yield f"{name}: the mean over {', '.join(one.language for one in languages)}, each of which counts the same"
     if any_score(runs, unreliable):
         yield "unreliable intervals (*): fewer than 10 effective clusters"
+    contrasts = [one for run in runs for one in run.contrasts]
+    yield from dict.fromkeys(remark for one in contrasts for remark in one.remarks)
     sizes = dict.fromkeys(unequal(score, task.task) for run in runs for task in run.tasks for score in task.scores)
     yield from filter(None, sizes)
 

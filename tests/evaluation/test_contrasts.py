@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from figeval.builtin.plugins.exporters.side_by_side import baseline_names, lines
 from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.evaluation.baselines import Baselines
@@ -14,7 +15,8 @@ from figeval.evaluation.rescore import rescore
 from figeval.evaluation.selection_bias import withhold_intervals
 from figeval.records.folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST
-from figeval.report.table import notes
+from figeval.report.exporters import load_exporters
+from figeval.report.table import grids, notes
 from tests.evaluation.conftest import Heard
 from tests.fakes import Likelihood, Writer
 
@@ -302,3 +304,36 @@ def test_a_baseline_that_fails_is_told_and_costs_nothing_else(workshop, monkeypa
     assert again.contrasts[0].scores == contrasts[0].scores
     told = [line for line in again.warnings if "overlap" in line]
     assert told == ["neg, for the contrasts: the baseline overlap has no scores: ZeroDivisionError: no words"]
+
+
+def test_floors_of_two_models_stand_in_lines_of_their_own(workshop):
+    """Beside another model the floor of a model is no column: both would have the numbers of the last one."""
+    write_suite(workshop.folder, more="floor: no_query")
+    one = workshop.run("s")
+    workshop.backend = Likelihood(function=lambda context, option: float(len(context) % 3) * (option == " Yes"))
+    other = workshop.run("s", fresh=True)
+    assert "no_query" in baseline_names(lines([one]))
+    together = lines([one, other])
+    assert "no_query" not in baseline_names(together)
+    floors = {line.task: line for line in together if line.metric == "auc" and "@" in line.task}
+    assert set(floors) == {"s:all@no_query", "s:within@no_query"}
+    for name, line in floors.items():
+        for place, run in enumerate((one, other)):
+            (contrast,) = (each for each in run.contrasts if name.startswith(each.name + "@"))
+            (floor,) = (each for each in contrast.baselines if each.baseline == "no_query")
+            assert line.scores[place] == floor.scores[0]
+
+
+def test_exports_say_what_the_numbers_of_contrasts_are(workshop):
+    write_suite(workshop.folder)
+    record = workshop.run("s")
+    exporters = load_exporters(workshop.harness("exporters").manager)
+    markdown, latex = (exporters.get(name)([record]) for name in ("markdown", "latex"))
+    assert "| s:within | auc | 6 × idiom |" in markdown
+    assert "auc: how often an example whose right answer is yes has a higher score" in markdown
+    assert r"s:within & auc & 6 $\times$ idiom &" in latex
+    shown = [grid for grid in grids(record) if grid.title == "discrimination: yes against the rest"]
+    assert [row[4:7] for row in shown[0].rows[::2]] == [
+        ("24", "24", "16 (9.1 eff.)"),
+        ("24", "24", "6 × idiom"),
+    ]
