@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -36,6 +36,7 @@ Key = TypeVar("Key", bound=Hashable)
 Alike = TypeVar("Alike", bound="Judged")
 KINDS = {True: "positive", False: "negative"}
 UNIT = (0.0, 1.0)
+EXACT = "none: an exact expectation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +168,7 @@ class _MeanOfKinds:
             shares[places] = self.shares(values[places], positive[places])
         value = float(np.mean([_mean_of_means(shares[places], positive[places]) for places in folds.values()]))
         if np.ptp(shares) == 0 and 0 < value < 1:  # every example ties, as all do for chance
-            return value, Interval("none: an exact expectation")
+            return value, Interval(EXACT)
         places_of = {kind: [[p for p in own if positive[p] == kind] for own in folds.values()] for kind in KINDS}
         kinds = {name: _Kind.of(shares, places_of[kind], judged) for kind, name in KINDS.items()}
         return value, self._interval(value, kinds)
@@ -195,15 +196,19 @@ class _MeanOfKinds:
     def _over_strata(self, judged: Sequence[Judged], values: Floats, positive: Booleans) -> Score:
         """Return the unweighted mean over the strata that have both kinds, in whatever folds they have them."""
         found: dict[str, list[float]] = {}
+        all_tie = True
         for (stratum, _fold), places in _places((one.stratum, one.fold) for one in judged).items():
             if stratum is not None and _both(positive[places]):
                 shares = self.shares(values[places], positive[places])
+                all_tie = all_tie and np.ptp(shares) == 0 and 0 < shares[0] < 1
                 found.setdefault(stratum, []).append(_mean_of_means(shares, positive[places]))
         reason = "no stratum has examples of both kinds" if _both(positive) else _lacking(positive)
         aggregator = MetricAggregator(self.metric, mean_of(lambda *_: None, absent=reason))
         for own in found.values():
             aggregator.add(None, (float(np.mean(own)), 1.0))
-        return aggregator.score()
+        score = aggregator.score()
+        tied = {"low": None, "high": None, "stderr": None, "interval": EXACT}
+        return replace(score, **tied) if found and all_tie else score  # type: ignore[arg-type]
 
 
 _AREA = _MeanOfKinds("auc", placements, reach=2.0, kinds_agree=False)

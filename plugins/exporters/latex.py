@@ -19,6 +19,7 @@ from .side_by_side import (
     lines,
     notes,
     number,
+    of_contrasts,
     roles,
 )
 
@@ -136,6 +137,7 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
             r"in brackets the 95\,\% interval, over clusters where examples are not independent.",
             *([means] if any_score(runs, deviation) else ()),
             *(f"{escape(note)}." for note in asked(runs)),
+            *(f"{escape(remark)}.".replace("×", r"$\times$") for remark in of_contrasts(runs)),
             *marks,
         ]
     )

@@ -64,7 +64,8 @@ def lines(runs: Sequence[RunRecord]) -> list[Line]:
                     made = Line(name, score.metric, score.n, contrast.within or "")
                     line = found.setdefault((name, same, 0, "", score.metric), made)
                     line.scores[place] = score
-                    line.baselines |= _of_metric(score.metric, shared(contrast.baselines))
+                    if name == contrast.name:  # trivial models of a floor are asked otherwise
+                        line.baselines |= _of_metric(score.metric, shared(contrast.baselines))
     order = {task: place for place, task in enumerate(dict.fromkeys(line.task for line in found.values()))}
     return sorted(found.values(), key=lambda line: order[line.task])
 
@@ -131,10 +132,14 @@ def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
         yield f"{name}: the mean over {', '.join(one.language for one in languages)}, each of which counts the same"
     if any_score(runs, unreliable):
         yield "unreliable intervals (*): fewer than 10 effective clusters"
-    contrasts = [one for run in runs for one in run.contrasts]
-    yield from dict.fromkeys(remark for one in contrasts for remark in one.remarks)
+    yield from of_contrasts(runs)
     sizes = dict.fromkeys(unequal(score, task.task) for run in runs for task in run.tasks for score in task.scores)
     yield from filter(None, sizes)
+
+
+def of_contrasts(runs: Sequence[RunRecord]) -> list[str]:
+    """What the numbers of contrasts are, each sentence once and without a full stop."""
+    return list(dict.fromkeys(remark for run in runs for one in run.contrasts for remark in one.remarks))
 
 
 @dataclass(frozen=True, slots=True)

@@ -318,6 +318,7 @@ def test_floors_of_two_models_stand_in_lines_of_their_own(workshop):
     floors = {line.task: line for line in together if line.metric == "auc" and "@" in line.task}
     assert set(floors) == {"s:all@no_query", "s:within@no_query"}
     for name, line in floors.items():
+        assert line.baselines == {}
         for place, run in enumerate((one, other)):
             (contrast,) = (each for each in run.contrasts if name.startswith(each.name + "@"))
             (floor,) = (each for each in contrast.baselines if each.baseline == "no_query")
@@ -332,6 +333,7 @@ def test_exports_say_what_the_numbers_of_contrasts_are(workshop):
     assert "| s:within | auc | 6 × idiom |" in markdown
     assert "auc: how often an example whose right answer is yes has a higher score" in markdown
     assert r"s:within & auc & 6 $\times$ idiom &" in latex
+    assert "is yes has a higher score" in latex[latex.index("caption") :]
     shown = [grid for grid in grids(record) if grid.title == "discrimination: yes against the rest"]
     assert [row[4:7] for row in shown[0].rows[::2]] == [
         ("24", "24", "16 (9.1 eff.)"),

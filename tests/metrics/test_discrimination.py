@@ -116,9 +116,11 @@ def test_only_the_order_of_scores_counts() -> None:
 
 
 def test_scores_that_are_all_equal_are_an_exact_expectation() -> None:
-    judged = [Judged(positive=kind, score=1.0, right=0.5, cluster=str(n)) for n in range(9) for kind in (0, 1)]
-    for score in (auc(judged), balanced_accuracy(judged)):
-        assert (score.value, score.low, score.interval) == (0.5, None, "none: an exact expectation")
+    tied = {"score": 1.0, "right": 0.5}
+    judged = [Judged(positive=k == 1, **tied, cluster=str(n), stratum=str(n)) for n in range(9) for k in (0, 1)]
+    for within in (False, True):
+        for score in (auc(judged, within=within), balanced_accuracy(judged, within=within)):
+            assert (score.value, score.low, score.interval) == (0.5, None, "none: an exact expectation")
 
 
 def test_one_answer_to_all_is_certain_only_as_far_as_two_accuracies_are() -> None:
