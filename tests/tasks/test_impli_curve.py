@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 from sklearn.metrics import roc_auc_score
 
+import figeval
+from figeval.builtin.tasks.impli import rows
 from figeval.builtin.tasks.impli.curve import command, figure, points, results
 from figeval.builtin.tasks.impli.curve.points import Curve, CurveTraining
 from figeval.builtin.tasks.impli.folds import Point
+from figeval.builtin.tasks.nli import union
 from figeval.cli.main import main
-from figeval.errors import DataError
-from tests.runs import finished, row
+from figeval.errors import DataError, RecordError, TrainError
+from tests.plugins.tiny import Workshop
+from tests.runs import row
 
 
 def curve(**changes: Any) -> Curve:
@@ -60,7 +64,7 @@ def test_a_task_says_what_is_learned_and_asked() -> None:
     ("query", "words"),
     [
         ("fold=10", "there are folds 0 to 9"),
-        ("fold=x", "fold=x is no number"),
+        ("fold=x", "fold=x is not a number"),
         ("fould=1", "has no 'fould'"),
         ("regime=neither", "has no regime 'neither'; it has both, entailment, non-entailment"),
     ],
@@ -72,7 +76,7 @@ def test_a_point_that_is_none_is_one_line(query: str, words: str) -> None:
 
 def answered(accuracy: float, seed: int = 0, fold: int = 0, **changes: Any) -> results.Answered:
     """Forty pairs of a fold, ten idioms; the first `accuracy` of each label are right."""
-    rows = []
+    found = []
     for label, gold in (("e", "entailment"), ("n", "non-entailment")):
         for number in range(20):
             right = number < 20 * accuracy
@@ -83,11 +87,11 @@ def answered(accuracy: float, seed: int = 0, fold: int = 0, **changes: Any) -> r
                 "cluster": f"{fold} {number % 10}",
                 "scores": [score],
             }
-            rows.append(row(f"{label}{number}", **about))
-    return results.Answered(training(seed=seed, fold=fold, **changes), 50, rows)  # type: ignore[arg-type]
+            found.append(row(f"{label}{number}", **about))
+    return results.Answered(training(seed=seed, fold=fold, **changes), 50, found)  # type: ignore[arg-type]
 
 
-def test_answers_to_all_folds_are_pooled() -> None:
+def test_accuracies_are_those_of_all_folds_together_and_areas_means_over_them() -> None:
     found = {one.part: one for one in results.numbers([answered(0.5, fold=0), answered(1.0, fold=1)])}
     assert {part: (one.n, one.value) for part, one in found.items()} == {
         "all": (80, 0.75),
@@ -96,9 +100,27 @@ def test_answers_to_all_folds_are_pooled() -> None:
         "auc": (80, found["auc"].value),
     }
     assert found["all"].low is not None and found["all"].low < 0.75
-    golds = [one["gold"] == "entailment" for a in (0.5, 1.0) for one in answered(a).rows]
-    scores = [one["scores"][0] for a in (0.5, 1.0) for one in answered(a).rows]
-    assert found["auc"].value == pytest.approx(roc_auc_score(golds, scores))
+    areas = [roc_auc_score(*zip(*gold_and_score(one), strict=True)) for one in (answered(0.5), answered(1.0))]
+    assert found["auc"].value == pytest.approx(sum(areas) / 2)
+
+
+def gold_and_score(one: results.Answered) -> list[tuple[bool, float]]:
+    return [(row["gold"] == "entailment", row["scores"][0]) for row in one.rows]
+
+
+def test_scores_of_two_models_are_never_compared() -> None:
+    """A model that gives all of its scores higher than another one loses nothing by it."""
+    low, high = answered(1.0, fold=0), answered(1.0, fold=1)
+    raised = [{**found, "scores": [found["scores"][0] + 5]} for found in high.rows]
+    found = results.numbers([low, results.Answered(high.training, 50, raised)])  # type: ignore[arg-type]
+    assert {one.part: one.value for one in found}["auc"] == 1.0
+
+
+@pytest.mark.parametrize(("seeds", "words"), [(1, "trainings differ is not"), (2, "no bands"), (3, "idioms and seeds")])
+def test_the_figure_says_what_its_bands_are(seeds: int, words: str) -> None:
+    behind, bands = figure.about(results.numbers([answered(0.5, seed) for seed in range(seeds)]), "m")
+    assert behind == f"m; 1 held-out fold, {seeds} seed{'s' * (seeds > 1)}"
+    assert words in bands
 
 
 def test_seeds_have_a_mean_a_deviation_and_from_three_on_an_interval() -> None:
@@ -132,7 +154,7 @@ def test_the_figure_has_the_regimes_that_there_are_and_begins_each_with_the_shar
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--points", "0,10"), "--points: '10' is no number from 0 to 9"),
+        (("--points", "0,10"), "--points: '10' is not a number from 0 to 9"),
         (("--regimes", "both,entailmnt"), "--regimes: there is no 'entailmnt'; did you mean 'entailment'"),
     ],
 )
@@ -145,22 +167,110 @@ def test_what_is_no_curve_is_one_line(
     assert words in capsys.readouterr().err
 
 
-def test_a_folder_with_another_curve_is_refused(tmp_path: Path) -> None:
+@pytest.fixture
+def pairs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Made-up pairs of forty idioms, six of each, and thirty literal ones."""
+    none = dict.fromkeys(("surface", "idiom_start", "idiom_end", "idiom_confidence", "flaw"))
+    found = [
+        {
+            "id": str(n),
+            "premise": f"day {n} of idiom {n % 40}",
+            "hypothesis": ("they spoke of it", "the cat sat down")[n // 40 % 2],
+            "premise_key": str(n),
+            "label": ("entailment", "non-entailment")[n // 40 % 2],
+            "idiom": f"idiom {n % 40}",
+            **none,
+            "corpus": "manual",
+            "figure": "idiom",
+        }
+        for n in range(240)
+    ]
+    labels = ("entailment", "neutral", "contradiction")
+    literal = [
+        {"id": n, "premise": f"{n} is even", "hypothesis": "so it is", "label": labels[n % 3]} for n in range(30)
+    ]
+    monkeypatch.setattr(rows, "idiom_rows", lambda context: iter(found))
+    monkeypatch.setattr(union, "rows", lambda split, context: iter(literal))
+    return found
+
+
+def test_a_folder_with_another_curve_is_refused(tmp_path: Path, pairs: list[dict[str, Any]]) -> None:
     before = command.Work(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False)
     before.begin()
-    before.keep(training(), 50)
-    before.begin()
-    with pytest.raises(Exception, match="has a curve with another model; choose another --output"):
+    command.Work(tmp_path, "a", {"lr": 1e-4}, curve(points=(0, 9)), keep_models=False).begin()
+    with pytest.raises(TrainError, match="has a curve with another model; choose another --output"):
         command.Work(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
+    pairs[0]["label"] = "non-entailment"
+    with pytest.raises(TrainError, match="has a curve of other pairs than IMPLI has now"):
+        command.Work(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False).begin()
     (tmp_path / "curve.json").write_text("[]")
-    with pytest.raises(Exception, match="is no learning curve"):
+    with pytest.raises(RecordError, match="is not a learning curve"):
         before.begin()
 
 
-def test_a_training_is_done_once_its_run_is_complete(tmp_path: Path) -> None:
-    work = command.Work(tmp_path, "m", {}, curve(), keep_models=False)
-    assert [one.train for one in work.missing()] == [0, 3, 3]
-    first = next(curve().trainings())
-    finished(tmp_path / "runs" / first.name, "mini_pairs", limit=3, baselines=False)
-    assert [one.train for one in work.missing()] == [3, 3]
-    assert work.is_done(first)
+@pytest.mark.usefixtures("pairs")
+def test_an_interrupted_curve_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Workshop(tmp_path / "models")("bert", "Model")
+    flags = ["--model", str(model), "--points", "0,2", "--regimes", "both,entailment", "--folds", "2", "--nli", "12"]
+    flags += [
+        "--pairs",
+        "36",
+        "--batch_size",
+        "8",
+        "--max_length",
+        "32",
+        "--lr",
+        "0.01",
+        "--epochs",
+        "4",
+        "--device",
+        "cpu",
+        "--no_plots",
+    ]
+    trained, asked = figeval.train, figeval.run
+    calls: list[str] = []
+    stopped: list[str] = []
+
+    def train(task: str, *more: Any, **options: Any) -> Any:
+        calls.append("try" if "max_steps" in options else task.removeprefix("impli_curve_"))
+        return trained(task, *more, **options)
+
+    def run(task: str, *more: Any, **options: Any) -> Any:
+        if task == "impli_curve_fold1_train0_none_seed0" and not stopped:
+            stopped.append(task)
+            raise KeyboardInterrupt
+        return asked(task, *more, **options)
+
+    def curve_in(folder: str) -> list[Any]:
+        with pytest.raises(SystemExit) as ended:
+            main(["curve", "impli", "--output", str(tmp_path / folder), *flags])
+        assert ended.value.code == 0
+        return json.loads((tmp_path / folder / "curve.json").read_text())["numbers"]
+
+    monkeypatch.setattr(figeval, "train", train)
+    monkeypatch.setattr(figeval, "run", run)
+    with pytest.raises(SystemExit, match="130"):
+        main(["curve", "impli", "--output", str(tmp_path / "stopped"), *flags])
+    assert calls == ["try", "fold0_train0_none_seed0", "fold1_train0_none_seed0"]
+    stored = json.loads((tmp_path / "stopped" / "curve.json").read_text())
+    assert stored["learned"] == {"impli_curve_fold0_train0_none_seed0": 12}
+    capsys.readouterr()
+
+    del calls[:]
+    gone_on = curve_in("stopped")
+    others = [f"fold{fold}_train2_{regime}_seed0" for regime in ("both", "entailment") for fold in (0, 1)]
+    assert calls == ["try", "fold1_train0_none_seed0", *others]
+    assert "5 trainings on up to 20 pairs, each asked about" in capsys.readouterr().out
+    assert [(one["regime"], one["folds"], one["learned"]) for one in gone_on if one["part"] == "all"] == [
+        ("none", 0, 12),
+        ("both", 2, 20),
+        ("entailment", 2, 20),
+    ]
+
+    del calls[:]
+    assert curve_in("stopped") == gone_on
+    assert not calls, "all is done"
+    assert "all 6 trainings are done" in capsys.readouterr().out
+    assert curve_in("undisturbed") == gone_on

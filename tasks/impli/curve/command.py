@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,10 @@ from figeval.types import JSON
 from ..folds import FOLDS, REGIMES
 
 if TYPE_CHECKING:
+    from figeval.data import Row
+
     from .points import Curve, CurveTraining
-    from .results import Answered, CurveNumber
+    from .results import CurveNumber
 
 FILE = "curve.json"
 TRAINED = ("epochs", "lr", "batch_size", "max_length", "head", "device")
@@ -78,7 +81,7 @@ def impli(model: str, output: Path, preset: str, regimes: str, keep_models: bool
     click.echo(work.estimate())
     found = work.done(lambda line: click.echo(line, err=True))
     show(found, model)
-    written = work.store(found)
+    written = [output / FILE, work.table(found)]
     if not no_plots:
         from . import figure
 
@@ -95,7 +98,7 @@ def curve_of(asked: Mapping[str, Any], regimes: str) -> Curve:
     points = [part.strip() for part in str(asked["points"]).split(",")]
     wrong = next((point for point in points if not (point.isdecimal() and int(point) < FOLDS)), None)
     if wrong is not None:
-        raise OptionError(f"--points: {wrong!r} is no number from 0 to {FOLDS - 1}")
+        raise OptionError(f"--points: {wrong!r} is not a number from 0 to {FOLDS - 1}")
     names = [name.strip() for name in regimes.split(",")]
     strange = next((name for name in names if name not in REGIMES), None)
     if strange is not None:
@@ -112,7 +115,11 @@ def curve_of(asked: Mapping[str, Any], regimes: str) -> Curve:
 
 @dataclass
 class Work:
-    """The trainings of a curve in a folder: their tasks in `tasks`, answers in `runs`, models in `models`."""
+    """The trainings of a curve in a folder: their tasks in `tasks`, answers in `runs`, models in `models`.
+
+    `curve.json` says what the folder is about (`config`), which pairs it rests on (`rows`, a digest), how many pairs
+    each finished training learned from (`learned`), and the numbers, once they are known.
+    """
 
     output: Path
     model: str
@@ -121,35 +128,56 @@ class Work:
     keep_models: bool
 
     def begin(self) -> None:
-        """Write the task files. Raises `TrainError` for a folder with another curve."""
+        """Write the task files and the first `curve.json`. Raises `TrainError` for a folder with another curve."""
         from importlib.resources import files
+
+        import yaml
 
         from figeval.errors import TaskError, TrainError
         from figeval.storage import cure
         from figeval.yamlfile import read_mapping
 
         before = self.stored()
-        if before and before["config"] != self.config:
-            keys = dict.fromkeys((*self.config, *before["config"]))
-            changed = [key for key in keys if before["config"].get(key) != self.config.get(key)]
+        changed = [key for key, value in self.config.items() if before and before["config"].get(key) != value]
+        if changed:
             raise TrainError(f"{self.output} has a curve with another {changed[0]}; choose another --output")
+        if before and before["rows"] != self.digest:
+            raise TrainError(f"{self.output} has a curve of other pairs than IMPLI has now; choose another --output")
         shared = dict(read_mapping(files("figeval.builtin.tasks.impli") / "_impli.yaml", TaskError))
         with cure(self.output, "--output"):
             (self.output / "tasks").mkdir(parents=True, exist_ok=True)
             for training in self.curve.trainings():
-                self.write_task(training, shared)
+                text = yaml.safe_dump(training.task(shared), sort_keys=False, allow_unicode=True)
+                (self.output / "tasks" / f"{training.name}.task.yaml").write_text(text, encoding="utf-8")
+            if not before:
+                self.keep({}, ())
 
-    def write_task(self, training: CurveTraining, shared: JSON) -> None:
-        """Write the file of a task."""
-        import yaml
+    @cached_property
+    def idioms(self) -> list[Row]:
+        """The pairs that the folds are made of."""
+        from importlib.resources import files
 
-        text = yaml.safe_dump(training.task(shared), sort_keys=False, allow_unicode=True)
-        (self.output / "tasks" / f"{training.name}.task.yaml").write_text(text, encoding="utf-8")
+        from figeval.data import DataContext
+        from figeval.data.cache import fetch
+
+        from ..rows import idiom_rows
+
+        return list(idiom_rows(DataContext(files("figeval.builtin.tasks.impli"), fetch)))
+
+    @property
+    def digest(self) -> str:
+        """A digest of these pairs."""
+        from hashlib import blake2b
+
+        keys = ("id", "premise", "hypothesis", "label", "idiom")
+        text = "\n".join(repr([row[key] for key in keys]) for row in self.idioms)
+        return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
     @property
     def config(self) -> JSON:
         """What must stay the same in a folder."""
-        return {"model": self.model, "nli": self.curve.nli, "pairs": self.curve.pairs, **self.options}
+        options = dict.fromkeys(TRAINED) | self.options
+        return {"model": self.model, "nli": self.curve.nli, "pairs": self.curve.pairs, **options}
 
     def stored(self) -> JSON:
         """Return the content of `curve.json`, empty without one. Raises `RecordError` where it is damaged."""
@@ -160,23 +188,36 @@ class Work:
         if not file.exists():
             return {}
         found = read_json(file, RecordError)
-        if not isinstance(found, dict) or not all(isinstance(found.get(key), dict) for key in ("config", "learned")):
-            raise RecordError(f"{file} is no learning curve of this version; choose another --output")
+        kinds = {"config": dict, "learned": dict, "rows": str}
+        if not isinstance(found, dict) or not all(isinstance(found.get(key), kind) for key, kind in kinds.items()):
+            raise RecordError(f"{file} is not a learning curve of this version; choose another --output")
         return found
+
+    def keep(self, learned: Mapping[str, int], numbers: Sequence[CurveNumber]) -> None:
+        """Write `curve.json` anew."""
+        import json
+
+        from figeval.storage import replace_text
+
+        from .results import as_json
+
+        content = {"config": self.config, "rows": self.digest, "learned": learned, "numbers": as_json(numbers)}
+        replace_text(self.output / FILE, json.dumps(content, indent=1) + "\n")
 
     def missing(self) -> list[CurveTraining]:
         """Return the trainings without answers, in order."""
-        return [one for one in self.curve.trainings() if not self.is_done(one)]
+        learned = self.stored().get("learned", {})
+        return [one for one in self.curve.trainings() if one.name not in learned or not self.is_answered(one)]
 
-    def is_done(self, training: CurveTraining) -> bool:
+    def is_answered(self, training: CurveTraining) -> bool:
         """Whether the answers of a training are all there."""
         from figeval.records.folder import read_record
 
-        folder = self.output / "runs" / training.name
-        return (folder / "run.json").is_file() and read_record(folder / "run.json").status == "complete"
+        file = self.output / "runs" / training.name / "run.json"
+        return file.is_file() and read_record(file).status == "complete"
 
     def estimate(self) -> str:
-        """Return how long the missing trainings will take, from a few steps of the longest one."""
+        """Return how long the missing trainings will take, from a few steps of the one with most pairs."""
         import tempfile
         import time
         from datetime import timedelta
@@ -184,7 +225,13 @@ class Work:
         left = self.missing()
         if not left:
             return f"all {len(list(self.curve.trainings()))} trainings are done"
-        longest = left[-1]
+        # Folds are of about one size, so those of the first one stand for all.
+        sizes = {(one.train, one.regime): 0 for one in left}
+        for one in left:
+            if not sizes[one.train, one.regime]:
+                sizes[one.train, one.regime] = len(one.point.learned(self.idioms))
+        longest = max(left, key=lambda one: sizes[one.train, one.regime])
+        held_out = len(longest.point.held_out(self.idioms))
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
             record = self.train(longest, Path(folder), max_steps=STEPS)
@@ -192,28 +239,16 @@ class Work:
             start = max(0.0, time.monotonic() - began - record["seconds"])
         batch, epochs = record["config"]["batch_size"], record["config"]["epochs"]
         most = record["train"]["n"]
-        pairs = most - self.literal(most)
+        literal = most - len(longest.point.learned(self.idioms))
         total = 0.0
         for one in left:
-            learned = most - pairs + pairs * one.train / max(1, longest.train)
-            total += start + epochs * learned / batch * step + self.held_out() * step / batch * ASKED
+            learned = epochs * (literal + sizes[one.train, one.regime])
+            total += start + (learned + held_out * ASKED) / batch * step
         about = timedelta(seconds=round(total / 60) * 60) if total > 90 else timedelta(seconds=round(total))
         return (
-            f"{len(left)} trainings of up to {most:,} pairs, {self.held_out():,} pairs asked after each: about {about} "
-            f"({step:.2f} s a step of {batch}, {start:.0f} s to begin)"
+            f"{len(left)} trainings on up to {most:,} pairs, each asked about {held_out:,} others: about {about} "
+            f"({step:.2f} s for a step of {batch} pairs, {start:.0f} s to begin)"
         )
-
-    def literal(self, most: int) -> int:
-        """Return how many of the pairs of the longest training are literal, as far as that is known."""
-        return most if self.curve.nli is None else min(self.curve.nli, most)
-
-    def held_out(self) -> int:
-        """Return how many pairs are asked after a training, those of the first fold."""
-        from figeval.evaluation.harness import Harness
-
-        harness = Harness(include=(self.output / "tasks",))
-        (task,) = harness.catalogue.expand([next(self.curve.trainings()).name])
-        return sum(1 for _ in harness.examples(task))
 
     def train(self, training: CurveTraining, folder: Path, **more: Any) -> JSON:
         """Train one model and return the record of its training."""
@@ -229,73 +264,51 @@ class Work:
 
         import figeval
         from figeval.errors import TrainError
+        from figeval.records.folder import RunFolder
         from figeval.text import one_line
 
-        from .results import numbers
+        from .results import Answered, numbers
 
-        found: list[Answered] = []
         trainings = list(self.curve.trainings())
+        left = {one.name for one in self.missing()}
+        found: list[Answered] = []
+        learned = self.stored()["learned"]
         for place, training in enumerate(trainings, start=1):
-            if not self.is_done(training):
+            runs = self.output / "runs" / training.name
+            if training.name in left:
                 say(f"{place} of {len(trainings)}: {training.name}")
                 folder = self.output / "models" / training.name
                 record = self.train(training, folder)
-                self.keep(training, record["train"]["n"])
                 run = figeval.run(
-                    training.name,
-                    folder,
-                    baselines=False,
-                    include_path=(self.output / "tasks",),
-                    output_path=self.output / "runs" / training.name,
+                    training.name, folder, baselines=False, include_path=(self.output / "tasks",), output_path=runs
                 )
                 if run.record.status != "complete":
                     failed = next((task.error for task in run.record.tasks if task.error), "some answers are missing")
                     raise TrainError(f"{training.name} was not answered: {one_line(failed.strip().splitlines()[-1])}")
+                learned[training.name] = record["train"]["n"]
+                self.keep(learned, ())
                 if not self.keep_models:
                     shutil.rmtree(folder)
-            found.append(self.answered(training))
-        return numbers(found)
+            found.append(Answered(training, learned[training.name], list(RunFolder(runs).rows(training.name))))
+        made = numbers(found)
+        self.keep(learned, made)
+        return made
 
-    def keep(self, training: CurveTraining, learned: int, numbers: Sequence[CurveNumber] = ()) -> None:
-        """Write `curve.json` anew, with one more training."""
-        import json
-
-        from figeval.storage import replace_text
-
-        from .results import as_json
-
-        before = self.stored().get("learned", {})
-        content = {"config": self.config, "learned": {**before, training.name: learned}, "numbers": as_json(numbers)}
-        replace_text(self.output / FILE, json.dumps(content, indent=1) + "\n")
-
-    def answered(self, training: CurveTraining) -> Answered:
-        """Return the stored answers of a training."""
-        from figeval.records.folder import RunFolder
-
-        from .results import Answered
-
-        folder = RunFolder(self.output / "runs" / training.name)
-        return Answered(training, self.stored()["learned"][training.name], list(folder.rows(training.name)))
-
-    def store(self, found: Sequence[CurveNumber]) -> list[Path]:
-        """Write the numbers as JSON and CSV."""
+    def table(self, found: Sequence[CurveNumber]) -> Path:
+        """Write the numbers as CSV."""
         import csv
         from dataclasses import asdict
 
         from figeval.storage import cure
         from figeval.text import csv_cell
 
-        last = list(self.curve.trainings())[-1]
-        self.keep(last, self.stored()["learned"][last.name], found)
+        file = self.output / "curve.csv"
         rows = [asdict(one) for one in found]
-        with (
-            cure(self.output, "--output"),
-            (self.output / "curve.csv").open("w", encoding="utf-8", newline="") as stream,
-        ):
+        with cure(self.output, "--output"), file.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow(rows[0])
             writer.writerows([csv_cell(value) for value in row.values()] for row in rows)
-        return [self.output / FILE, self.output / "curve.csv"]
+        return file
 
 
 def show(found: Sequence[CurveNumber], model: str) -> None:

@@ -69,8 +69,18 @@ def curves(found: Sequence[CurveNumber], model: str) -> Any:
         panels.append(
             alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=alt.TitleParams(title, color=INK))
         )
-    trainings = max(one.trainings for one in found)
-    subtitle = [
-        f"{model}; {trainings} training{'s' * (trainings > 1)} at each point; bands: 95 % intervals over idioms"
-    ]
-    return styled(alt.concat(*panels, columns=2), "What is learned about an idiom from other idioms", subtitle)
+    return styled(
+        alt.concat(*panels, columns=2), "What is learned about an idiom from other idioms", about(found, model)
+    )
+
+
+def about(found: Sequence[CurveNumber], model: str) -> list[str]:
+    """Return the lines below the title: what is behind a point, and what the bands are."""
+    seeds, trainings = max(one.seeds for one in found), max(one.trainings for one in found)
+    held_out = trainings // seeds
+    behind = f"{model}; {held_out} held-out fold{'s' * (held_out > 1)}, {seeds} seed{'s' * (seeds > 1)}"
+    if seeds == 1:
+        return [behind, "bands: 95 % intervals over idioms; how much trainings differ is not in them"]
+    if seeds == 2:
+        return [behind, "no bands: intervals take three seeds"]
+    return [behind, "bands: 95 % intervals over idioms and seeds"]

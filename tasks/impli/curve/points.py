@@ -63,6 +63,12 @@ class CurveTraining:
         regime = self.regime.replace("-", "_")
         return f"impli_curve_fold{self.fold}_train{self.train}_{regime}_seed{self.seed}"
 
+    @property
+    def point(self) -> Point:
+        """What it learns from the folds of idioms, and what is held out."""
+        regime = "both" if self.regime == NOTHING else self.regime
+        return Point(fold=self.fold, train=self.train, regime=regime, pairs=self.pairs, seed=DEFAULT_SEED)
+
     def task(self, shared: JSON) -> JSON:
         """Return the task file; `shared` is what all IMPLI tasks share."""
         wanted = {"fold": self.fold, "train": self.train, "regime": self.regime, "nli": self.nli, "pairs": self.pairs}
@@ -91,7 +97,7 @@ def asked(query: str) -> tuple[Point, int | None]:
     if regime not in (*REGIMES, NOTHING):
         raise DataError(f"impli_curve has no regime {regime!r}; it has {', '.join(REGIMES)}")
     if wrong := next((name for name, value in values.items() if not value.isdecimal()), None):
-        raise DataError(f"impli_curve: {wrong}={values[wrong]} is no number")
+        raise DataError(f"impli_curve: {wrong}={values[wrong]} is not a number")
     numbers = {name: int(value) for name, value in values.items()}
     fold, train = numbers.get("fold", 0), numbers.get("train", 0)
     if not (fold < FOLDS and train < FOLDS):

@@ -29,7 +29,7 @@ class CurveNumber:
         learned: pairs that were learned from, literal ones included; the mean over trainings.
         part: `all`, `entailment` or `non-entailment` for accuracies, `auc` for the area under the ROC curve.
         n: held-out pairs with an answer, of all held-out folds.
-        trainings: trainings behind it.
+        seeds, trainings: how many are behind it.
         value: None where nothing was answered, or, of the area, where there are no scores.
         sd: standard deviation over seeds.
         low, high: the 95 % interval over idioms, from three seeds on over seeds, too; None where there is none.
@@ -41,6 +41,7 @@ class CurveNumber:
     learned: float
     part: str
     n: int
+    seeds: int
     trainings: int
     value: float | None
     sd: float | None = None
@@ -61,8 +62,9 @@ class Answered:
 def numbers(found: Iterable[Answered]) -> list[CurveNumber]:
     """Return the numbers of a curve, in the order of the trainings.
 
-    An idiom is in one held-out fold only, so answers to all folds are pooled. Seeds answer the same pairs; a pair that
-    one of them left unanswered is left out for all.
+    An idiom is in one held-out fold only, so accuracies are those on the pairs of all folds together. Areas are means
+    over the folds, since another model answers each of them. Seeds answer the same pairs; a pair that one of them left
+    unanswered is left out for all.
     """
     points: dict[tuple[str, int], list[Answered]] = defaultdict(list)
     for one in found:
@@ -82,7 +84,7 @@ def of_point(found: Sequence[Answered]) -> list[CurveNumber]:
     for part, wanted in PARTS.items():
         own = [name for name in names if wanted is None or _entails(next(iter(by_seed.values()))[name]) == wanted]
         made.append(_accuracy(found, part, [[seed[name] for name in own] for seed in by_seed.values()]))
-    areas = [auc(map(_judged, (seed[name] for name in names))) for seed in by_seed.values()]
+    areas = [auc(_judged(name, seed[name]) for name in names) for seed in by_seed.values()]
     known = [area.value for area in areas if area.value is not None]
     alone = areas[0] if len(areas) == 1 else None
     made.append(
@@ -92,6 +94,7 @@ def of_point(found: Sequence[Answered]) -> list[CurveNumber]:
             learned=fmean(one.learned for one in found),
             part="auc",
             n=areas[0].n,
+            seeds=len(by_seed),
             trainings=len(found),
             value=fmean(known) if len(known) == len(areas) else None,
             sd=stdev(known) if len(known) == len(areas) > 1 else None,
@@ -108,7 +111,13 @@ def _accuracy(found: Sequence[Answered], part: str, tables: Sequence[Sequence[Pr
     values = [[_right(row) or 0.0 for row in table] for table in tables]
     clusters = [row["cluster"] for row in tables[0]]
     about = {"regime": found[0].training.regime, "folds": found[0].training.train, "part": part}
-    shared = {**about, "learned": fmean(one.learned for one in found), "n": len(clusters), "trainings": len(found)}
+    shared = {
+        **about,
+        "learned": fmean(one.learned for one in found),
+        "n": len(clusters),
+        "seeds": len(tables),
+        "trainings": len(found),
+    }
     if not clusters:
         return CurveNumber(**shared, value=None, interval="none: no pairs")  # type: ignore[arg-type]
     scores = [fmean(own) for own in values]
@@ -134,9 +143,14 @@ def _entails(row: PredictionRow) -> bool:
     return row["gold"] == "entailment"
 
 
-def _judged(row: PredictionRow) -> Judged:
+def _judged(name: str, row: PredictionRow) -> Judged:
     score = next(iter(row.get("scores", ())), None)
-    return Judged(positive=_entails(row), score=None if score is None else float(score), cluster=row["cluster"])
+    return Judged(
+        positive=_entails(row),
+        score=None if score is None else float(score),
+        cluster=row["cluster"],
+        fold=name.partition(" ")[0],
+    )
 
 
 def as_json(found: Iterable[CurveNumber]) -> list[JSON]:
