@@ -57,21 +57,26 @@ class Contrast:
 
     def judged(self, row: PredictionRow) -> Answer | None:
         """Return what a row says of its example, None where the right answer is hidden."""
-        gold = row["gold"]
-        if not isinstance(gold, str):
-            return None
-        answered = row["status"] == "ok"
-        first = next(iter(row.get("scores", ())), None)
-        right = row["metrics"].get("acc")
-        return Answer(
-            positive=gold == self.label,
-            score=None if first is None or not answered else float(first),
-            right=None if right is None or isinstance(right, list) or not answered else right,
-            cluster=row["cluster"],
-            stratum=None if self.within is None else row["meta"].get(self.within),
-            answered=answered,
-            seen=row.get("seen"),
-        )
+        return answer_of(row, self.label, self.within)
+
+
+def answer_of(row: PredictionRow, label: str, within: str | None) -> Answer | None:
+    """Return what a row says of its example, positive if its gold label is `label`; None where that is hidden."""
+    gold = row["gold"]
+    if not isinstance(gold, str):
+        return None
+    answered = row["status"] == "ok"
+    first = next(iter(row.get("scores", ())), None)
+    right = row["metrics"].get("acc")
+    return Answer(
+        positive=gold == label,
+        score=None if first is None or not answered else float(first),
+        right=None if right is None or isinstance(right, list) or not answered else right,
+        cluster=row["cluster"],
+        stratum=None if within is None else row["meta"].get(within),
+        answered=answered,
+        seen=row.get("seen"),
+    )
 
 
 def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:

@@ -7,13 +7,14 @@ of other examples, the interval of one training nothing of other seeds; both are
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from figeval.metrics.combination import Clustered, Combination, unreliable
+from figeval.metrics.discrimination import Judged
 from figeval.metrics.intervals import (
     Bounds,
     Interval,
@@ -27,6 +28,7 @@ from figeval.metrics.intervals import (
     variance_of_mean,
 )
 from figeval.metrics.languages import missing
+from figeval.types import UNRELIABLE, Score
 
 Floats = NDArray[np.float64]
 FEWEST_SEEDS = 3  # with two seeds their variance has one degree of freedom (docs/statistics.md)
@@ -124,6 +126,42 @@ def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bound
     scaled = effective_wilson(share, variance / (high - low) ** 2, freedom)
     limits = clip((low + (high - low) * scaled[0], low + (high - low) * scaled[1]), bounds)
     return Interval(f"wilson over seeds and examples{few}", *limits, math.sqrt(variance))
+
+
+def discrimination_over_seeds(
+    number: Callable[..., Score], seeds: Sequence[Sequence[Judged]], *, within: bool = False
+) -> Interval:
+    """95 % interval of a mean area or balanced accuracy over other seeds and other examples, from three seeds on.
+
+    Neither number is a mean over examples. Its interval over other examples is that of folds which share their clusters
+    (`Judged.fold`), each seed being one; that over other seeds is Student's. The margins of the two are added in
+    squares (MOVER: Zou and Donner 2008). What is neither the seed's nor the example's own is counted in both parts, so
+    it errs on the wide side.
+
+    Args:
+        number: `auc` or `balanced_accuracy`.
+        seeds: what each training says of the same examples, in the same order.
+        within: as the numbers have it.
+    """
+    count = len(seeds)
+    if count < FEWEST_SEEDS:
+        return Interval("none: fewer than three seeds")
+    folds = [
+        replace(one, fold=f"{seed} {one.fold}", cluster=f" {place}" if one.cluster is None else one.cluster)
+        for seed, judged in enumerate(seeds)
+        for place, one in enumerate(judged)
+    ]
+    examples = number(folds, within=within)
+    scores = [number(judged, within=within).value for judged in seeds]
+    if examples.low is None or examples.high is None or examples.value is None:
+        return Interval(examples.interval)
+    error = float(np.std(np.array(scores, dtype=np.float64), ddof=1)) / math.sqrt(count)
+    margin = t_interval(0.0, error, count - 1)[1]
+    low = examples.value - math.hypot(examples.value - examples.low, margin)
+    high = examples.value + math.hypot(examples.high - examples.value, margin)
+    stderr = None if examples.stderr is None else math.hypot(examples.stderr, error)
+    few = UNRELIABLE if examples.interval.endswith(UNRELIABLE) else ""
+    return Interval(f"over seeds and examples{few}", *clip((low, high), (0.0, 1.0)), stderr)
 
 
 def interval_over_languages(languages: Mapping[str, SeededValues]) -> Interval:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 
 import pytest
 
@@ -13,12 +14,15 @@ from figeval.evaluation.baselines import Baselines
 from figeval.evaluation.contrasts import Answer, contrasts_of, scores
 from figeval.evaluation.rescore import rescore
 from figeval.evaluation.selection_bias import withhold_intervals
+from figeval.evaluation.training.seeds import scores_of
+from figeval.metrics.discrimination import Judged, auc
+from figeval.metrics.seeds import discrimination_over_seeds
 from figeval.records.folder import RunFolder
 from figeval.records.schema import CHOSEN_ON_TEST
 from figeval.report.exporters import load_exporters
 from figeval.report.table import grids, notes
 from tests.evaluation.conftest import Heard
-from tests.fakes import Likelihood, Writer
+from tests.fakes import Closeness, Likelihood, Writer
 
 TASK = """
 name: {name}
@@ -127,6 +131,31 @@ def test_prompts_have_contrasts_of_their_own_and_a_spread(workshop):
     assert [one.name for one in record.contrasts] == ["s:all", "s:all@loud", "s:within", "s:within@loud"]
     spread = next(one for one in record.spreads if (one.task, one.metric) == ("s:all", "auc"))
     assert (spread.prompts, spread.range) == (2, 0.0)
+
+
+def test_means_over_seeds_have_an_interval(workshop):
+    """Three trainings, here three models. Intervals are those over what the rows of the seeds say."""
+    write_suite(workshop.folder)
+    runs, folders, judged = {}, {}, []
+    for seed in range(3):
+        workshop.backend = Closeness(function=lambda left, right, seed=seed: zlib.crc32(f"{left}{seed}".encode()) % 99)
+        runs[seed] = workshop.run("s")
+        folders[str(seed)] = (workshop.path / "run").rename(workshop.path / f"seed-{seed}")
+        own = [row for task in ("pos", "neg") for row in RunFolder(folders[str(seed)]).rows(task)]
+        judged.append([Judged(positive=r["gold"] == "yes", score=r["scores"][0], cluster=r["cluster"]) for r in own])
+    found = {(one.task, one.metric): one for one in scores_of(runs, folders)}
+    area = found["s:all", "auc"]
+    assert area.mean == pytest.approx(sum(values(run)["auc"] for run in runs.values()) / 3)
+    expected = discrimination_over_seeds(auc, judged)
+    assert (area.low, area.high, area.interval) == (expected.low, expected.high, expected.method)
+    assert area.low is not None
+    assert area.interval.startswith("over seeds and examples")
+    assert found["s:within", "balanced_acc"].low is not None
+    lines = (folders["0"] / "predictions/pos.jsonl").read_text("utf-8").splitlines()
+    (folders["0"] / "predictions/pos.jsonl").write_text("\n".join(lines[1:]) + "\n", "utf-8")
+    assert {one.interval for one in scores_of(runs, folders) if one.task == "s:all"} == {
+        "none: not the same examples answered"
+    }
 
 
 def test_answers_in_words_have_no_area_and_are_read_again(workshop):

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from figeval.metrics.seeds import SeededValues, interval_over_languages, interval_over_seeds, over_seeds
+from figeval.metrics.discrimination import Judged, auc
+from figeval.metrics.seeds import (
+    SeededValues,
+    discrimination_over_seeds,
+    interval_over_languages,
+    interval_over_seeds,
+    over_seeds,
+)
 
 
 def test_mean_and_standard_deviation() -> None:
@@ -162,3 +170,43 @@ def test_it_covers_the_mean_over_languages() -> None:
         held_apart += abs((found.low + found.high) / 2) <= margin
     assert held / times >= 0.93
     assert held_apart / times < 0.85
+
+
+def judged_by(generator: np.random.Generator, seeds: int, clusters: int, rows: int) -> list[list[Judged]]:
+    """Scores with parts of the cluster, the example and nothing; the seed's part is how well kinds are told apart."""
+    cluster = np.repeat(generator.normal(0, 0.5, clusters), rows)
+    example = generator.normal(0, 0.5, clusters * rows)
+    found = []
+    for _ in range(seeds):
+        noise = generator.normal(0, 0.7, clusters * rows)
+        apart = 1 + generator.normal(0, 0.25)
+        scores = cluster + example + noise + apart * (np.arange(clusters * rows) % 2)
+        about = enumerate(scores)
+        found.append([Judged(positive=n % 2 == 1, score=float(s), cluster=f"c{n // rows}") for n, s in about])
+    return found
+
+
+def test_areas_over_seeds_cover_where_those_of_examples_do_not() -> None:
+    """Five seeds that differ much, fifty clusters of four: the folds' interval alone leaves out the seeds."""
+    generator = np.random.default_rng(3)
+    truth = np.mean([auc(judged_by(generator, 1, 200, 4)[0]).value for _ in range(200)])
+    held, held_by_examples, times = 0, 0, 200
+    for _ in range(times):
+        seeds = judged_by(generator, 5, 50, 4)
+        found = discrimination_over_seeds(auc, seeds)
+        folds = auc([replace(one, fold=seed) for seed, judged in enumerate(seeds) for one in judged])
+        assert None not in (found.low, found.high, folds.low, folds.high)
+        held += found.low <= truth <= found.high  # type: ignore[operator]
+        held_by_examples += folds.low <= truth <= folds.high  # type: ignore[operator]
+    assert held / times > 0.93
+    assert held_by_examples / times < held / times - 0.02
+
+
+def test_areas_over_seeds_that_agree_are_those_of_one() -> None:
+    """But for half an event, which counts for less beside three times the rows."""
+    judged = judged_by(np.random.default_rng(4), 1, 30, 4)[0]
+    for clusters in (True, False):
+        own = [one if clusters else replace(one, cluster=None) for one in judged]
+        alone, found = auc(own), discrimination_over_seeds(auc, [own] * 3)
+        assert (found.low, found.high) == (pytest.approx(alone.low, abs=0.01), pytest.approx(alone.high, abs=0.01))
+    assert discrimination_over_seeds(auc, [judged] * 2).method == "none: fewer than three seeds"

@@ -130,6 +130,9 @@ def test_seeds_have_a_mean_a_deviation_and_from_three_on_an_interval() -> None:
     assert two.sd == pytest.approx(0.1 / 2**0.5)
     assert three.low is not None and three.high is not None
     assert three.low < 0.6 < three.high
+    area = results.numbers([answered(0.5 + seed / 10, seed) for seed in range(3)])[-1]
+    assert area.part == "auc" and area.value is not None and area.low is not None and area.high is not None
+    assert area.low < area.value < area.high
 
 
 def test_a_pair_that_one_seed_left_unanswered_is_left_out_for_all() -> None:

@@ -8,12 +8,20 @@ from pathlib import Path
 
 import numpy as np
 
+from figeval.evaluation.contrasts import Answer, answer_of
 from figeval.evaluation.selection_bias import strongest
 from figeval.evaluation.stored import Values, stored_languages, stored_values
+from figeval.metrics.discrimination import auc, balanced_accuracy
 from figeval.metrics.intervals import Interval
-from figeval.metrics.seeds import SeededValues, interval_over_languages, interval_over_seeds, over_seeds
+from figeval.metrics.seeds import (
+    SeededValues,
+    discrimination_over_seeds,
+    interval_over_languages,
+    interval_over_seeds,
+    over_seeds,
+)
 from figeval.records.folder import RunFolder
-from figeval.records.schema import RunRecord, ScoreRecord, TaskRecord
+from figeval.records.schema import ContrastRecord, RunRecord, ScoreRecord, TaskRecord
 from figeval.records.sweep import SeedScore
 
 Runs = Mapping[int, RunRecord]
@@ -23,31 +31,50 @@ def scores_of(runs: Runs, folders: Mapping[str, Path]) -> list[SeedScore]:
     """A line per task and metric, one for each language above it where the task has several, and one for the unseen
     examples below it where the models have seen some of them; `folders` has the run of each seed.
     """
-    return [*(_score(line, folders) for line in _lines(runs)), *_contrasts(runs)]
+    return [*(_score(line, folders) for line in _lines(runs)), *_contrasts(runs, folders)]
 
 
-def _contrasts(runs: Runs) -> Iterator[SeedScore]:
-    """Yield a line per contrast and metric, without an interval."""
-    scores = {
-        str(seed): {(one.name, s.metric): s for one in run.contrasts for s in one.scores} for seed, run in runs.items()
-    }
-    for name, metric in next(iter(scores.values()), {}):
-        found = {seed: one[name, metric] for seed, one in scores.items() if (name, metric) in one}
-        known = [score.value for score in found.values() if score.value is not None]
-        whole = over_seeds(known) if known and len(known) == len(runs) else None
-        lacking = next((score.interval for score in found.values() if score.value is None), None)
-        yield SeedScore(
-            task=name,
-            metric=metric,
-            n=next(iter(found.values())).n,
-            values={seed: score.value for seed, score in found.items()},
-            mean=whole.mean if whole else None,
-            sd=whole.sd if whole else None,
-            low=None,
-            high=None,
-            interval=lacking or "none: over seeds a contrast has mean and standard deviation only",
-            seen=strongest(score.seen for score in found.values()),
-        )
+def _contrasts(runs: Runs, folders: Mapping[str, Path]) -> Iterator[SeedScore]:
+    """Yield a line per contrast and metric."""
+    records = {str(seed): {one.name: one for one in run.contrasts} for seed, run in runs.items()}
+    for name, first in next(iter(records.values()), {}).items():
+        found = {seed: own[name] for seed, own in records.items() if name in own}
+        for place, metric in enumerate(score.metric for score in first.scores):
+            scores = {seed: one.scores[place] for seed, one in found.items()}
+            known = [score.value for score in scores.values() if score.value is not None]
+            whole = over_seeds(known) if known and len(known) == len(runs) else None
+            reason = next((one.interval for one in scores.values() if one.seen is not None or one.value is None), None)
+            answers = (_answers(one, runs[int(seed)], RunFolder(folders[seed])) for seed, one in found.items())
+            within = first.within is not None
+            interval = Interval(reason) if reason else _of_contrast(metric, list(answers), within=within)
+            yield SeedScore(
+                task=name,
+                metric=metric,
+                n=scores[next(iter(scores))].n,
+                values={seed: score.value for seed, score in scores.items()},
+                mean=whole.mean if whole else None,
+                sd=whole.sd if whole else None,
+                low=interval.low,
+                high=interval.high,
+                interval=interval.method,
+                seen=strongest(score.seen for score in scores.values()),
+            )
+
+
+def _answers(contrast: ContrastRecord, run: RunRecord, folder: RunFolder) -> dict[tuple[str, str], Answer]:
+    """Return the answers of a run to the examples of a contrast, by task and id."""
+    tasks = {(task.of or task.task, task.variant): task.task for task in run.tasks}
+    rows = ((name, row) for name in contrast.tasks for row in folder.rows(tasks[name, contrast.variant]))
+    found = (((name, row["id"]), answer_of(row, contrast.label, contrast.within)) for name, row in rows)
+    return {key: one for key, one in found if one is not None and one.answered}
+
+
+def _of_contrast(metric: str, answers: Sequence[Mapping[tuple[str, str], Answer]], *, within: bool) -> Interval:
+    """Of an area or a balanced accuracy over examples that all seeds have answered."""
+    if any(list(one) != list(answers[0]) for one in answers):
+        return Interval("none: not the same examples answered")
+    number = {"auc": auc, "balanced_acc": balanced_accuracy}[metric]
+    return discrimination_over_seeds(number, [list(one.values()) for one in answers], within=within)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from statistics import fmean, stdev
 
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.metrics.discrimination import Judged, auc
-from figeval.metrics.seeds import interval_over_seeds
+from figeval.metrics.intervals import Interval
+from figeval.metrics.seeds import discrimination_over_seeds, interval_over_seeds
 from figeval.metrics.statistic import mean_of
 from figeval.records.predictions import PredictionRow
 from figeval.types import JSON
@@ -84,9 +85,12 @@ def of_point(found: Sequence[Answered]) -> list[CurveNumber]:
     for part, wanted in PARTS.items():
         own = [name for name in names if wanted is None or _entails(next(iter(by_seed.values()))[name]) == wanted]
         made.append(_accuracy(found, part, [[seed[name] for name in own] for seed in by_seed.values()]))
-    areas = [auc(_judged(name, seed[name]) for name in names) for seed in by_seed.values()]
+    judged = [[_judged(name, seed[name]) for name in names] for seed in by_seed.values()]
+    areas = [auc(own) for own in judged]
     known = [area.value for area in areas if area.value is not None]
-    alone = areas[0] if len(areas) == 1 else None
+    interval = Interval(areas[0].interval, areas[0].low, areas[0].high)
+    if len(areas) > 1:
+        interval = discrimination_over_seeds(auc, judged)
     made.append(
         CurveNumber(
             regime=first.regime,
@@ -98,9 +102,9 @@ def of_point(found: Sequence[Answered]) -> list[CurveNumber]:
             trainings=len(found),
             value=fmean(known) if len(known) == len(areas) else None,
             sd=stdev(known) if len(known) == len(areas) > 1 else None,
-            low=alone.low if alone else None,
-            high=alone.high if alone else None,
-            interval=alone.interval if alone else "none: no mean over examples",
+            low=interval.low,
+            high=interval.high,
+            interval=interval.method,
         )
     )
     return made
