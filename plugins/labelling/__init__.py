@@ -6,6 +6,7 @@
 | `tags` | how tags (BIO or plain) are read as chunks, after conlleval |
 | `metrics` | F1 of chunks and words from counts; ties in expectation |
 | `replies` | what a language model quotes, aligned with the words of the text |
+| `nothing` | what says in a reply that there is nothing to be quoted |
 | `expressions` | which stretches of a text are expressions of the training split, up to inflection |
 | `floors` | trivial models |
 | `tagger` | token-classification models of transformers; `plugins/heads` trains them |

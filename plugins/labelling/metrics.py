@@ -18,7 +18,7 @@ from figeval.metrics import Statistic
 from figeval.metrics.statistic import quotient, ratio
 from figeval.types import Prediction
 
-from .tags import OUTSIDE, Chunk, chunks, kinds, parsed, tagged
+from .tags import OUTSIDE, Chunk, chunks, kinds, parsed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,7 +104,7 @@ def _chunk_counts(example: LabellingExample, answer: Answer) -> Counts:
 def counts_by_training(*, seen: bool) -> Callable[[LabellingExample, Prediction], Counts]:
     """Return a function for (right, predicted, gold) among chunks whose words the training split has, or has not.
 
-    Predicted chunks are parted by their own words, as gold ones are, so that both have a precision.
+    Predicted chunks are told apart by their own words, as gold ones are, so that both have a precision.
     """
 
     def counts(example: LabellingExample, prediction: Prediction) -> Counts:
@@ -148,17 +148,21 @@ def right_words(example: LabellingExample, prediction: Prediction) -> Counts:
 def sentence_acc(example: LabellingExample, prediction: Prediction) -> float | None:
     """Whether all chunks are right and there are no others; a mean, which `figeval compare` can pair.
 
-    Of ties the probability that every word is drawn right.
+    Of ties the probability that a draw has these chunks. Several draws may: where nothing of the kind stands before, a
+    chunk begins with `I-` as well as with `B-`, and both count.
     """
     if example.tags is None or prediction.value is None:
         return None
-    answer = prediction.value
-    if all(isinstance(tag, str) for tag in answer):
-        return float(chunks(answer) == chunks(example.tags))
-    labels = sorted({tag for one in answer for tag in ((one,) if isinstance(one, str) else one)} | {*example.tags})
-    gold = tagged(chunks(example.tags), len(example.tags), labels)
-    pairs = zip(gold, ((one,) if isinstance(one, str) else one for one in answer), strict=True)
-    return math.prod(tied.count(tag) / len(tied) for tag, tied in pairs)
+    drawn = Drawn(prediction.value)
+    right = [shares.get(None, 0.0) for shares in drawn.goes_on]
+    before = Chunk(0, 0, "")
+    for chunk in chunks(example.tags):
+        start, end, kind = chunk
+        touches = (before.end, before.kind) == (start, kind)
+        right[start] = drawn.begins[start].get(kind, 0.0) if touches else drawn.inside(start, kind)
+        right[start + 1 : end] = [drawn.goes_on[place].get(kind, 0.0) for place in range(start + 1, end)]
+        before = chunk
+    return math.prod(right)
 
 
 def quotes_found(example: LabellingExample, prediction: Prediction) -> float | None:  # noqa: ARG001

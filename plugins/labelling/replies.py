@@ -1,10 +1,12 @@
 """Read what a language model quotes, an expression per line or "none", and find the words that it quotes.
 
 Each line is read as the one quotation of a reply to a spans task is (`figeval.answers.quotes`) and looked for as that
-is (`figeval.answers.places`): verbatim, folded, or nearly. What stands in the text several times is labelled
+is (`figeval.answers.places`): verbatim, folded, or nearly. It has to stand there as whole words. What is told of its
+meaning, in parentheses or behind a dash or a colon, is no part of it. What stands in the text several times is labelled
 everywhere, because a reply cannot tell which place it means. Some quotations may stand nowhere: the answer is made of
 the others, and `scores` hold the likeness of each, 0 for those, so that `quotes_found` can count them. Where none
-stands in the text, the status is `absent`.
+stands in the text, the status is `absent`; where a reply says that there is nothing and quotes something all the same,
+it is `ambiguous`.
 """
 
 from __future__ import annotations
@@ -14,30 +16,31 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 
-from figeval.answers.places import CUTOFF, locate, stands
+from figeval.answers.places import CUTOFF, fold, locate
 from figeval.answers.quotes import quotation
 from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one_turn
 from figeval.prompts import PromptContext
 from figeval.types import Prediction, Reply, Span, Status
 
+from .nothing import HEADING, behind_nothing
 from .tags import OUTSIDE
 from .task_type import LabellingExample, answer_of
 
 LINES = 100  # of a reply, at most
 PLACES = 50  # of one quotation, at most
-MOST = 200  # characters of a line that says that there is nothing
+LONG = 1_000  # characters of a line in which its gloss may begin
+GLOSSES = 8  # places of a line behind which its gloss may begin
 SHORT = 6  # words; a line of more is a sentence
-NONE = re.compile(
-    r"\W*(?:(?:the )?(?:answer|expressions?|idioms?|metaphors?)(?: is| are)?\s*[:=]\s*)?\W*"
-    r"(?:none|nothing|null|n/?a|"
-    r"(?:there (?:is|are) )?no (?:\w+ ){0,2}(?:expressions?|idioms?|metaphors?|words?)(?: \w+){0,4})\W*",
-    re.IGNORECASE,
-)
 NUMBER = re.compile(r"\A\s*(?:[-*•–]|\(?\d{1,2}[.):])\s+")
-PARTS = re.compile(r"\s*[,;]\s*|\s+\|\s+")
+PARTS = re.compile(r"""\s*[,;]\s*|\s+\|\s+|(?<=["'”’»*`])\s+(?:and|und|y|e)\s+(?=["'“‘„«*`])""")
 FENCE = re.compile(r"\A```\w*\s*|\s*```\s*\Z")
+ASIDE = re.compile(r"\s*(?:\([^()]*\)|\[[^][]*\])")
+GLOSS = re.compile(
+    r"\s+(?:[-–—=]+>?|→)\s+|\s*[:=]\s|[,\s]+(?:which )?(?:means?|meaning|refers? to|i\.e\.)\s", re.IGNORECASE
+)
+INTRODUCED = re.compile(HEADING, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,8 @@ def read_quotes(example: LabellingExample, context: PromptContext, reply: Reply)
     if (silent := not_written(reply, text)) is not None:
         return Prediction(example_id=example.id, value=None, status=silent[0])
     lines = lines_of(text, example.text)
-    if lines and all(len(line) <= MOST and NONE.fullmatch(line) and not stands(line, example.text) for line in lines):
-        return Prediction(example_id=example.id, value=(OUTSIDE,) * len(example.tokens))
+    if lines and (behind := nothing_in(lines[0], example.text)) is not None:
+        return denied(example, any(standing(line, example.text) for line in (*lines[1:], behind)))
     if REFUSAL.search(text):
         return Prediction(example_id=example.id, value=None, status="refusal")
     if lines and reply.finish == "length" and not any(quotes_in(lines[-1], example.text)):
@@ -64,7 +67,22 @@ def read_quotes(example: LabellingExample, context: PromptContext, reply: Reply)
     quotes = list(dict.fromkeys(quote for line in lines for quote in quotes_in(line, example.text)))
     if quotes:
         return aligned(quotes, example, context.labels)
+    if any(nothing_in(line, example.text) is not None for line in lines):
+        return denied(example, contradicted=False)
     return Prediction(example_id=example.id, value=None, status=without_quotes(lines, reply))
+
+
+def nothing_in(line: str, text: str) -> str | None:
+    """Return what follows where a line says that there is nothing; None where it does not, but quotes such words."""
+    behind = behind_nothing(line)
+    return None if behind is None or (len(line.split()) > 1 and standing(line, text)) else behind
+
+
+def denied(example: LabellingExample, contradicted: bool) -> Prediction:
+    """Return the answer that nothing is labelled; `ambiguous` where something was quoted all the same."""
+    if contradicted:
+        return Prediction(example_id=example.id, value=None, status="ambiguous")
+    return Prediction(example_id=example.id, value=(OUTSIDE,) * len(example.tokens))
 
 
 def without_quotes(lines: Sequence[str], reply: Reply) -> Status:
@@ -100,7 +118,7 @@ def lines_of(text: str, whole: str) -> list[str]:
     if listed is not None:
         return listed or ["none"]
     lines = (NUMBER.sub("", line).strip() for line in text.splitlines()[:LINES])
-    return [line for line in lines if line and (stands(line, whole) or not line.endswith(":"))]
+    return [line for line in lines if line and (not line.endswith(":") or standing(line, whole))]
 
 
 def json_list(text: str) -> list[str] | None:
@@ -117,18 +135,29 @@ def json_list(text: str) -> list[str] | None:
 
 
 def quotes_in(line: str, text: str) -> Iterator[str]:
-    """Yield what a line quotes: all of it, one thing in quotation marks, or several that commas part.
+    """Yield what a line quotes: all of it, one thing in quotation marks, or several with commas between.
 
     A line without quotation marks that is like no part of the text is no quotation, but talk.
     """
-    if stands(line, text):
+    if standing(line, text):
         yield line
+        return
+    line = ASIDE.sub(lambda aside: aside[0] if standing(aside[0], text) else "", line)
+    line = INTRODUCED.sub("", line, count=1) or line
+    if quote := before_gloss(line, text):
+        yield quote
         return
     parts = [part for part in PARTS.split(line) if part]
     for part in parts if len(parts) > 1 and any(one_quote(part, text) for part in parts) else [line]:
-        quote = one_quote(part, text)
+        quote = before_gloss(part, text) or one_quote(part, text)
         if quote:
             yield quote
+
+
+def before_gloss(part: str, text: str) -> str:
+    """Return the longest beginning of a line that stands in the text, with its meaning behind it; empty without one."""
+    heads = (part, *(part[: gloss.start()] for gloss in islice(GLOSS.finditer(part[:LONG]), GLOSSES)))
+    return max((head for head in heads if standing(head, text)), key=len, default="")
 
 
 def one_quote(part: str, text: str) -> str:
@@ -142,25 +171,43 @@ def one_quote(part: str, text: str) -> str:
 # ---- from a quotation to words ---------------------------------------------------------------------------------------
 
 
+def standing(quote: str, text: str) -> bool:
+    """Return whether a quotation stands in a text as whole words, but for case, blanks and marks."""
+    place = locate(quote, text)
+    return place.span is not None and place.kind != "near" and is_whole(place.span, text)
+
+
+def is_whole(span: Span, text: str) -> bool:
+    """Return whether a stretch begins and ends with a word. Behind several words the last one may go on: "kick the
+    bucket" stands in "kick the buckets", but "bucket" does not stand in "buckets", nor "he art" in "the art".
+    """
+    within_word = [
+        0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()
+        for place in (span.start, span.end)
+    ]
+    return not within_word[0] and (not within_word[1] or len(text[span.start : span.end].split()) > 1)
+
+
 def places(quote: str, example: LabellingExample) -> Iterator[tuple[tuple[int, int], float]]:
     """Yield ((start, end), likeness) of all places where a quotation stands, in words.
 
-    The second place and those behind it count only where the quotation stands there whole, up to case and blanks. A
-    word of which only a part is quoted is covered where the quotation is most of what it covers ("kick the bucket" in
-    "kick the buckets", but not "he" in "the").
+    The places behind the first are those of the words that were found there. A word of which only a part is quoted is
+    covered where the quotation is most of what it covers.
     """
-    text, offset = example.text, 0
+    text, offset, wanted, likeness = example.text, 0, quote, 0.0
     ends = list(accumulate((len(word) + 1 for word in example.tokens), initial=0))
     for number in range(PLACES):
-        place = locate(quote, text[offset:])
+        place = locate(wanted, text[offset:])
         if place.span is None or (number and place.kind == "near"):
             return
         span = Span(place.span.start + offset, place.span.end + offset)
+        found = text[span.start : span.end]
+        if not number:
+            wanted, likeness = found, place.likeness
         start, end = bisect_right(ends, span.start) - 1, bisect_left(ends, span.end)
-        covered = ends[end] - 1 - ends[start]
-        is_whole = not number or text[span.start : span.end].casefold().split() == quote.casefold().split()
-        if is_whole and span.end - span.start >= CUTOFF * covered:
-            yield (start, end), place.likeness
+        is_same = fold(found).text.split() == fold(wanted).text.split()
+        if is_same and is_whole(span, text) and span.end - span.start >= CUTOFF * (ends[end] - 1 - ends[start]):
+            yield (start, end), likeness
         offset = ends[end]
         if offset >= len(text):
             return

@@ -159,7 +159,7 @@ def _best(word: Mapping[str, float], labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(label for label in labels if word.get(label, 0.0) == most)
 
 
-READER = ReplyReader(f"{__package__}.replies:read_quotes", version="1")
+READER = ReplyReader(f"{__package__}.replies:read_quotes", version="2")
 
 
 def by_quotes(example: LabellingExample, context: PromptContext) -> Dialogue:

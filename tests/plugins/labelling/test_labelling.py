@@ -195,6 +195,8 @@ def test_ties_are_scored_by_expectation(ties: list[list[str]], data: st.DataObje
         count = getattr(metrics, name).features
         each = np.array([count(one, prediction(drawn)) for drawn in draws])
         assert count(one, prediction(value)) == pytest.approx(each.mean(axis=0), abs=1e-9), name
+    right = np.mean([chunks(drawn) == chunks(gold) for drawn in draws])
+    assert metrics.sentence_acc(one, prediction(value)) == pytest.approx(right, abs=1e-9)
 
 
 # ---- replies ---------------------------------------------------------------------------------------------------------
