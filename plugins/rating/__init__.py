@@ -1,4 +1,11 @@
-"""The task type `rating`: how much of something a text, or a pair of texts, has on a declared scale."""
+"""The task type `rating`: how much of something a text, or a pair of texts, has on a declared scale.
+
+| module | what it holds |
+|---|---|
+| `rating` | the task type `rating`, its examples and its routes |
+| `metrics` | correlations with the grades, and distances on the scale |
+| `replies` | the number that a reply commits itself to |
+"""
 
 from __future__ import annotations
 

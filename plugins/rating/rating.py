@@ -9,7 +9,6 @@ reply or a distribution over the points gives it; only an answer can be so many 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,11 +17,10 @@ from itertools import pairwise
 from operator import mul
 from typing import Annotated, Any
 
-from figeval.answers.reply_text import REFUSAL, strip_reasoning
 from figeval.errors import TaskError
 from figeval.jsonfile import json_scores
 from figeval.prompts import PromptContext
-from figeval.task_types.base import HIDDEN, TaskType, metric
+from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric
 from figeval.task_types.fields import Definition, Field, OptionalTextField, RowContext, TextField
 from figeval.task_types.routes import (
     Dialogue,
@@ -34,13 +32,13 @@ from figeval.task_types.routes import (
     dot_scores,
     pair_scores,
 )
-from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Reply, Value
+from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Value
 
 from ..baselines.guessing import gold_answers
 
 METRICS = f"{__package__}.metrics"
 ON_SCALE = ("by_head", "by_expected_value", "by_number")  # routes whose answers are points of the scale
-VERSION = "1"  # of the reader; raise it when replies are read in another way
+READER = ReplyReader(f"{__package__}.replies:read_number", version="2")
 
 
 # ---- examples --------------------------------------------------------------------------------------------------------
@@ -168,62 +166,6 @@ def distributed(example: RatingExample, context: PromptContext, shares: Sequence
     return replace(made, status="ok", value=float(best[0]), tied=len(best), among=best if len(best) > 1 else ())
 
 
-# ---- a number in a reply ---------------------------------------------------------------------------------------------
-
-_NUMBER = r"(?<![\w.,/])[-+−]?\d{1,9}(?:[.,]\d{1,9})?(?![\w/]|[.,]\d)"
-_OUT_OF = re.compile(r"(?<=\d)\s*(?:/|out\s+of|of|on\s+a\s+scale\s+of)\s*\d{1,9}(?:\.0+)?(?!\w)", re.IGNORECASE)
-_RANGE = re.compile(rf"(?:from\s+)?({_NUMBER})\s*(?:-|–|to)\s*({_NUMBER})", re.IGNORECASE)
-_CLAIM = re.compile(
-    rf"\b(?:rating|score|grade|answer)\b(?:\s+(?:is|of|would\s+be))?\W{{0,5}}?({_NUMBER})", re.IGNORECASE
-)
-_FIRST = re.compile(rf"\W*?({_NUMBER})")
-
-
-def read_number(example: RatingExample, context: PromptContext, reply: Reply) -> Prediction:
-    """Return the point of the scale that a reply commits itself to.
-
-    "3/4", "3 out of 4" and a repeated scale ("from 1 to 4") are understood. A reply that begins with a number gives
-    that; else the last one behind "rating", "score", "grade" or "answer" counts; else the only one. A number that is no
-    point of the scale is `absent`, several numbers without any of this are `ambiguous`.
-    """
-    text = strip_reasoning(reply.text)[:_LONGEST].strip()
-    points = points_of(context.labels)
-    said = _said(_OUT_OF.sub("", text), points)
-    value = next((point for point in points if said == {point}), None)
-    status: Any = "ok"
-    if value is None:
-        status = "absent" if len(said) == 1 else "ambiguous" if said else _why_not(reply, text)
-    return Prediction(example_id=example.id, value=value, labels=context.labels, status=status)
-
-
-_LONGEST = 16_000  # characters of a reply that are read
-
-
-def _said(text: str, points: Sequence[float]) -> set[float]:
-    """Return the numbers that the text may mean, one where it commits itself."""
-    ends = {points[0], points[-1]}
-    plain = _RANGE.sub(lambda found: "" if {_number(found[1]), _number(found[2])} == ends else found[0], text)
-    if first := _FIRST.match(plain):
-        return {_number(first[1])}
-    if claims := _CLAIM.findall(plain):
-        return {_number(claims[-1])}
-    return {_number(found) for found in re.findall(_NUMBER, plain)}
-
-
-def _number(written: str) -> float:
-    """Return what a number with a point or a comma is worth."""
-    return float(written.replace(",", ".").replace("−", "-"))
-
-
-def _why_not(reply: Reply, text: str) -> str:
-    """Return what to say of a reply without a number."""
-    if reply.finish == "refusal" or REFUSAL.search(text):
-        return "refusal"
-    if not text:
-        return "empty"
-    return "truncated" if reply.finish == "length" else "unparseable"
-
-
 # ---- the type --------------------------------------------------------------------------------------------------------
 
 
@@ -262,7 +204,7 @@ class Rating(TaskType[RatingExample]):
             question="context",
             compares_words=True,
         ),
-        by_reply("by_number", "number", ReplyReader(read_number, VERSION), metrics=("parse_rate",)),
+        by_reply("by_number", "number", READER, metrics=("parse_rate",)),
     )
     metrics = (
         metric("spearman", f"{METRICS}:SPEARMAN"),
@@ -318,9 +260,8 @@ class Rating(TaskType[RatingExample]):
         return HIDDEN if example.grade is None else f"{example.grade:g}"
 
     def oddities(self, example: RatingExample) -> Iterator[tuple[str, str]]:
-        """Yield a text that is empty."""
-        if not example.left.strip():
-            yield "is empty", "left"
+        """Yield texts that are empty."""
+        yield from blank_texts(example, "left", *(["right"] if example.right is not None else []))
 
     def check_training(self, _task: Definition, train: Sequence[RatingExample]) -> None:
         """Raise `ValueError` where all grades are equal: nothing rises with them."""

@@ -16,7 +16,8 @@ from scipy import stats
 
 from figeval import Prediction, PromptContext, Reply, load
 from figeval.builtin.plugins.rating import metrics
-from figeval.builtin.plugins.rating.rating import Rating, RatingExample, read_number
+from figeval.builtin.plugins.rating.rating import Rating, RatingExample
+from figeval.builtin.plugins.rating.replies import read_number
 from figeval.metrics.aggregation import MetricAggregator
 from figeval.task_types.calibration import calibrated
 from figeval.testing import check_metric, check_task_type
@@ -214,7 +215,7 @@ def test_distances_keep_to_the_contract(metric: Any) -> None:
 def test_numbers_in_replies(case: dict[str, Any]) -> None:
     example = RatingExample(id="1", left="a", right="b", grade=3.0)
     context = PromptContext(block=lambda *_names, **_more: "", labels=SCALE)
-    found = read_number(example, context, Reply(text=case["reply"]))
+    found = read_number(example, context, Reply(text=case["reply"], finish=case.get("finish", "stop")))
     assert (found.status, found.value) == (case["status"], case["value"])
 
 

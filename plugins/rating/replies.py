@@ -1,0 +1,121 @@
+"""Read the number that a reply commits itself to.
+
+A reply may repeat the scale ("from 1 to 4", "1 = unrelated, 4 = the same", "out of 4") and number what it lists. Both
+are taken away first, for none of it is an answer. Of what is left the last claim counts ("my rating is 3"), else a
+number at the beginning, else the only one. Numbers that are joined ("2 or 3", "2-3") are no answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one_turn, plain
+from figeval.prompts import PromptContext
+from figeval.types import Prediction, Reply, Status
+
+from .rating import RatingExample, points_of
+
+Stretch: TypeAlias = tuple[int, int]
+
+GAP = 60  # characters between two points of a repeated scale, at most
+NUMBER = r"(?<![\w.])(?<!\d,)[-+−]?\d{1,9}(?:[.,]\d{1,9})?(?!\w|[.,]\d)"
+JOINT = (
+    r"(?:,?\s*(?:or|and|to|maybe|perhaps|possibly)\s+(?:maybe\s+|perhaps\s+)?(?:an?\s+)?|"
+    r"\s*[/–-]\s*|\s+(?:out\s+)?of\s+)"
+)
+JOINED = rf"(?P<numbers>{NUMBER}(?:{JOINT}{NUMBER}){{0,4}})"
+CLAIM = re.compile(
+    rf"\b(?:(?:rating|score|grade|answer|judge?ment)\b(?:\s+(?:is|of|would\s+be))?|"
+    rf"(?:rate|grade|score|give|choose)\s+(?:it|this|that|them|the\s+\w+)?(?:\s+as)?)\W{{0,5}}?(?:an?\s+)?{JOINED}",
+    re.IGNORECASE,
+)
+FIRST = re.compile(rf"\W*?{JOINED}", re.IGNORECASE)
+OUT_OF = re.compile(r"\s*(?:/|out\s+of|of|on\s+a\s+scale\s+of)\s*", re.IGNORECASE)
+UP_TO = re.compile(r"\s*(?:\([^()]*\)\s*)?(?:to|and|through|-|–|—|\.\.\.?)\s*", re.IGNORECASE)
+MEANS = re.compile(r"\s*(?:=|:|is|means|being)\s*[^\W\d]", re.IGNORECASE)
+LISTED = re.compile(r"^\s*(\d{1,2})[.)](?=\s)", re.MULTILINE)
+
+
+def read_number(example: RatingExample, context: PromptContext, reply: Reply) -> Prediction:
+    """Return the point of the scale that a reply commits itself to.
+
+    A number that is no point of the scale is `absent`, several without a claim are `ambiguous`. "3 out of 5" is so on a
+    scale to 4: where that lies between 1 and 4 is not for the reader to say.
+    """
+    points = points_of(context.labels)
+    whole = one_turn(answering_part(reply.text))
+    text = plain(whole)
+    text = without(text, scale(text, points))
+    text = without(text, listed(text))
+    if (silent := not_written(reply, whole)) is not None:
+        return Prediction(example_id=example.id, value=None, labels=context.labels, status=silent[0])
+    said = committed(text, reply.finish == "length")
+    value = next((point for point in points if said == {point}), None)
+    status: Status = "ok" if value is not None else "absent" if len(said) == 1 else "ambiguous"
+    if not said:
+        status = "refusal" if REFUSAL.search(text) else "truncated" if reply.finish == "length" else "unparseable"
+    return Prediction(example_id=example.id, value=value, labels=context.labels, status=status)
+
+
+def committed(text: str, is_cut: bool) -> set[float]:
+    """Return the numbers that a text may mean; a mention in a text that was cut off is no commitment."""
+    claims = [found["numbers"] for found in CLAIM.finditer(text)]
+    begun = FIRST.match(text)
+    meant = claims[-1] if claims else begun["numbers"] if begun else "" if is_cut else text
+    return {worth(found[0]) for found in re.finditer(NUMBER, meant)}
+
+
+def worth(written: str) -> float:
+    """Return what a number with a point or a comma is worth."""
+    return float(written.replace(",", ".").replace("−", "-"))
+
+
+# ---- what is no answer -----------------------------------------------------------------------------------------------
+
+
+def without(text: str, stretches: Iterable[Stretch]) -> str:
+    """Return the text with blanks in the place of some stretches, which do not overlap."""
+    kept, place = [], 0
+    for start, end in stretches:
+        kept += [text[place:start], " "]
+        place = end
+    return "".join([*kept, text[place:]])
+
+
+def listed(text: str) -> list[Stretch]:
+    """Return where a list is numbered: 1, 2 and so on at the beginnings of lines."""
+    found = list(LISTED.finditer(text))
+    counted = [int(one[1]) for one in found] == list(range(1, len(found) + 1))
+    return [one.span() for one in found] if counted and len(found) > 1 else []
+
+
+def scale(text: str, points: Sequence[float]) -> Iterator[Stretch]:
+    """Yield where the scale is repeated: all its points, its ends, or the highest one behind "out of"."""
+    found = [(worth(one[0]), *one.span()) for one in re.finditer(NUMBER, text)]
+    size, place = len(points), 0
+    while place < len(found) - 1:
+        run = found[place : place + size]
+        (low, start, end), (high, then, stop) = found[place : place + 2]
+        near = all(later[1] - one[2] <= GAP for one, later in pairwise(run))
+        if size > 2 and near and [value for value, _, _ in run] == list(points):
+            yield start, run[-1][2]
+            place += size
+        elif (low, high) == (points[0], points[-1]) and is_range(text, (start, end), (then, stop)):
+            yield start, stop
+            place += 2
+        elif high == points[-1] and OUT_OF.fullmatch(text, end, then):
+            yield end, stop
+            place += 2
+        else:
+            place += 1
+
+
+def is_range(text: str, low: Stretch, high: Stretch) -> bool:
+    """Return whether two numbers are the ends of a scale: "1 (none) to 4", or "1 = none, 4 = all"."""
+    if high[0] - low[1] > GAP:
+        return False
+    explained = MEANS.match(text, low[1]) and MEANS.match(text, high[1])
+    return bool(explained or UP_TO.fullmatch(text, low[1], high[0]))
