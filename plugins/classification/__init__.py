@@ -2,9 +2,10 @@
 
 | module | what it holds |
 |---|---|
-| `single` `several` | a task type each: examples, routes, readers |
+| `classification` `multilabel` | a task type each: examples and routes |
+| `replies` | the labels that a reply lists |
 | `requests` | what both ask models that were made for it: `label_texts` |
-| `scores` | F1 of the positive class, area under the ROC curve, and the metrics of sets of labels |
+| `metrics` | F1 of the positive class, area under the ROC curve, and the metrics of sets of labels |
 | `command` | `figeval labels`: precision, recall and F1 of every label of stored runs |
 
 The models that answer `label_texts` are in other families: the head (`heads.classifier`, which `encoders.classifier`
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 @hookimpl
 def register_task_types(register: TaskTypeRegistrar) -> None:
     """One label, and several."""
-    register(f"{__name__}.single:Classification", "classification")
-    register(f"{__name__}.several:Multilabel", "multilabel")
+    register(f"{__name__}.classification:Classification", "classification")
+    register(f"{__name__}.multilabel:Multilabel", "multilabel")
 
 
 @hookimpl

@@ -17,8 +17,8 @@ from torch.nn import functional
 from figeval.errors import TrainError
 from figeval.types import JSON, Example
 
-from ..classification.several import MultilabelExample
-from ..classification.single import ClassificationExample
+from ..classification.classification import ClassificationExample
+from ..classification.multilabel import MultilabelExample
 from ..encoders.classifier import SIGMOIDS, TextClassifier, has_sigmoids
 from ..encoders.loading import ModelSetup
 from ..encoders.pairs import PairSettings, parse_labels, prescribed

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from figeval.task_types.pairs import PairExample
     from figeval.training.contract import Batch
 
-    from ..classification.single import ClassificationExample
+    from ..classification.classification import ClassificationExample
 
 READ = (IDS, TYPES, "attention_mask")
 

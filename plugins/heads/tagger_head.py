@@ -21,8 +21,8 @@ from figeval.types import JSON, Example
 
 from ..encoders.checkpoint import ends
 from ..encoders.loading import ModelSetup
+from ..labelling.labelling import LabellingExample
 from ..labelling.tagger import RULE, Tagger, TaggerNetwork, TaggerSettings, WordPieces, word_pieces
-from ..labelling.task_type import LabellingExample
 from .base_model import Base, base_of, fresh_head, frozen_modules, options_of
 from .inputs import inputs_of
 

@@ -2,7 +2,7 @@
 
 | module | what it holds |
 |---|---|
-| `task_type` | the task type `labelling`, its examples and its routes |
+| `labelling` | the task type `labelling`, its examples and its routes |
 | `tags` | how tags (BIO or plain) are read as chunks, after conlleval |
 | `metrics` | F1 of chunks and words from counts; ties in expectation |
 | `replies` | what a language model quotes, aligned with the words of the text |
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @hookimpl
 def register_task_types(register: TaskTypeRegistrar) -> None:
     """The type, imported for tasks of it."""
-    register(f"{__name__}.task_type:Labelling", "labelling")
+    register(f"{__name__}.labelling:Labelling", "labelling")
 
 
 @hookimpl

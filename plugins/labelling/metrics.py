@@ -23,7 +23,7 @@ from .tags import OUTSIDE, Chunk, chunks, kinds, parsed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .task_type import Answer, LabellingExample
+    from .labelling import Answer, LabellingExample
 
     Floats: TypeAlias = NDArray[np.float64]
 

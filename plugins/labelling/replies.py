@@ -24,9 +24,9 @@ from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one
 from figeval.prompts import PromptContext
 from figeval.types import Prediction, Reply, Span, Status
 
+from .labelling import LabellingExample, answer_of
 from .nothing import HEADING, behind_nothing
 from .tags import OUTSIDE
-from .task_type import LabellingExample, answer_of
 
 LINES = 100  # of a reply, at most
 PLACES = 50  # of one quotation, at most

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 
-from figeval import Prediction
+from figeval import Prediction, PromptContext, Reply
 from figeval.builtin.plugins.baselines.guessing import Chance, Majority, Random
+from figeval.builtin.plugins.classification.classification import Classification, ClassificationExample
+from figeval.builtin.plugins.classification.metrics import MACRO_F1, MICRO_F1, POSITIVE_F1, ROC_AUC, exact_match
+from figeval.builtin.plugins.classification.multilabel import Multilabel, MultilabelExample
 from figeval.builtin.plugins.classification.requests import TextLabels
-from figeval.builtin.plugins.classification.scores import MACRO_F1, MICRO_F1, POSITIVE_F1, ROC_AUC, exact_match
-from figeval.builtin.plugins.classification.several import Multilabel, MultilabelExample
-from figeval.builtin.plugins.classification.single import Classification, ClassificationExample
 from figeval.builtin.plugins.lexical.tfidf_logreg import TfidfLogreg
 from figeval.cli.main import main
 from figeval.errors import FigevalError, ModelError, TaskError
@@ -31,6 +31,7 @@ from figeval.metrics.ties import tied_answers
 from figeval.testing import CapabilityCheck, check_metric, check_model, check_task_type
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/plugins/classification.json").read_text(encoding="utf-8"))
+LISTS = json.loads((Path(__file__).parents[1] / "golden/plugins/multilabel_replies.json").read_text(encoding="utf-8"))
 LABELS = tuple(GOLDEN["labels"])
 TWO = ("sarcastic", "earnest")
 SINGLE = {"f1": POSITIVE_F1, "macro_f1": macro_f1, "balanced_acc": balanced_accuracy, "acc": pair_accuracy}
@@ -102,6 +103,40 @@ def test_metrics_of_one_label_keep_to_the_contract(metric: Any) -> None:
 @pytest.mark.parametrize("metric", list(SEVERAL.values()))
 def test_metrics_of_several_labels_keep_to_the_contract(metric: Any) -> None:
     check_metric(metric, [some(["sarcastic"], ["sarcastic"]), some(["earnest"], [], ["earnest"])], labels=LABELS)
+
+
+# ---- replies ---------------------------------------------------------------------------------------------------------
+
+
+def read(text: str, finish: Any = "stop") -> Prediction:
+    """What a reply to a multilabel task amounts to."""
+    context = PromptContext(
+        block=lambda *_: "", labels=tuple(LISTS["labels"]), verbalizer={"satire": ("satire", "mockery")}
+    )
+    example = MultilabelExample(id="1", text="t", labels=None)
+    (route,) = (route for route in Multilabel.routes if route.name == "by_list")
+    assert route.reader is not None
+    return route.reader.read(example, context, Reply(text=text, finish=finish))
+
+
+@pytest.mark.parametrize("case", LISTS["cases"], ids=lambda case: case["why"])
+def test_lists_of_labels(case: dict[str, Any]) -> None:
+    found = read(case["reply"], case.get("finish", "stop"))
+    assert found.status == case["status"]
+    assert found.value == (None if case["value"] is None else frozenset(case["value"]))
+
+
+@given(st.text(max_size=80), st.sampled_from(["stop", "length"]))
+def test_any_list_is_read(text: str, finish: Any) -> None:
+    found = read(text, finish)
+    assert (found.value is None) == (found.status != "ok")
+
+
+@given(
+    st.sets(st.sampled_from(sorted(LISTS["labels"])), min_size=1), st.sampled_from([", ", "/", "\n- ", " and ", "; "])
+)
+def test_labels_with_anything_between_them_are_read(labels: set[str], joint: str) -> None:
+    assert read(joint.join(sorted(labels))).value == labels
 
 
 # ---- metrics: cases by hand, and scikit-learn ------------------------------------------------------------------------

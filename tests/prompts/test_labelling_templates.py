@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from figeval.builtin.plugins.labelling.task_type import Labelling, LabellingExample
+from figeval.builtin.plugins.labelling.labelling import Labelling, LabellingExample
 from figeval.prompts import PromptContext, load_template
 from figeval.types import Reply
 

@@ -11,9 +11,9 @@ import torch
 from torch.nn import functional
 
 from figeval import Setup
+from figeval.builtin.plugins.classification.classification import ClassificationExample
+from figeval.builtin.plugins.classification.multilabel import MultilabelExample
 from figeval.builtin.plugins.classification.requests import TextLabels
-from figeval.builtin.plugins.classification.several import MultilabelExample
-from figeval.builtin.plugins.classification.single import ClassificationExample
 from figeval.builtin.plugins.encoders.checkpoint import resolve_backend
 from figeval.builtin.plugins.encoders.classifier import classifier
 from figeval.builtin.plugins.heads.classifier import several, single

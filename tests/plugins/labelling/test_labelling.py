@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from figeval import Prediction, PromptContext, Reply, TaskSpec
 from figeval.builtin.plugins.labelling import columns, expressions, floors, metrics
+from figeval.builtin.plugins.labelling.labelling import READER, Labelling, LabellingExample
 from figeval.builtin.plugins.labelling.requests import LabelWords
 from figeval.builtin.plugins.labelling.tags import OUTSIDE, chunks, scheme_problem, strays, tagged
-from figeval.builtin.plugins.labelling.task_type import READER, Labelling, LabellingExample
 from figeval.data import DataContext
 from figeval.errors import DataError, FigevalError, ModelError
 from figeval.evaluation import Harness

@@ -15,9 +15,9 @@ from torch.nn import functional
 from figeval import Setup, plugins
 from figeval.builtin.plugins.encoders.checkpoint import resolve_backend
 from figeval.builtin.plugins.heads.tagger_head import tagger as head
+from figeval.builtin.plugins.labelling.labelling import LabellingExample
 from figeval.builtin.plugins.labelling.requests import LabelWords
 from figeval.builtin.plugins.labelling.tagger import first_pieces, tagger
-from figeval.builtin.plugins.labelling.task_type import LabellingExample
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, ModelError
 from figeval.evaluation import Harness

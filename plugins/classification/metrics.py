@@ -19,7 +19,7 @@ from figeval.metrics.statistic import Collective, Features, PerLabel, Rows, Stat
 from figeval.types import Prediction
 
 if TYPE_CHECKING:
-    from .several import MultilabelExample
+    from .multilabel import MultilabelExample
 
 Floats: TypeAlias = NDArray[np.float64]
 

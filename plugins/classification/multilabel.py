@@ -11,14 +11,12 @@ chance comes out as the expectation over all sets and not as the empty one.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from typing import Annotated, Any
 
-from figeval.answers.reply_text import strip_reasoning
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
 from figeval.task_types.fields import Definition, Field, RowContext
@@ -32,16 +30,25 @@ from figeval.task_types.routes import (
     dot_scores,
     pair_scores,
 )
-from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Reply, Status, Value
+from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Value
 
 from ..baselines.guessing import gold_answers
+from .classification import (
+    DESCRIPTION,
+    HOLDS,
+    HOLDS_NOT,
+    METRICS,
+    FilledTextField,
+    best_class,
+    descriptions,
+    unreadable,
+)
 from .requests import TextLabels
-from .single import DESCRIPTION, HOLDS, HOLDS_NOT, SCORES, FilledTextField, best_class, descriptions, unreadable
 
 NOTHING = "none"  # what a list says that has no label in it
 HALF = {"threshold": 0.5}
+READER = ReplyReader(f"{__package__}.replies:read_list", version="2")
 YES_NO = {"yes": "Yes", "no": "No"}
-BEFORE, BEHIND = " \t-*•·0123456789.)][\"'`(", " \t.!\"'`*)]"  # bullets, numbers, quotation marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,23 +143,6 @@ def by_closeness(
     return _decided(example, context, [score - plain for score in scores])
 
 
-def read_list(example: MultilabelExample, context: PromptContext, reply: Reply) -> Prediction:
-    """Return the labels that a reply lists, parted by commas or lines; every part has to be one of them, or "none"."""
-    text = strip_reasoning(reply.text).strip().lower()
-    known = {word.lower(): label for label in context.labels for word in (label, *context.words(label))}
-    bare = (part.lstrip(BEFORE).rstrip(BEHIND) for part in re.split(r"[,;\n]| and ", text))
-    parts = [part for part in bare if part]
-    said = [] if parts == [NOTHING] else [known.get(part) for part in parts]
-    understood = bool(parts) and None not in said
-    wrong: Status = "refusal" if reply.finish == "refusal" else "unparseable" if text else "empty"
-    return Prediction(
-        example_id=example.id,
-        value=frozenset(label for label in said if label is not None) if understood else None,
-        labels=context.labels,
-        status="ok" if understood else wrong,
-    )
-
-
 # ---- the type --------------------------------------------------------------------------------------------------------
 
 
@@ -194,12 +184,12 @@ class Multilabel(TaskType[MultilabelExample]):
             blocks=DESCRIPTION,
         ),
         Route(name="by_pair_score", start=by_closeness, needs=frozenset({"score_pairs"}), blocks=DESCRIPTION),
-        by_reply("by_list", "list", ReplyReader(read_list, "1"), metrics=("parse_rate",)),
+        by_reply("by_list", "list", READER, metrics=("parse_rate",)),
     )
     metrics = (
-        metric("exact_match", f"{SCORES}:exact_match"),
-        metric("micro_f1", f"{SCORES}:MICRO_F1"),
-        metric("macro_f1", f"{SCORES}:MACRO_F1"),
+        metric("exact_match", f"{METRICS}:exact_match"),
+        metric("micro_f1", f"{METRICS}:MICRO_F1"),
+        metric("macro_f1", f"{METRICS}:MACRO_F1"),
         metric("parse_rate", "figeval.metrics.classification:parse_rate"),
     )
     default_metrics = ("macro_f1", "micro_f1", "exact_match")

@@ -35,7 +35,7 @@ from ..baselines.guessing import gold_answers
 from .requests import TextLabels
 
 CLASSES = "figeval.metrics.classification"
-SCORES = f"{__package__}.scores"
+METRICS = f"{__package__}.metrics"
 HOLDS, HOLDS_NOT = "entailment", "non-entailment"  # labels that NLI heads know
 DESCRIPTION = frozenset({"description"})
 
@@ -165,10 +165,10 @@ class Classification(TaskType[ClassificationExample]):
         metric("acc", f"{CLASSES}:pair_accuracy"),
         metric("acc_of_all", f"{CLASSES}:pair_accuracy_of_all"),
         metric("parse_rate", f"{CLASSES}:parse_rate"),
-        metric("f1", f"{SCORES}:POSITIVE_F1"),
+        metric("f1", f"{METRICS}:POSITIVE_F1"),
         metric("macro_f1", f"{CLASSES}:macro_f1"),
         metric("balanced_acc", f"{CLASSES}:balanced_accuracy"),
-        metric("roc_auc", f"{SCORES}:ROC_AUC"),
+        metric("roc_auc", f"{METRICS}:ROC_AUC"),
     )
     default_metrics = ("acc", "f1", "macro_f1", "balanced_acc", "roc_auc")
     default_baselines = ("chance", "majority")
