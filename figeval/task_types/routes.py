@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.errors import CapabilityError, PluginError, near
@@ -323,6 +323,22 @@ def dot_scores(query: str, options: tuple[str, ...]) -> Scores:
     """Return the dot product of the embeddings of the query and of each option."""
     vector, *others = yield (Text(query), *requests_of(options))
     return dots(vector, others).tolist()  # type: ignore[no-any-return]
+
+
+def closeness_routes(start: Start, **declared: Any) -> tuple[Route, ...]:
+    """Return the routes `by_dot`, `by_cosine` and `by_pair_score`, which differ in how close two texts are.
+
+    `start(example, context, closeness=…)` begins the dialogue; `closeness` is one of the three functions above.
+    """
+    ways: tuple[tuple[str, Any, set[str]], ...] = (
+        ("by_dot", dot_scores, {"embed", DOT}),
+        ("by_cosine", cosine_scores, {"embed"}),
+        ("by_pair_score", pair_scores, {"score_pairs"}),
+    )
+    return tuple(
+        Route(name=name, start=partial(start, closeness=closeness), needs=frozenset(needs), **declared)
+        for name, closeness, needs in ways
+    )
 
 
 def by_likelihood(

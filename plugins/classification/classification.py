@@ -8,28 +8,24 @@ Language models choose among words, as they do for pairs of texts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from figeval.answers import VERSION
 from figeval.prompts import PromptContext
-from figeval.task_types.base import HIDDEN, TaskType, metric
+from figeval.task_types.base import metric
 from figeval.task_types.fields import Definition, LabelField, RowContext, TextField
-from figeval.task_types.pairs import by_cloze, by_verbalizer, read_word
+from figeval.task_types.label_words import BY_CLOZE, BY_LABEL_WORD, BY_VERBALIZER, OneLabel
 from figeval.task_types.routes import (
     Dialogue,
-    ReplyReader,
     Route,
     Scores,
-    by_reply,
-    cosine_scores,
+    closeness_routes,
     decide,
-    dot_scores,
     pair_scores,
 )
-from figeval.types import Example, PairLabel, Prediction, Value
+from figeval.task_types.texts import TextExample
+from figeval.types import Example, PairLabel, Prediction
 
 from ..baselines.guessing import gold_answers
 from .requests import TextLabels
@@ -52,23 +48,13 @@ class FilledTextField(TextField):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassificationExample(Example):
+class ClassificationExample(TextExample):
     """A text and its label."""
 
-    text: Annotated[str, FilledTextField("The text.")]
+    gold_field: ClassVar[str] = "label"
+
+    text: Annotated[str, FilledTextField("The text.")] = field()
     label: Annotated[str | None, LabelField("One of the task's labels; null where it is hidden.")]
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return (self.text,)
-
-    @property
-    def subject(self) -> str:
-        return self.text
-
-    @property
-    def hidden(self) -> bool:
-        return self.label is None
 
 
 @gold_answers.register
@@ -121,53 +107,24 @@ def by_closeness(
 # ---- the type --------------------------------------------------------------------------------------------------------
 
 
-class Classification(TaskType[ClassificationExample]):
+class Classification(OneLabel[ClassificationExample]):
     """Say which label a text has."""
 
     name = "classification"
     Example = ClassificationExample
     query = "text"
-    gold_fields = ("label",)
     folder = files(__package__)
     routes = (
         Route(name="by_head", start=by_head, requests=(TextLabels,)),
         Route(name="by_entailment", start=by_entailment, needs=frozenset({"label_pairs"}), blocks=DESCRIPTION),
-        Route(
-            name="by_cloze",
-            start=by_cloze,
-            needs=frozenset({"fill"}),
-            blocks=frozenset({"cloze"}),
-            compares_words=True,
-        ),
-        Route(
-            name="by_verbalizer",
-            start=by_verbalizer,
-            needs=frozenset({"loglikelihood"}),
-            question="context",
-            compares_words=True,
-        ),
-        Route(
-            name="by_dot",
-            start=partial(by_closeness, closeness=dot_scores),
-            needs=frozenset({"embed", "dot"}),
-            blocks=DESCRIPTION,
-        ),
-        Route(
-            name="by_cosine",
-            start=partial(by_closeness, closeness=cosine_scores),
-            needs=frozenset({"embed"}),
-            blocks=DESCRIPTION,
-        ),
-        Route(name="by_pair_score", start=by_closeness, needs=frozenset({"score_pairs"}), blocks=DESCRIPTION),
-        by_reply("by_label_word", "word", ReplyReader(read_word, VERSION), metrics=("acc_of_all", "parse_rate")),
+        BY_CLOZE,
+        BY_VERBALIZER,
+        *closeness_routes(by_closeness, blocks=DESCRIPTION),
+        BY_LABEL_WORD,
     )
     metrics = (
-        metric("acc", f"{CLASSES}:pair_accuracy"),
-        metric("acc_of_all", f"{CLASSES}:pair_accuracy_of_all"),
-        metric("parse_rate", f"{CLASSES}:parse_rate"),
+        *OneLabel.metrics,
         metric("f1", f"{METRICS}:POSITIVE_F1"),
-        metric("macro_f1", f"{CLASSES}:macro_f1"),
-        metric("balanced_acc", f"{CLASSES}:balanced_accuracy"),
         metric("roc_auc", f"{METRICS}:ROC_AUC"),
     )
     default_metrics = ("acc", "f1", "macro_f1", "balanced_acc", "roc_auc")
@@ -180,27 +137,9 @@ class Classification(TaskType[ClassificationExample]):
                 "a classification task lists its labels, the positive one first, e.g. labels: [sarcastic, earnest]"
             )
 
-    def few_shot_answer(self, block: str, example: ClassificationExample, context: PromptContext) -> str | None:
-        """Return the first word that expresses the label."""
-        assert example.label is not None
-        return f" {context.words(example.label)[0]}" if block in ("context", "word") else None
-
-    def value_problem(self, value: Value, _example: ClassificationExample, labels: Sequence[str]) -> str:
-        return "" if value in labels else f"{value!r:.80} is not among the labels {', '.join(labels)}"
-
-    def gold_class(self, example: ClassificationExample) -> str | None:
-        return HIDDEN if example.label is None else example.label
-
     def oddities(self, example: ClassificationExample) -> Iterator[tuple[str, str]]:
         """A text without a letter or digit can be classified, but is hardly meant."""
         yield from unreadable(example.text)
-
-    def check_training(self, task: Definition, train: Sequence[ClassificationExample]) -> None:
-        """No head can learn a label of which there is no example."""
-        found = {example.label for example in train}
-        if missing := [label for label in task.labels if label not in found]:
-            has = ", ".join(sorted(str(label) for label in found))
-            raise ValueError(f"no example of train has the label {missing[0]!r} (only {has}); raise --limit")
 
 
 def unreadable(text: str) -> Iterator[tuple[str, str]]:

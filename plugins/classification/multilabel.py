@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
@@ -26,10 +25,10 @@ from figeval.task_types.routes import (
     Route,
     Scores,
     by_reply,
-    cosine_scores,
-    dot_scores,
+    closeness_routes,
     pair_scores,
 )
+from figeval.task_types.texts import TextExample
 from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Value
 
 from ..baselines.guessing import gold_answers
@@ -70,23 +69,13 @@ class LabelsField(Field):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MultilabelExample(Example):
+class MultilabelExample(TextExample):
     """A text and its labels."""
 
-    text: Annotated[str, FilledTextField("The text.")]
+    gold_field: ClassVar[str] = "labels"
+
+    text: Annotated[str, FilledTextField("The text.")] = field()
     labels: Annotated[frozenset[str] | None, LabelsField("Its labels, maybe none; null where they are hidden.")]
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return (self.text,)
-
-    @property
-    def subject(self) -> str:
-        return self.text
-
-    @property
-    def hidden(self) -> bool:
-        return self.labels is None
 
 
 @gold_answers.register
@@ -171,19 +160,7 @@ class Multilabel(TaskType[MultilabelExample]):
             settings=YES_NO,
             legend="a label holds if {yes} is more probable than {no}",
         ),
-        Route(
-            name="by_dot",
-            start=partial(by_closeness, closeness=dot_scores),
-            needs=frozenset({"embed", "dot"}),
-            blocks=DESCRIPTION,
-        ),
-        Route(
-            name="by_cosine",
-            start=partial(by_closeness, closeness=cosine_scores),
-            needs=frozenset({"embed"}),
-            blocks=DESCRIPTION,
-        ),
-        Route(name="by_pair_score", start=by_closeness, needs=frozenset({"score_pairs"}), blocks=DESCRIPTION),
+        *closeness_routes(by_closeness, blocks=DESCRIPTION),
         by_reply("by_list", "list", READER, metrics=("parse_rate",)),
     )
     metrics = (

@@ -10,14 +10,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from figeval.errors import CapabilityError, DataError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric
 from figeval.task_types.fields import Definition, Field, RowContext, TextsField
 from figeval.task_types.routes import Dialogue, ReplyReader, Route
-from figeval.types import JSON, Example, Prediction, Value
+from figeval.task_types.texts import TextExample
+from figeval.types import JSON, Prediction, Value
 
 from .requests import LabelWords
 from .tags import OUTSIDE, Chunk, chunks, kinds, scheme_problem, strays, tagged
@@ -104,12 +105,14 @@ class StretchesField(Field):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabellingExample(Example):
+class LabellingExample(TextExample):
     """The words of a text and the tag of each; `tags` is None where they are hidden.
 
     `seen` are the stretches whose words are an expression of the training split (`expressions`), whatever their tags;
     None where there is no training split to have been seen in.
     """
+
+    gold_field: ClassVar[str] = "tags"
 
     tokens: Annotated[
         tuple[str, ...], WordsField("The words of the text, in order.", empty="there are no words", shown=False)
@@ -124,18 +127,6 @@ class LabellingExample(Example):
     def text(self) -> str:
         """The words with blanks between them."""
         return " ".join(self.tokens)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return (self.text,)
-
-    @property
-    def subject(self) -> str:
-        return self.text
-
-    @property
-    def hidden(self) -> bool:
-        return self.tags is None
 
 
 # ---- routes ----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.resources import files
 from itertools import pairwise
 from operator import mul
@@ -22,15 +21,14 @@ from figeval.jsonfile import json_scores
 from figeval.prompts import PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, blank_texts, metric
 from figeval.task_types.fields import Definition, Field, OptionalTextField, RowContext, TextField
+from figeval.task_types.label_words import word_shares
 from figeval.task_types.routes import (
     Dialogue,
     ReplyReader,
     Route,
     Scores,
     by_reply,
-    cosine_scores,
-    dot_scores,
-    pair_scores,
+    closeness_routes,
 )
 from figeval.types import JSON, Continuation, Example, PairLabel, Prediction, Value
 
@@ -140,13 +138,10 @@ def by_expected_value(example: RatingExample, context: PromptContext) -> Dialogu
     section 2, weight points so).
     """
     question = context.question("context", example)
-    words = [(place, word) for place, label in enumerate(context.labels) for word in context.words(label)]
-    logprobs = yield [Continuation(question, context.begun(f" {word}")) for _, word in words]
-    top = math.nan if any(map(math.isnan, logprobs)) else max(logprobs)
-    shares = [0.0] * len(context.labels)
-    for (place, _), value in zip(words, logprobs, strict=True):
-        shares[place] += 1.0 if value == top else math.exp(value - top)  # words that are all impossible are alike
-    return distributed(example, context, [share / math.fsum(shares) for share in shares])
+    words = [word for label in context.labels for word in context.words(label)]
+    logprobs = yield [Continuation(question, context.begun(f" {word}")) for word in words]
+    shares = word_shares(context, logprobs)
+    return distributed(example, context, [math.fsum(shares[label]) for label in context.labels])
 
 
 def _total(probability: float | tuple[float, ...]) -> float:
@@ -192,11 +187,7 @@ class Rating(TaskType[RatingExample]):
     default_baselines = ("chance", "majority")
     routes = (
         Route(name="by_head", start=by_head, needs=frozenset({"label_pairs"})),
-        Route(name="by_dot", start=partial(by_closeness, closeness=dot_scores), needs=frozenset({"embed", "dot"})),
-        Route(name="by_cosine", start=partial(by_closeness, closeness=cosine_scores), needs=frozenset({"embed"})),
-        Route(
-            name="by_pair_score", start=partial(by_closeness, closeness=pair_scores), needs=frozenset({"score_pairs"})
-        ),
+        *closeness_routes(by_closeness),
         Route(
             name="by_expected_value",
             start=by_expected_value,

@@ -14,7 +14,7 @@ from figeval.hooks import hookimpl
 from figeval.metrics.classification import confusion, pair_accuracy
 from figeval.models.batching import BatchScheduler
 from figeval.prompts import PromptContext
-from figeval.task_types import choice, pairs, ranking
+from figeval.task_types import choice, label_words, pairs, ranking
 from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.pairs import PairExample, Pairs
 from figeval.task_types.ranking import RankingExample
@@ -104,7 +104,7 @@ def test_pairs_by_head():
 
 def test_pairs_by_cloze():
     backend = Gaps(function=lambda word, before, after: -1.0)
-    answer(pairs.by_cloze, PAIR, backend, context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)}))
+    answer(label_words.by_cloze, PAIR, backend, context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)}))
     assert (backend.asked[0].before, backend.asked[0].after, backend.asked[0].words) == (
         "before",
         "after",
@@ -119,9 +119,9 @@ def three_way(yes: float, no: float, maybe: float) -> dict[str, Prediction]:
     head = Labels(function=lambda left, right: {"non-entailment": (no, maybe), "entailment": (yes,)})
     return {
         "by_head": answer(pairs.by_head, PAIR, head, told),
-        "by_cloze": answer(pairs.by_cloze, PAIR, Gaps(function=lambda word, *_: logs[word] - 7), told),
+        "by_cloze": answer(label_words.by_cloze, PAIR, Gaps(function=lambda word, *_: logs[word] - 7), told),
         "by_verbalizer": answer(
-            pairs.by_verbalizer, PAIR, Likelihood(function=lambda _, word: logs[word.strip()] - 7), told
+            label_words.by_verbalizer, PAIR, Likelihood(function=lambda _, word: logs[word.strip()] - 7), told
         ),
     }
 
@@ -150,26 +150,26 @@ def test_every_route_takes_the_most_probable_of_three_classes_and_then_its_label
 
 def test_words_that_are_all_impossible_tie_and_nan_is_no_answer():
     told = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No", "Maybe")})
-    nothing = answer(pairs.by_verbalizer, PAIR, Likelihood(function=lambda *_: -math.inf), told)
+    nothing = answer(label_words.by_verbalizer, PAIR, Likelihood(function=lambda *_: -math.inf), told)
     assert (nothing.status, nothing.tied, nothing.among) == (
         "ok",
         2,
         ("entailment", "non-entailment", "non-entailment"),
     )
     broken = Likelihood(function=lambda _, word: math.nan if word == " No" else -1.0)
-    assert answer(pairs.by_verbalizer, PAIR, broken, told).status == "nan"
+    assert answer(label_words.by_verbalizer, PAIR, broken, told).status == "nan"
 
 
 def test_a_cloze_without_a_gap_is_a_mistake_of_the_template():
     told = PromptContext(lambda block, example, **extra: "no gap", labels=LABELS)
     with pytest.raises(TaskError, match="exactly once"):
-        answer(pairs.by_cloze, PAIR, Gaps(), told)
+        answer(label_words.by_cloze, PAIR, Gaps(), told)
 
 
 def test_pairs_by_verbalizer():
     backend = Likelihood(function=lambda context, word: {" Yes": -1.0, " No": -2.0}[word])
     told = context(verbalizer={"entailment": ("Yes",), "non-entailment": ("No",)})
-    assert answer(pairs.by_verbalizer, PAIR, backend, told).value == "entailment"
+    assert answer(label_words.by_verbalizer, PAIR, backend, told).value == "entailment"
 
 
 @pytest.mark.parametrize(("closeness", "value"), [(0.5, "entailment"), (0.4999, "non-entailment"), (1.0, "entailment")])

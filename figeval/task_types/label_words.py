@@ -1,0 +1,135 @@
+"""Labels by the words that express them, for types whose examples have one of the task's labels.
+
+Several classes may stand for one label: a three-way NLI head on two labels, or the words "No" and "Maybe" for
+non-entailment. Every route that has a score per class decides alike: the label is that of the most probable class, as
+three-way models are scored on two labels (McCoy et al. 2019, HANS). Adding the classes of a label up would be
+another rule, by which .40/.30/.30 is no entailment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from figeval.answers import VERSION
+from figeval.errors import TaskError
+from figeval.prompts import PromptContext
+from figeval.task_types.base import HIDDEN, E, Metric, TaskType, metric
+from figeval.task_types.fields import Definition
+from figeval.task_types.routes import Dialogue, ReplyReader, Route, by_reply, decide
+from figeval.types import Cloze, Continuation, Example, Prediction, Reply, Value
+
+GAP = "\ue000"  # a private-use character: stands for the label word while the cloze block is rendered
+METRICS = "figeval.metrics.classification"
+
+
+def of_classes(example: Example, context: PromptContext, classes: Mapping[str, Sequence[float]]) -> Prediction:
+    """Return the label of the most probable class; `classes` are the probabilities of each label's classes.
+
+    `scores` are the probabilities of the labels' best classes, and so decide as the classes do. Where classes of
+    several labels tie, `among` has a label for each of them: of three equal classes two may be one label's.
+    """
+    names = [label for label in context.labels for _ in classes[label]]
+    decided = decide(example.id, [value for label in context.labels for value in classes[label]])
+    scores = tuple(max(classes[label]) for label in context.labels)
+    if not isinstance(decided.value, int):
+        return replace(decided, scores=scores, labels=context.labels)
+    best = decided.scores[decided.value]
+    among = tuple(name for name, score in zip(names, decided.scores, strict=True) if score == best)
+    tied = len(set(among))
+    return replace(
+        decided,
+        value=names[decided.value],
+        scores=scores,
+        labels=context.labels,
+        tied=tied,
+        among=among if tied > 1 else (),
+    )
+
+
+def word_shares(context: PromptContext, logprobs: Sequence[float]) -> dict[str, tuple[float, ...]]:
+    """Return P(word | it is one of the words), from the log-probabilities of all labels' words in their order.
+
+    Equal log-probabilities stay equal. Words that are all impossible are equally probable, NaN anywhere is NaN.
+    """
+    top = math.nan if any(map(math.isnan, logprobs)) else max(logprobs)
+    weights = [1.0 if value == top else math.exp(value - top) for value in logprobs]
+    total = math.fsum(weights)
+    shares = iter([weight / total for weight in weights])
+    return {label: tuple(next(shares) for _ in context.words(label)) for label in context.labels}
+
+
+def by_cloze(example: Example, context: PromptContext) -> Dialogue:
+    """The label whose word is most probable in the gap, reading both sides."""
+    rendered = context.block("cloze", example, gap=GAP)
+    before, gap, after = rendered.partition(GAP)
+    if not gap or GAP in after:
+        raise TaskError("the cloze block of the template must contain {{ gap }} exactly once")
+    words = [word for label in context.labels for word in context.words(label)]
+    (logprobs,) = yield [Cloze(before, after, tuple(words))]
+    return of_classes(example, context, word_shares(context, logprobs))
+
+
+def by_verbalizer(example: Example, context: PromptContext) -> Dialogue:
+    """The label whose word a left-to-right model finds most probable behind the context."""
+    question = context.question("context", example)
+    words = [word for label in context.labels for word in context.words(label)]
+    logprobs = yield [Continuation(question, context.begun(f" {word}")) for word in words]
+    return of_classes(example, context, word_shares(context, logprobs))
+
+
+def read_word(example: Example, context: PromptContext, reply: Reply) -> Prediction:
+    """Return the label whose word a reply says."""
+    from figeval.answers.extract import extract_label
+
+    found = extract_label(reply, [context.words(label) for label in context.labels])
+    value = None if found.index is None else context.labels[found.index]
+    return Prediction(example_id=example.id, value=value, labels=context.labels, status=found.status)
+
+
+BY_CLOZE = Route(
+    name="by_cloze", start=by_cloze, needs=frozenset({"fill"}), blocks=frozenset({"cloze"}), compares_words=True
+)
+BY_VERBALIZER = Route(
+    name="by_verbalizer",
+    start=by_verbalizer,
+    needs=frozenset({"loglikelihood"}),
+    question="context",
+    compares_words=True,
+)
+BY_LABEL_WORD = by_reply("by_label_word", "word", ReplyReader(read_word, VERSION), metrics=("acc_of_all", "parse_rate"))
+
+
+class OneLabel(TaskType[E]):
+    """A type whose examples have one of the task's labels each, in the first of their gold fields."""
+
+    gold_fields = ("label",)
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        metric("acc", f"{METRICS}:pair_accuracy"),
+        metric("acc_of_all", f"{METRICS}:pair_accuracy_of_all"),
+        metric("parse_rate", f"{METRICS}:parse_rate"),
+        metric("macro_f1", f"{METRICS}:macro_f1"),
+        metric("balanced_acc", f"{METRICS}:balanced_accuracy"),
+    )
+
+    def few_shot_answer(self, block: str, example: E, context: PromptContext) -> str | None:
+        """Return the first word that expresses the label."""
+        return f" {context.words(self.gold(example))[0]}" if block in ("context", "word") else None
+
+    def value_problem(self, value: Value, _example: E, labels: Sequence[str]) -> str:
+        """Return that the value is none of the task's labels; empty where it is one."""
+        return "" if value in labels else f"{value!r:.80} is not among the labels {', '.join(labels)}"
+
+    def gold_class(self, example: E) -> str | None:
+        """Return the label."""
+        label: str | None = self.gold(example)
+        return HIDDEN if label is None else label
+
+    def check_training(self, task: Definition, train: Sequence[E]) -> None:
+        """Raise `ValueError` for a label of which there is no example: no head can learn it."""
+        found = {self.gold(example) for example in train}
+        if missing := [label for label in task.labels if label not in found]:
+            has = ", ".join(sorted(map(str, found)))
+            raise ValueError(f"no example of train has the label {missing[0]!r} (only {has}); raise --limit")
