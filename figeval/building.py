@@ -83,8 +83,10 @@ class Stages:
         replace_text(self.folder / RECORD, json.dumps(self._done, indent=1, ensure_ascii=False) + "\n")
         return notes
 
-    def refuse_others(self, names: Iterable[str]) -> None:
+    def refuse_others(self, names: Iterable[str], option: str) -> None:
         """Refuse to leave stages beside those of these names that are of another build, whose splits may differ.
+
+        `option` is the flag of the command that names stages, such as `--tasks`.
 
         Raises:
             DataError: there are such stages.
@@ -94,7 +96,7 @@ class Stages:
         if others:
             raise DataError(
                 f"{self.folder} has {', '.join(others)} of other pairs, another seed, other options or versions, which "
-                "would not fit; choose another --output, or name them in --tasks, too"
+                f"would not fit; choose another --output, or name them in {option}, too"
             )
 
     def checksums(self) -> Mapping[str, str]:

@@ -142,7 +142,9 @@ def notes(record: RunRecord) -> Iterator[str]:
         yield from (f"{task.task}: {warning}" for warning in task.warnings)
         if task.error:
             yield f"{task.task} failed: {task.error.strip().splitlines()[-1]}"
-    answered = (task for task in record.tasks if any(score.value is not None for score in task.scores))
+    answered = (
+        task for task in record.tasks if task.counts.get("ok") or any(score.value is not None for score in task.scores)
+    )
     told = chain(
         ((task.task, score) for task in answered for score in task.scores),
         ((one.name, score) for one in record.contrasts for score in one.scores),

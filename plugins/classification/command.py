@@ -35,7 +35,7 @@ def labels(run: Path, task: str | None, as_json: bool) -> None:
 
     \b
     figeval labels results/runs/minilm
-    figeval labels results/runs/minilm --task isarcasm_b --json
+    figeval labels results/runs/minilm --task isarcasm_b_en --json
     """
     from rich.console import Console
 

@@ -66,7 +66,7 @@ def _columns(line: str, where: str) -> tuple[str, str]:
     """Return the word, as it stands there, and its tag."""
     columns = line.split("\t")
     if len(columns) != 2 or not columns[1].strip():
-        raise DataError(f"{where}: {line!r:.80} is no word and its tag, parted by one tab")
+        raise DataError(f"{where}: {line!r:.80} is not a word and its tag with one tab between them")
     word, tag = columns
     if len(word.split()) > 1:
         raise DataError(f"{where}: the word {word.strip()!r:.80} has a blank in it; give each of its parts a line")

@@ -97,7 +97,7 @@ class StretchesField(Field):
         match value:
             case [int(start), int(end)] | (int(start), int(end)) if 0 <= start < end <= words:
                 return start, end
-        raise row.error(f"{value!r:.80} is no stretch of {words} words: [start, end]")
+        raise row.error(f"{value!r:.80} is not a stretch of {words} words; write [start, end]")
 
     def schema(self) -> JSON:
         pair = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2}

@@ -47,7 +47,7 @@ class GradeField(Field):
     """A number from the lowest to the highest point of the task's scale, such as a mean of several judgements."""
 
     def read(self, value: Any, row: RowContext) -> float | None:
-        """Return the grade; None where it is hidden. Raises `DataError` for what is no grade on the scale."""
+        """Return the grade; None where it is hidden. Raises `DataError` for what is not a grade on the scale."""
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -225,7 +225,7 @@ class Rating(TaskType[RatingExample]):
     def value_problem(self, value: Value, _example: RatingExample, labels: Sequence[str]) -> str:
         """Whether the value is a point of the scale."""
         known = value in points_of(labels)
-        return "" if known else f"{value!r:.80} is no point of the scale {', '.join(labels)}"
+        return "" if known else f"{value!r:.80} is not a point of the scale {', '.join(labels)}"
 
     def to_json(self, value: Value | None) -> Any:
         """A whole number as such, another one as a string."""

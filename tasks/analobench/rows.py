@@ -88,7 +88,7 @@ def numbers_in(text: str, allowed: range, where: str) -> Sequence[int]:
     found = [int(part) if part.strip().isdecimal() else -1 for part in text.split(",") if text.strip()]
     if strange := [place for place, number in enumerate(found) if number not in allowed]:
         raise DataError(
-            f"{where}: value {strange[0] + 1} is no number from {allowed.start} to {allowed.stop - 1} "
+            f"{where}: value {strange[0] + 1} is not a number from {allowed.start} to {allowed.stop - 1} "
             f"({text.split(',')[strange[0]]!r:.40})"
         )
     return found

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from figeval.builtin.plugins.labelling.columns import sentences
 from figeval.builtin.plugins.labelling.expressions import Expressions
+from figeval.builtin.plugins.labelling.tags import chunks
 from figeval.data import DataContext, Row
 from figeval.errors import DataError, near
 
@@ -45,7 +46,7 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
             "tokens": sentence.words,
             "tags": sentence.tags,
             "seen": known and known.stretches(sentence.words),
-            "metaphors": sum(tag.startswith("B-") for tag in sentence.tags),
+            "metaphors": len(chunks(sentence.tags)),
         }
     context.notes.update(counts)
 

@@ -119,8 +119,21 @@ def test_constant_ratings_have_no_correlation_and_say_why(cli: Cli, tmp_path: Pa
     assert found["within_one"].value == pytest.approx(10 / 16)
 
 
+def test_equal_grades_have_no_correlation_and_the_table_says_why(cli: Cli, tmp_path: Path) -> None:
+    """Closeness has no other score than correlations."""
+    done = run(cli, task_file(tmp_path, [rated(1, 2), rated(2, 2, "it rained")]), "overlap")
+    assert done.code == 0
+    said = " ".join(done.out.split())
+    assert "no spearman, pearson, kendall: fewer than two different ratings or grades" in said
+
+
+def test_an_empty_second_text_is_told_by_validate(cli: Cli, tmp_path: Path) -> None:
+    task_file(tmp_path, [rated(1, 1, ""), rated(2, 2)])
+    assert "right is empty" in " ".join(cli("validate", str(tmp_path / "rated.task.yaml")).out.split())
+
+
 @pytest.mark.parametrize("right", ["A bird made music.", None])
-def test_a_liking_for_one_of_the_numbers_can_be_taken_away(right: str | None) -> None:
+def test_a_bias_towards_one_of_the_numbers_can_be_taken_away(right: str | None) -> None:
     route = next(route for route in Rating.routes if route.name == "by_expected_value")
     example = RatingExample(id="1", left="The crow sang.", right=right, grade=3.0)
 
@@ -132,9 +145,9 @@ def test_a_liking_for_one_of_the_numbers_can_be_taken_away(right: str | None) ->
     contexts = list(dict.fromkeys(request.context for request in asked))
     assert len(contexts) == 4  # its own, and three without content
     assert [context.endswith("|None") for context in contexts] == [right is None] * 4
-    liking = {" 1": -0.5, " 2": -3.0, " 3": -3.0, " 4": -3.0}
+    bias = {" 1": -0.5, " 2": -3.0, " 3": -3.0, " 4": -3.0}
     with pytest.raises(StopIteration) as ended:
-        dialogue.send([liking[one.continuation] + (one.continuation == " 3") * (one in asked[:4]) for one in asked])
+        dialogue.send([bias[one.continuation] + (one.continuation == " 3") * (one in asked[:4]) for one in asked])
     assert (ended.value.value.value, ended.value.value.tied) == (3.0, 1)
 
 

@@ -113,7 +113,7 @@ def build(options: Options, output: Path, sheet: int, display: Display) -> JSON:
     check_resources()
     glossary = read_definitions(options.definitions)
     with Stages(output, stage_key(options), display).open() as stages:
-        stages.refuse_others(("located", *options.kinds))
+        stages.refuse_others(("located", *options.kinds), "--kinds")
         report = Builder(options, glossary, stages).report()
         kinds = made_kinds(report)
         pairs = (read_jsonl(output / pair_file(kind)) for kind in kinds)

@@ -127,7 +127,7 @@ def build(options: Options, output: Path, display: Display) -> JSON:
     check_resources(options)
     index = read_index(options.file, options.seed, deduplicate=options.deduplicate)
     with Stages(output, stage_key(options), display).open() as stages:
-        stages.refuse_others((*options.tasks, AUDIT))
+        stages.refuse_others((*options.tasks, AUDIT), "--tasks")
         report = Builder(options, index, stages).report()
         for kind in options.tasks:
             text = task_file(options.name, kind, options.language, index.by_split)

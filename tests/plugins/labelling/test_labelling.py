@@ -88,8 +88,8 @@ def test_plain_labels_are_a_scheme_of_their_own() -> None:
         ({"tags": ["O", "O", "B-PUN", "O"]}, "tag 2 is 'B-PUN', which is not among the labels B-FIG, I-FIG, O"),
         ({"tags": ["O", "O", ["O"], "O"]}, "tag 2 is ['O'], which is not among the labels"),
         ({"tags": "O O O O"}, "expected a list of tags, found 'O O O O'"),
-        ({"seen": [[2, 5]]}, "field 'seen': [2, 5] is no stretch of 4 words"),
-        ({"seen": [3]}, "field 'seen': 3 is no stretch of 4 words"),
+        ({"seen": [[2, 5]]}, "field 'seen': [2, 5] is not a stretch of 4 words"),
+        ({"seen": [3]}, "field 'seen': 3 is not a stretch of 4 words"),
     ],
 )
 def test_what_has_no_reading_is_refused_in_a_line(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -294,9 +294,9 @@ def test_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("He", "is no word and its tag"),
-        ("He\t", "is no word and its tag"),
-        ("He\tO\tO", "is no word and its tag"),
+        ("He", "is not a word and its tag"),
+        ("He\t", "is not a word and its tag"),
+        ("He\tO\tO", "is not a word and its tag"),
         ("cold feet\tO", "has a blank in it; give each of its parts a line"),
     ],
 )
