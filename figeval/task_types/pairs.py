@@ -56,7 +56,6 @@ def by_head(example: PairExample, context: PromptContext) -> Dialogue:
     (answer,) = yield [PairLabel(example.left, example.right, context.labels)]
     found = {label: answer[label] for label in context.labels}
     classes = {label: p if isinstance(p, tuple) else (float(p),) for label, p in found.items()}
-    classes = {label: p if isinstance(p, tuple) else (float(p),) for label, p in found.items()}
     return of_classes(example, context, classes)
 
 
