@@ -61,7 +61,7 @@ class UserRow:
 class RowFile:
     """The rows of a file, in the format that its suffix names.
 
-    JSON Lines, a table with a header (`.csv`, `.tsv`) or a JSON list (`.json`). The values of a table are parted by
+    JSON Lines, a table with a header (`.csv`, `.tsv`) or a JSON list (`.json`). The values of a table are separated by
     commas, tabs or semicolons, whichever the header has most.
 
     Attributes:

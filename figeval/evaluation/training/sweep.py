@@ -159,7 +159,7 @@ def seeds_of(text: str, first: int) -> list[int]:
     try:
         found = [int(part) for part in text.split(",") if part.strip()]
     except ValueError as error:
-        raise TrainError(f"--seeds {text}: give a number of seeds, or seeds parted by commas") from error
+        raise TrainError(f"--seeds {text}: give a number of seeds, or seeds separated by commas") from error
     wanted = found if "," in text else list(range(first, first + sum(found)))
     if not wanted or min(wanted) < 0 or len(set(wanted)) < len(wanted):
         raise TrainError(f"--seeds {text}: give a number of seeds from 1 on, or different seeds from 0 on")

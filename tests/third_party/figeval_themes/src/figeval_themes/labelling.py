@@ -127,7 +127,7 @@ def decided(example, context, margins, *, undecided=False):
 
 
 def read_list(example, context, reply):
-    """The labels that a reply lists, parted by commas or lines; every part has to be one of them."""
+    """The labels that a reply lists, separated by commas or lines; every part has to be one of them."""
     text = strip_reasoning(reply.text).strip().rstrip(".").lower()
     known = {word.lower(): label for label in context.labels for word in (label, *context.words(label))}
     parts = [part.strip(" -*\t") for part in re.split(r"[,;\n]", text)]
