@@ -134,7 +134,7 @@ def notes(record: RunRecord) -> Iterator[str]:
     for task in record.tasks:
         if task.hidden:
             yield f"{task.task}: {task.hidden} of {task.n} gold answers are hidden and not scored"
-        if remark := task.settings.get("remark"):
+        if task.variant is None and (remark := task.settings.get("remark")):  # of the same data
             yield f"{task.task}: {one_line(remark)}"
         odd = [f"{count} {COUNTED.get(kind, kind)}" for kind, count in task.counts.items() if kind != "ok" and count]
         if odd:

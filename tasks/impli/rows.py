@@ -75,7 +75,9 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     context.notes["left_out"] = dict(sorted(left_out.items()))
     kinds = ", ".join(f"{count:,} {FLAWS[flaw]}" for flaw, count in sorted(left_out.items()))
     context.notes["remark"] = (
-        f"{total - left_out.total():,} of {total:,} pairs, without {kinds or 'any flaw among them'}"
+        f"{total - left_out.total():,} of {total:,} pairs, without {kinds}"
+        if kinds
+        else f"all {total:,} pairs, without flaws"
     )
 
 
