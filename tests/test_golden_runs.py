@@ -112,7 +112,7 @@ GOLDEN = {"route": "by_word", "score": 0.5, "rows": [{"id": "1", "pred": None}, 
 @pytest.mark.parametrize(
     ("change", "place"),
     [
-        ({"score": 0.500002}, "run.score: 0.5 → 0.500002"),
+        ({"score": 0.50005}, "run.score: 0.5 → 0.50005"),
         ({"route": "by_letter"}, "run.route: 'by_word' → 'by_letter'"),
         ({"score": None}, "run.score: 0.5 → None"),
         ({"score": True}, "run.score: 0.5 → True"),
