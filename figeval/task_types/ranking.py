@@ -52,7 +52,7 @@ def positive_grades(given: Mapping[Any, Any], row: RowContext) -> dict[Any, floa
     """Return index → grade of the candidates that are relevant; keys of JSON, which are always strings, as numbers.
 
     Raises:
-        DataError: a grade is no number from 0 on.
+        DataError: a grade is not a number from 0 on.
     """
     grades: dict[Any, float] = {}
     for place, grade in given.items():

@@ -98,7 +98,7 @@ def number(name: str, value: object) -> float:
     except (TypeError, ValueError):
         found = math.nan
     if isinstance(value, bool) or not 0 <= found < math.inf:
-        raise ModelError(f"{name}={value} is no number from 0")
+        raise ModelError(f"{name}={value} is not a number from 0")
     return found
 
 

@@ -151,7 +151,7 @@ def _texts(where: str, row: Any, *names: str) -> list[str]:
 
 def _choice_row(where: str, story: str, options: Sequence[str], label: object) -> Row:
     if not isinstance(label, int) or isinstance(label, bool) or not 1 <= label <= len(options):
-        raise DataError(f"{where}, field 'label': {label!r:.80} is no number from 1 to {len(options)}")
+        raise DataError(f"{where}, field 'label': {label!r:.80} is not a number from 1 to {len(options)}")
     if len(options) not in CANDIDATES:
         raise DataError(f"{where}: {len(options)} candidates, where moCpt has five and moPref two")
     task = CANDIDATES[len(options)]

@@ -67,9 +67,9 @@ def test_a_bank_is_in_the_published_order(tmp_path: Path) -> None:
         ("t1", {"Options": "A. x\nC. y"}, "row 0, field 'Options': expected four options A. to D., found 'A C'"),
         ("t1_s10", {"Sentence": "Unheard of."}, "row 0: a sentence is not among the 5 of the other file"),
         ("t2", {"Indices": ""}, "row 0, field 'Indices': no story of the bank is relevant; leave the query out"),
-        ("t2", {"Indices": "4"}, r"row 0, field 'Indices': value 1 is no number from 1 to 3 \('4'\)"),
-        ("t2", {"Indices": "1,x"}, r"field 'Indices': value 2 is no number from 1 to 3 \('x'\)"),
-        ("t2", {"Indices": "1", "Options": "3,9"}, r"field 'Options': value 2 is no number from 0 to 4 \('9'\)"),
+        ("t2", {"Indices": "4"}, r"row 0, field 'Indices': value 1 is not a number from 1 to 3 \('4'\)"),
+        ("t2", {"Indices": "1,x"}, r"field 'Indices': value 2 is not a number from 1 to 3 \('x'\)"),
+        ("t2", {"Indices": "1", "Options": "3,9"}, r"field 'Options': value 2 is not a number from 0 to 4 \('9'\)"),
         ("t3", {}, "analobench has no task 't3'; did you mean 't"),
     ],
 )

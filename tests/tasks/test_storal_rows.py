@@ -200,8 +200,8 @@ def test_the_hubs_form_of_mo2st_is_read(tmp_path: Path) -> None:
     [
         ({"label": 1}, "row 1: there is no text 'text' (it has 'label')"),
         ({"text": "[MASK]a [MASK]b story", "label": 1}, "field 'text': there is no [P] before the story"),
-        ({"text": masked(MORALS, "s"), "label": 0}, "field 'label': 0 is no number from 1 to 5"),
-        ({"text": masked(MORALS, "s"), "label": "3"}, "field 'label': '3' is no number from 1 to 5"),
+        ({"text": masked(MORALS, "s"), "label": 0}, "field 'label': 0 is not a number from 1 to 5"),
+        ({"text": masked(MORALS, "s"), "label": "3"}, "field 'label': '3' is not a number from 1 to 5"),
         ({"text": masked(MORALS[:3], "s"), "label": 1}, "3 candidates, where moCpt has five and moPref two"),
         ({"text": masked(MORALS, ""), "label": 1}, "row 1: the story is empty"),
         ("a line", "row 1: there is no text 'text' (it has no columns)"),
