@@ -61,7 +61,6 @@ LONGEST_MODULE = 500
 FEWEST_LINES = 60  # of a module that only one other imports; a shorter one belongs there, or is here with a reason
 SMALL = {
     "figeval.training.bert_adam": "subclasses a torch class, and torch is imported when training begins",
-    "plugins.labelling.nothing": "patterns of what says that there is nothing, beside the reading of quotations",
     "tasks.epic.analysis.likeness": "one analysis per module, which the command imports by name",
     "tasks.epic.analysis.sizes": "one analysis per module, which the command imports by name",
 }

@@ -19,7 +19,7 @@ from figeval.evaluation.harness import Harness
 from figeval.evaluation.plan import Plan
 from figeval.evaluation.selection_bias import withheld
 from figeval.evaluation.variants import INSTEAD
-from figeval.metrics.discrimination import Judged, auc, balanced_accuracy, compared
+from figeval.metrics.discrimination import NUMBERS, Judged, compared
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, ContrastRecord, Role, RunRecord, ScoreRecord, TaskRecord
 from figeval.spec import TaskSpec
@@ -30,7 +30,7 @@ Rows: TypeAlias = Callable[[str], Iterable[PredictionRow]]  # task@variant → i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer(Judged):
-    """What a model said of an example of a contrast, or that it gave no answer.
+    """Describes what a model said of an example of a contrast, or that it gave no answer.
 
     Attributes:
         answered: there is an answer that can be judged.
@@ -191,7 +191,9 @@ class Discrimination:
                     continue
                 own = [tasks[task.name] for task in contrast.tasks]
                 if failed := [task.task for task in own if task.status == "failed"]:
-                    yield _without_values(contrast, own, f"{' and '.join(failed)} failed")
+                    why = f"none: {' and '.join(failed)} failed"
+                    nothing = (Score(metric=name, value=None, interval=why) for name in NUMBERS)
+                    yield _record_of(contrast, own, [ScoreRecord(**asdict(score)) for score in nothing])
                     continue
                 record = self._record(contrast, own, rows)
                 if variant is None:
@@ -208,19 +210,11 @@ class Discrimination:
         """Return what the model itself gets."""
         answers = [one for task in tasks for row in rows(task.task) if (one := contrast.judged(row)) is not None]
         answered = [one for one in answers if one.answered]
-        positive = sum(one.positive for one in answered)
-        return ContrastRecord(
-            suite=contrast.suite,
-            contrast=contrast.name,
-            variant=tasks[0].variant,
-            tasks=[task.of or task.task for task in tasks],
-            label=contrast.label,
-            within=contrast.within,
-            positive=positive,
-            negative=len(answered) - positive,
-            unanswered=len(answers) - len(answered),
-            scores=scores(answered, contrast),
-        )
+        record = _record_of(contrast, tasks, scores(answered, contrast))
+        record.positive = sum(one.positive for one in answered)
+        record.negative = len(answered) - record.positive
+        record.unanswered = len(answers) - len(answered)
+        return record
 
     def _baselines(
         self,
@@ -279,10 +273,10 @@ def scores(answered: Sequence[Answer], contrast: Contrast) -> list[ScoreRecord]:
     scored = [one for one in answered if one.score is not None]
     judged = [one for one in answered if one.right is not None]
     found = []
-    for metric, own in ((auc, scored), (balanced_accuracy, judged)):
-        score = metric(own, within=contrast.within is not None)
+    for (name, number), own in zip(NUMBERS.items(), (scored, judged), strict=True):
+        score = number(own, within=contrast.within is not None)
         if score.value is None:
-            in_words = answered and not own and metric is auc
+            in_words = answered and not own and name == "auc"
             why = "answers in words have no scores" if in_words else _why(own, contrast)
             found.append(ScoreRecord(**asdict(replace(score, interval=f"none: {why}"))))
             continue
@@ -303,9 +297,8 @@ def _why(answers: Sequence[Answer], contrast: Contrast) -> str:
     return f"{which} answered example has the right answer {contrast.label}"
 
 
-def _without_values(contrast: Contrast, tasks: Sequence[TaskRecord], why: str) -> ContrastRecord:
-    """Return the record of a contrast that cannot be computed."""
-    nothing = [Score(metric=name, value=None, interval=f"none: {why}") for name in ("auc", "balanced_acc")]
+def _record_of(contrast: Contrast, tasks: Sequence[TaskRecord], found: Sequence[ScoreRecord]) -> ContrastRecord:
+    """Return the record of a contrast of these tasks, in which nothing is counted yet."""
     return ContrastRecord(
         suite=contrast.suite,
         contrast=contrast.name,
@@ -315,5 +308,5 @@ def _without_values(contrast: Contrast, tasks: Sequence[TaskRecord], why: str) -
         within=contrast.within,
         positive=0,
         negative=0,
-        scores=[ScoreRecord(**asdict(score)) for score in nothing],
+        scores=list(found),
     )

@@ -41,7 +41,7 @@ EXACT = "none: an exact expectation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What a model said of one example.
+    """Describes what a model said of one example.
 
     Attributes:
         positive: whether the example is of the positive kind.
@@ -82,6 +82,9 @@ def balanced_accuracy(judged: Iterable[Judged], *, within: bool = False) -> Scor
     """Return the mean of the accuracies on positive and on negative examples; arguments as those of `auc`."""
     answered = [one for one in judged if one.right is not None]
     return _BALANCED.score(answered, np.array([one.right for one in answered], dtype=np.float64), within=within)
+
+
+NUMBERS = {"auc": auc, "balanced_acc": balanced_accuracy}  # by the names of their scores
 
 
 def compared(judged: Iterable[Alike]) -> list[Alike]:
@@ -159,10 +162,10 @@ class _MeanOfKinds:
     ) -> tuple[float | None, Interval]:
         """Return the mean over folds and its interval."""
         folds = _places(one.fold for one in judged)
-        poor = next((fold for fold, places in folds.items() if not _both(positive[places])), None)
-        if not folds or not all(_both(positive[places]) for places in folds.values()):
-            where = f" in fold {poor}" if len(folds) > 1 else ""
-            return None, Interval(f"none: {_lacking(positive[folds.get(poor, [])])}{where}")
+        poor = [fold for fold, places in folds.items() if not _both(positive[places])]
+        if poor or not folds:
+            where = f" in fold {poor[0]}" if len(folds) > 1 else ""
+            return None, Interval(f"none: {_lacking(positive[folds[poor[0]] if poor else []])}{where}")
         shares = np.empty(len(judged))
         for places in folds.values():
             shares[places] = self.shares(values[places], positive[places])
@@ -183,10 +186,8 @@ class _MeanOfKinds:
         alike = one.spread.alike or other.spread.alike
         rho = 0.0 if alike and not self.kinds_agree else correlation(one, other, negative=True)
         together = Combination(np.array([[1.0, rho], [rho, 1.0]]))
-        below, above = (
-            self.reach * together.margin([margins[end] for margins in (kind.margins for kind in kinds.values())])
-            for end in (0, 1)
-        )
+        ends = zip(*(kind.margins for kind in kinds.values()), strict=True)
+        below, above = (self.reach * together.margin(margins) for margins in ends)
         errors = [kind.interval.stderr for kind in kinds.values() if kind.interval.stderr is not None]
         stderr = self.reach * together.margin(errors) if len(errors) == len(kinds) else None
         methods = [kind.interval.method for kind in kinds.values()]
@@ -246,14 +247,14 @@ class _Kind:
 
     @property
     def margins(self) -> tuple[float, float]:
-        """How far the interval reaches below and above the mean; there is one."""
+        """Return how far the interval reaches below and above the mean; there is one."""
         low, high = self.interval.low, self.interval.high
         mean = self.rows.spread.mean
         return (mean - low, high - mean) if low is not None and high is not None else (np.nan, np.nan)
 
 
 def _both(positive: Booleans) -> bool:
-    """Whether there are examples of both kinds."""
+    """Return whether there are examples of both kinds."""
     return bool(0 < positive.sum() < len(positive))
 
 

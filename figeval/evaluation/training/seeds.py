@@ -11,7 +11,7 @@ import numpy as np
 from figeval.evaluation.contrasts import Answer, answer_of
 from figeval.evaluation.selection_bias import strongest
 from figeval.evaluation.stored import Values, stored_languages, stored_values
-from figeval.metrics.discrimination import auc, balanced_accuracy
+from figeval.metrics.discrimination import NUMBERS
 from figeval.metrics.intervals import Interval
 from figeval.metrics.seeds import (
     SeededValues,
@@ -31,7 +31,11 @@ def scores_of(runs: Runs, folders: Mapping[str, Path]) -> list[SeedScore]:
     """A line per task and metric, one for each language above it where the task has several, and one for the unseen
     examples below it where the models have seen some of them; `folders` has the run of each seed.
     """
-    return [*(_score(line, folders) for line in _lines(runs)), *_contrasts(runs, folders)]
+    tasks = (
+        _line(one.task.task, one.found, _interval(one, folders), len(folders), one.language, one.unseen_only)
+        for one in _lines(runs)
+    )
+    return [*tasks, *_contrasts(runs, folders)]
 
 
 def _contrasts(runs: Runs, folders: Mapping[str, Path]) -> Iterator[SeedScore]:
@@ -39,26 +43,17 @@ def _contrasts(runs: Runs, folders: Mapping[str, Path]) -> Iterator[SeedScore]:
     records = {str(seed): {one.name: one for one in run.contrasts} for seed, run in runs.items()}
     for name, first in next(iter(records.values()), {}).items():
         found = {seed: own[name] for seed, own in records.items() if name in own}
-        for place, metric in enumerate(score.metric for score in first.scores):
-            scores = {seed: one.scores[place] for seed, one in found.items()}
-            known = [score.value for score in scores.values() if score.value is not None]
-            whole = over_seeds(known) if known and len(known) == len(runs) else None
-            reason = next((one.interval for one in scores.values() if one.seen is not None or one.value is None), None)
-            answers = (_answers(one, runs[int(seed)], RunFolder(folders[seed])) for seed, one in found.items())
-            within = first.within is not None
-            interval = Interval(reason) if reason else _of_contrast(metric, list(answers), within=within)
-            yield SeedScore(
-                task=name,
-                metric=metric,
-                n=scores[next(iter(scores))].n,
-                values={seed: score.value for seed, score in scores.items()},
-                mean=whole.mean if whole else None,
-                sd=whole.sd if whole else None,
-                low=interval.low,
-                high=interval.high,
-                interval=interval.method,
-                seen=strongest(score.seen for score in scores.values()),
-            )
+        scores = [{seed: one.scores[place] for seed, one in found.items()} for place in range(len(first.scores))]
+        reasons = [
+            next((one.interval for one in own.values() if one.seen is not None or one.value is None), "")
+            for own in scores
+        ]
+        answers: list[Mapping[tuple[str, str], Answer]] = []
+        if not all(reasons):  # rows are read only where there may be an interval
+            answers = [_answers(one, runs[int(seed)], RunFolder(folders[seed])) for seed, one in found.items()]
+        for own, reason in zip(scores, reasons, strict=True):
+            interval = Interval(reason) if reason else _of_contrast(first, own, answers)
+            yield _line(name, own, interval, len(runs))
 
 
 def _answers(contrast: ContrastRecord, run: RunRecord, folder: RunFolder) -> dict[tuple[str, str], Answer]:
@@ -69,12 +64,44 @@ def _answers(contrast: ContrastRecord, run: RunRecord, folder: RunFolder) -> dic
     return {key: one for key, one in found if one is not None and one.answered}
 
 
-def _of_contrast(metric: str, answers: Sequence[Mapping[tuple[str, str], Answer]], *, within: bool) -> Interval:
-    """Of an area or a balanced accuracy over examples that all seeds have answered."""
+def _of_contrast(
+    contrast: ContrastRecord, scores: Mapping[str, ScoreRecord], answers: Sequence[Mapping[tuple[str, str], Answer]]
+) -> Interval:
+    """Return the interval of an area or a balanced accuracy over examples that all seeds have answered."""
     if any(list(one) != list(answers[0]) for one in answers):
         return Interval("none: not the same examples answered")
-    number = {"auc": auc, "balanced_acc": balanced_accuracy}[metric]
-    return discrimination_over_seeds(number, [list(one.values()) for one in answers], within=within)
+    number = NUMBERS[next(iter(scores.values())).metric]
+    return discrimination_over_seeds(
+        number, [list(one.values()) for one in answers], within=contrast.within is not None
+    )
+
+
+def _line(
+    task: str,
+    found: Mapping[str, ScoreRecord],
+    interval: Interval,
+    seeds: int,
+    language: str = "",
+    unseen_only: bool = False,
+) -> SeedScore:
+    """Return the line of a score; `found` has it by seed, and there is a mean where all `seeds` have a value."""
+    known = [score.value for score in found.values() if score.value is not None]
+    whole = over_seeds(known) if known and len(known) == seeds else None
+    first = next(iter(found.values()))
+    return SeedScore(
+        task=task,
+        metric=first.metric,
+        language=language,
+        n=first.n,
+        values={seed: score.value for seed, score in found.items()},
+        mean=whole.mean if whole else None,
+        sd=whole.sd if whole else None,
+        low=interval.low,
+        high=interval.high,
+        interval=interval.method,
+        seen=strongest(score.seen for score in found.values()),
+        unseen_only=unseen_only,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,31 +143,8 @@ def _of(run: RunRecord, name: str, metric: str, language: str, unseen_only: bool
     return next((score for score in scores if score.metric == metric), None)
 
 
-def _score(line: _Line, folders: Mapping[str, Path]) -> SeedScore:
-    found = line.found
-    values = {seed: score.value for seed, score in found.items()}
-    known = [value for value in values.values() if value is not None]
-    whole = over_seeds(known) if known and len(known) == len(folders) else None
-    first = next(iter(found.values()))
-    interval = _interval(line, folders)
-    return SeedScore(
-        task=line.task.task,
-        metric=first.metric,
-        language=line.language,
-        n=first.n,
-        values=values,
-        mean=whole.mean if whole else None,
-        sd=whole.sd if whole else None,
-        low=interval.low,
-        high=interval.high,
-        interval=interval.method,
-        seen=strongest(score.seen for score in found.values()),
-        unseen_only=line.unseen_only,
-    )
-
-
 def _interval(line: _Line, folders: Mapping[str, Path]) -> Interval:
-    """Of a mean over examples that all seeds have answered alike; there is none of anything else."""
+    """Return the interval of a mean over examples that all seeds have answered; there is none of anything else."""
     first = next(iter(line.found.values()))
     seen = next((score for score in line.found.values() if score.seen is not None), None)
     if seen is not None:
@@ -176,7 +180,7 @@ def _values(tables: Sequence[Values], ids: Iterable[str]) -> SeededValues | None
 
 
 def warnings_of(runs: Runs) -> list[str]:
-    """What the runs warn of, each sentence once."""
+    """Return what the runs warn of, each sentence once."""
     found = (
         warning
         for run in runs.values()

@@ -164,7 +164,7 @@ class Work:
 
         return list(idiom_rows(DataContext(files("figeval.builtin.tasks.impli"), fetch)))
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A digest of these pairs."""
         from hashlib import blake2b
@@ -225,11 +225,9 @@ class Work:
         left = self.missing()
         if not left:
             return f"all {len(list(self.curve.trainings()))} trainings are done"
-        # Folds are of about one size, so those of the first one stand for all.
-        sizes = {(one.train, one.regime): 0 for one in left}
-        for one in left:
-            if not sizes[one.train, one.regime]:
-                sizes[one.train, one.regime] = len(one.point.learned(self.idioms))
+        # Folds are of about one size, so those of any one stand for all.
+        alike = {(one.train, one.regime): one for one in left}
+        sizes = {key: len(one.point.learned(self.idioms)) for key, one in alike.items()}
         longest = max(left, key=lambda one: sizes[one.train, one.regime])
         held_out = len(longest.point.held_out(self.idioms))
         with tempfile.TemporaryDirectory() as folder:
@@ -239,7 +237,7 @@ class Work:
             start = max(0.0, time.monotonic() - began - record["seconds"])
         batch, epochs = record["config"]["batch_size"], record["config"]["epochs"]
         most = record["train"]["n"]
-        literal = most - len(longest.point.learned(self.idioms))
+        literal = most - sizes[longest.train, longest.regime]
         total = 0.0
         for one in left:
             learned = epochs * (literal + sizes[one.train, one.regime])
