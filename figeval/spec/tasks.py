@@ -54,8 +54,7 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
 def _language(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
+    """Check the tags of one or several languages (BCP 47: en, zh-Hant, pt-BR)."""
     languages = _words(value)
     if twice := sorted({language for language in languages if languages.count(language) > 1}):
         raise ValueError(f"{twice[0]!r} is listed twice; every language is listed once")
@@ -63,6 +62,14 @@ def _language(value: Any) -> Any:
         raise ValueError("it lists no language; write a code such as en")
     if not all(languages):
         raise ValueError("a language has no name; write a code such as en")
+    import langcodes
+
+    for language in languages:
+        if not langcodes.tag_is_valid(language):
+            raise ValueError(f"{language!r:.80} is not a language tag (BCP 47); write a code such as en, yo or zh-Hant")
+        # One name per language: what is known of English must not be missed because a task calls it "eng".
+        if (usual := langcodes.standardize_tag(language)) != language:
+            raise ValueError(f"write {usual!r} instead of {language!r}")
     return languages[0] if len(languages) == 1 else tuple(languages)
 
 

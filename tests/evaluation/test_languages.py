@@ -306,6 +306,14 @@ def test_two_processes_answer_the_same(workshop: Workshop) -> None:
         (" language: row.lang,", "", "t.task.yaml: a task in several languages needs the field language"),
         ("[en, zh]", "[en, en]", "'en' is listed twice"),
         ("[en, zh]", "[en, no]", "False is not a string"),
+        (
+            "[en, zh]",
+            "[en, klingon]",
+            "'klingon' is not a language tag (BCP 47); write a code such as en, yo or zh-Hant",
+        ),
+        ("[en, zh]", "xx", "'xx' is not a language tag"),
+        ("[en, zh]", "[eng, zh]", "write 'en' instead of 'eng'"),
+        ("[en, zh]", "[en, zh_hant]", "write 'zh-Hant' instead of 'zh_hant'"),
     ],
 )
 def test_definitions_that_are_refused(workshop: Workshop, old: str, new: str, message: str) -> None:
