@@ -319,10 +319,11 @@ _CHATTER = re.compile(  # an assistant's "Yes, I can help you with that", which 
     re.IGNORECASE,
 )
 _NOT_THIS = re.compile(
-    r"(?:\bnot?|n't)\s+(?:(?:an?|any|the|of|really|be|in|case|have|show|express|constitute|represent|form|clear|strict|"
-    rf"logical)\s+){{0,3}}[\"'(]*({REF})",
+    r"(?:\bnon[-\u2010\u2011 ]|(?:\bnot?|n't)\s+)(?:(?:an?|any|the|of|really|be|in|case|have|show|express|constitute|"
+    rf"represent|form|clear|strict|logical)\s+){{0,3}}[\"'(]*({REF})",
     re.IGNORECASE,
 )
+_NON = re.compile(r"\bnon[-\u2010\u2011 ]\Z", re.IGNORECASE)
 _SENTENCE_START = re.compile(r"(?:\A|[.!?:\n])[\s\"'(\[]*\Z")
 _IDIOM = re.compile(
     r"\s+(?:doubt|matter|wonder|problem|question|one|other|longer|more|less|evidence|information)\b", re.I
@@ -351,6 +352,8 @@ def label_marker(words: tuple[tuple[str, ...], ...]) -> Marker:
             return found[0] if len(set(named)) < 3 else " " * len(found[0])
 
         def replace(found: re.Match[str]) -> str:
+            if len(words) > 2 and _NON.search(text, max(0, found.start() - 5), found.start()):
+                return found[0]  # "non-neutral" leaves several
             index = indexed.get(_key(found[0]), CLASH)
             return mark("text", index) if _is_answer(text, found) else found[0]
 
