@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,11 +10,11 @@ from figeval.types import Example
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextExample(Example):
+class TextExample(Example, ABC):
     """An example that asks about its `text`.
 
     A subclass has that as a property, or as a field: `text: Annotated[str, TextField("…")] = field()`. Without
-    `= field()` a dataclass would take the property that stands here for the field's default.
+    `= field()` a dataclass would take the abstract property for the field's default.
 
     Attributes:
         gold_field: the name of the field with the right answer, None where that is hidden.
@@ -22,9 +23,9 @@ class TextExample(Example):
     gold_field: ClassVar[str]
 
     @property
+    @abstractmethod
     def text(self) -> str:
         """The text that is asked about."""
-        raise NotImplementedError
 
     @property
     def texts(self) -> tuple[str, ...]:
