@@ -77,8 +77,10 @@ def locate(model: str, revision: str | None = None) -> Checkpoint:
     Raises:
         ModelError: there is no such model, or it says nowhere what it is.
     """
+    if not model:
+        raise ModelError("no checkpoint is named; put its folder or hub id behind a colon, as in encoder:org/name")
     folder = expand_user(model)
-    if model and is_folder(folder):
+    if is_folder(folder):
         checkpoint = _read(model, None, folder, lambda name: folder / name)
         if not checkpoint.is_sentence_transformer and not any(weight_files(folder)):
             raise ModelError(f"{model!r} has a {CONFIG} but no weights (*.safetensors or *.bin); save the model again")
