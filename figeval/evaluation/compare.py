@@ -1,4 +1,4 @@
-"""Two finished runs held against each other, example by example. No model and no benchmark data are needed."""
+"""Paired comparison of two finished runs, example by example. Neither a model nor benchmark data are needed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,14 @@ ALL_SEEN = "a model was trained or chosen on these examples, so no valid test ex
 class TaskComparison:
     """Run A minus run B on one task.
 
-    `unmatched_a` and `unmatched_b` count examples that the other run has no row for, `unanswered` those to which at
-    least one run gave no valid answer, `seen` those that one of the models was trained on or chosen on: none of them
-    enters the comparison. `p_holm` is p corrected over all tests.
+    None of the examples that are counted here are compared.
+
+    Attributes:
+        unmatched_a: number of examples of run A for which run B has no row.
+        unmatched_b: number of examples of run B for which run A has no row.
+        unanswered: number of examples to which at least one run gave no valid answer.
+        seen: number of examples that one of the models was trained or chosen on.
+        p_holm: Holm-corrected p-value over all tests.
     """
 
     task: str
@@ -38,7 +43,12 @@ class TaskComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunComparison:
-    """Run A minus run B; `family` tests were corrected for, `left_out` says why a task could not be compared."""
+    """Run A minus run B on all tasks.
+
+    Attributes:
+        family: number of tests for which p-values were corrected.
+        left_out: reason why a task could not be compared, by task.
+    """
 
     metric: str
     a: RunRecord
@@ -54,19 +64,20 @@ def compare_runs(
 ) -> RunComparison:
     """Compare two run folders (or their `run.json`) on every task that both have.
 
-    A task with rows in several languages has a comparison for each, and one of the means over them under its own name.
+    A task with rows in several languages has one comparison per language, and one of the means over the languages under
+    its own name.
 
     Args:
         path_a: run A; differences are A minus B.
         path_b: run B.
-        metric: one that is a mean over examples.
-        seed: of the sign-flip test.
-        prompts: which prompt of each task in run A and which in run B, `default` is the task's own; the two folders may
-            be the same. Without it a task is compared with the one of the same name.
+        metric: name of a metric that is a mean over examples.
+        seed: random seed of the sign-flip test.
+        prompts: prompt of each task in run A and in run B, where `default` is the task's own; the two folders may be
+            the same. If None, tasks of the same name are compared.
 
     Raises:
-        RecordError: no run there, no predictions of it, no task in common, another version of a task or other examples
-            behind its name, no such metric or prompt.
+        RecordError: a run or its predictions are missing, the runs have no task in common, a task has another version
+            or other examples in one of them, or there is no such metric or prompt.
     """
     (a, folder_a), (b, folder_b) = read_run(path_a), read_run(path_b)
     tasks_a, tasks_b = (tasks_of(run, prompt) for run, prompt in zip((a, b), prompts or (None, None), strict=True))
@@ -86,7 +97,7 @@ def compare_runs(
             continue
         seen = seen_ids(folder_a, task.task) | seen_ids(folder_b, other.task)
         unseen_a, unseen_b = (_without(values, seen) for values in (values_a, values_b))
-        # Chosen on the test split, and which examples that were is not known.
+        # A model was chosen on the test split, and it is not known on which examples.
         on_test = any(score.interval == CHOSEN_ON_TEST for one in (task, other) for score in one.scores)
         if on_test or (seen and not unseen_a.keys() & unseen_b.keys()):
             left_out[name] = ALL_SEEN
@@ -109,7 +120,7 @@ def compare_runs(
 
 
 def argument_of(task: TaskRecord, metric: str) -> Mapping[str, Any]:
-    """Return what the record of a task holds of what a metric was made from, but the name; empty for most metrics."""
+    """Return what a task's record says about the argument of a metric, except its name; empty for most metrics."""
     found = dict(task.settings.get("metric_arguments", {}).get(metric, {}))
     found.pop("argument", None)
     return found
@@ -124,7 +135,10 @@ def _without(values: Values, seen: Collection[str]) -> Values:
 
 
 def tasks_of(run: RunRecord, prompt: str | None) -> dict[str, TaskRecord]:
-    """The tasks of a run by what they are compared as: their own names, with a prompt those of the tasks that it asks.
+    """Return the tasks of a run by the names under which they are compared.
+
+    Without a prompt, these are all tasks by their own names; with one, the variants with that prompt by the name of the
+    task that they belong to.
 
     Raises:
         RecordError: no task of the run was asked with this prompt.
@@ -170,7 +184,7 @@ def _refuse_other_examples(a: TaskRecord, b: TaskRecord) -> None:
 def compare_values(
     task: str, a: Values, b: Values, seed: int = 0, languages: Mapping[str, Collection[str]] | None = None
 ) -> TaskComparison:
-    """Compare on the examples that both runs have; with `languages`, the means over these."""
+    """Compare two runs on the examples that both have; with `languages`, compare the means over the languages."""
     common = [example for example in a if example in b]
     values_a = [a[example][0] for example in common]
     values_b = [b[example][0] for example in common]
@@ -193,7 +207,7 @@ def compare_values(
 
 
 def _excluded(left_out: Mapping[str, str]) -> str:
-    """Why tasks with values in both runs could not be compared, and which; empty if there are no such tasks."""
+    """Name the tasks that have values in both runs but were left out, and say why; empty if there are none."""
     for why in (ALL_SEEN, OTHER_ARGUMENT):
         if names := ", ".join(name for name, reason in left_out.items() if reason == why):
             return f"{names}: {why}"
@@ -201,7 +215,7 @@ def _excluded(left_out: Mapping[str, str]) -> str:
 
 
 def _nothing_in_common(a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], metric: str, known: list[str]) -> str:
-    """Why there is nothing to compare, and what could be."""
+    """Say why there is nothing to compare, and what could be compared instead."""
     if not a.keys() & b.keys():
         has_a, has_b = ", ".join(a), ", ".join(b)
         return f"the runs have no task in common: A has {has_a}; B has {has_b}"

@@ -1,4 +1,4 @@
-"""figeval preview: the requests that a model would get, made by the routes themselves."""
+"""The requests that a model would get, for `figeval preview`; they are made by the routes themselves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from figeval.types import Example, Request
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The first round of requests of one route about one example, or the reason why there is none."""
+    """The first round of one route's requests about one example, or the reason why there is none."""
 
     route: Route
     requests: Sequence[Request] = ()
@@ -31,14 +31,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedRoute:
-    """A route with its context, or the reason why a task cannot be put along it."""
+    """A route with its context, or the reason why it cannot be used for the task."""
 
     route: Route
     context: PromptContext | None = None
     refusal: str = ""
 
     def ask(self, example: Example) -> Asked:
-        """Return the requests of the first round about an example."""
+        """Return the first round of requests about an example."""
         if self.context is None:
             return Asked(self.route, refusal=self.refusal)
         try:
@@ -48,12 +48,13 @@ class PreviewedRoute:
 
 
 def preview(config: RunConfig, harness: Harness, n: int) -> Iterator[tuple[Variant, Example, list[Asked]]]:
-    """Yield (variant, example, requests) for the first n examples of each task, its prompts and its probes.
+    """Yield (variant, example, requests) for the first n examples of each variant of each task.
 
-    Requests are those of the route that the model takes, or of every route of the task type without `config.model`.
+    The requests are those of the route that the model takes, or of every route of the task type if there is no
+    `config.model`.
 
     Raises:
-        FigevalError: an unknown name, broken data, a task that the model cannot answer.
+        FigevalError: a name is unknown, the data are broken, or the model cannot answer a task.
     """
     tasks = harness.catalogue.expand(config.tasks)
     check_prompts(tasks, config.prompts)

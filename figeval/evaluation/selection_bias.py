@@ -1,9 +1,9 @@
-"""Scores of a model on examples that it was trained or chosen on: found, marked on rows, reported, without intervals.
+"""Detection of examples that a model was trained or chosen on, whose scores are reported without intervals.
 
 A model that was trained on examples knows their answers. A checkpoint that was chosen on examples has the highest of
-many scores there, and no interval around a maximum is honest (docs/statistics.md). Both hold for every model that was
-trained from such a one, and for a pipeline with such a part. Beside such a score stands the score on the remaining
-examples, computed by the same code.
+many scores there, and no interval around a maximum is honest (docs/statistics.md). Both also hold for every model that
+was trained from such a model, and for a pipeline that contains one. The score on the remaining examples, computed by
+the same code, is reported next to such a score.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ ROLES: tuple[Role, ...] = ("trained", "chosen")  # the more serious one first
 Scores: TypeAlias = Callable[[Iterable[PredictionRow]], list[ScoreRecord]]
 
 
-# ---- what a model was trained from, and how --------------------------------------------------------------------------
+# ---- ancestors and training ------------------------------------------------------------------------------------------
 
 
 def warn_of_helpers(record: RunRecord, plans: Iterable[Plan], line: Lineage, harness: Harness) -> None:
-    """Warn on every task whose wrong options were picked with the help of this model, or of one it descends from."""
+    """Add a warning to every task whose wrong options were picked with the help of this model or an ancestor of it."""
     tasks = {task.task: task for task in record.tasks}
     for plan in plans:
         helper = helper_of(plan.task.built_with, line, harness)
@@ -55,9 +55,9 @@ def warn_of_helpers(record: RunRecord, plans: Iterable[Plan], line: Lineage, har
 
 
 def warn_of_augmentation(record: RunRecord, plans: Iterable[Plan], line: Lineage) -> None:
-    """Warn on every task whose examples are augmented in another way than those that the model was trained on.
+    """Add a warning to every task whose examples are not augmented like the model's training examples.
 
-    Only what the model itself says of its training counts, not what its ancestors learned from.
+    Only the training of the model itself counts, not that of its ancestors.
     """
     trained: Mapping[str, Any] = line.ancestors[0].about.get("augment") or {}
     if not trained:
@@ -76,7 +76,7 @@ def warn_of_augmentation(record: RunRecord, plans: Iterable[Plan], line: Lineage
 
 
 def helper_of(built_with: Iterable[str], line: Lineage, harness: Harness) -> str | None:
-    """Return the model among those that a task was built with that this one is, or descends from; None without one."""
+    """Return the first model in `built_with` that is this model or one of its ancestors, or None if there is none."""
     origins = [one for one in line.ancestors if not one.about]
     names = list(built_with) if origins else []
     for name in names:
@@ -86,32 +86,32 @@ def helper_of(built_with: Iterable[str], line: Lineage, harness: Harness) -> str
 
 
 def _has_name(origin: Ancestor, name: str) -> bool:
-    """Whether this is the model of that name, as registered or on the hub. A folder may have any name, and is not."""
+    """Return whether this is the registered or hub model of that name; a local folder never is, as any name is free."""
     place = expand_user(origin.model)
     is_local = bool(origin.weights) or place.is_absolute() or place == origin.folder
     return not is_local and origin.model.rpartition("/")[2] == name
 
 
 def _has_weights(name: str, origins: Iterable[Ancestor], harness: Harness) -> bool:
-    """Whether one of these has the weights of the registered model of that name."""
+    """Return whether one of these models has the weights of the registered model of that name."""
     weighed = [one for one in origins if one.folder is not None or one.weights]
     if not weighed or name not in harness.backends.registry:
         return False
     try:
         own = line_of(open_model(harness.backends, name, {})).ancestors[0].identified().weights
-    except FigevalError:  # it is not installed here
+    except FigevalError:  # the model is not installed
         return False
     return bool(own) and any(one.identified().weights == own for one in weighed)
 
 
-# ---- the examples that it has seen -----------------------------------------------------------------------------------
+# ---- seen examples ---------------------------------------------------------------------------------------------------
 
 
 def roles_of(plan: Plan, lineage: Lineage) -> dict[str, Role]:
-    """Return how the model has seen the examples of a task, by id; those that it has not seen are left out.
+    """Return the role of each example of a task that the model has seen, by id.
 
-    A probe takes something from an example, which leaves its answer as well known as it was: it counts as seen if the
-    model has seen the example of the task, or what the probe made of it.
+    A probe removes something from an example, but its answer remains known. An example of a probe therefore counts as
+    seen if the model has seen the original or the probed example.
     """
     found: dict[str, Role] = {}
     for example in chain(plan.examples(), plan.originals()):
@@ -122,7 +122,7 @@ def roles_of(plan: Plan, lineage: Lineage) -> dict[str, Role]:
 
 
 def marked(row: PredictionRow, role: Role | None) -> PredictionRow:
-    """Return the row with the mark `seen`, or without it."""
+    """Return a copy of the row whose `seen` is the role, or that has no `seen` if the role is None."""
     found = row.copy()
     found.pop("seen", None)
     if role is not None:
@@ -134,21 +134,21 @@ def marked(row: PredictionRow, role: Role | None) -> PredictionRow:
 class UnseenExamples:
     """The examples of a task that the model has not seen.
 
-    Of a minimal pair of which it has seen a member, the other member counts as a single example.
+    If the model has seen one member of a minimal pair, the other member counts as a single example.
     """
 
     seen: Collection[str]
     groups: Collection[str]
 
     def of(self, rows: Iterable[PredictionRow]) -> Iterator[PredictionRow]:
-        """Yield the rows of these examples."""
+        """Yield the rows of the unseen examples."""
         for row in rows:
             if row["id"] not in self.seen:
                 yield {**row, "group": None} if row["group"] in self.groups else row
 
 
 def unseen_examples(rows: Iterable[PredictionRow]) -> UnseenExamples:
-    """Return the unseen examples of a task, by the marks on its rows."""
+    """Return the unseen examples of a task, as marked in its rows."""
     seen = [(row["id"], row["group"]) for row in rows if row.get("seen")]
     return UnseenExamples(
         frozenset(name for name, _ in seen), frozenset(group for _, group in seen if group is not None)
@@ -158,13 +158,15 @@ def unseen_examples(rows: Iterable[PredictionRow]) -> UnseenExamples:
 def overlap(
     task: TaskRecord, rows: Callable[[], Iterable[PredictionRow]], seen: Mapping[Role, int], scores: Scores
 ) -> OverlapRecord | None:
-    """Return the record of a task's overlap with what the model has seen; without any, what stood there before.
+    """Return the record of a task's overlap with the examples that the model has seen.
+
+    If it has seen none, return the record that the task already has, or None if that record counts seen examples.
 
     Args:
-        task: the record so far; its baselines are kept if the unseen examples are the same.
-        rows: of the task; they are read three times.
-        seen: number of examples by role.
-        scores: computes the scores of rows.
+        task: record of the task; the baselines of its overlap are kept if the unseen examples are the same.
+        rows: function that opens the rows of the task; they are read three times.
+        seen: number of seen examples, by role.
+        scores: function that computes the scores of rows.
     """
     before = task.overlap
     if not any(seen.values()):
@@ -183,18 +185,18 @@ def overlap(
 
 
 def strongest(roles: Iterable[Role | None]) -> Role | None:
-    """Return the most serious of several roles: being trained on an example weighs more than being chosen on it."""
+    """Return the most serious role: having been trained on an example outweighs having been chosen on it."""
     found = set(roles)
     return next((role for role in ROLES if role in found), None)
 
 
 def withheld(score: ScoreRecord, seen: Mapping[Role, int], n: int | None = None) -> ScoreRecord:
-    """Return the score without its interval if it rests on seen examples.
+    """Return the score without its interval if it includes seen examples.
 
     Args:
-        score: as computed.
-        seen: the number of seen examples behind it, by role.
-        n: of all examples behind it, where `score.n` counts something else.
+        score: computed score.
+        seen: number of seen examples that it includes, by role.
+        n: number of all examples that it includes, if `score.n` counts something else.
     """
     roles = [role for role in ROLES if seen.get(role)]
     if not roles:
@@ -205,12 +207,14 @@ def withheld(score: ScoreRecord, seen: Mapping[Role, int], n: int | None = None)
     return score.model_copy(update=own)
 
 
-# ---- what records say of it ------------------------------------------------------------------------------------------
+# ---- records ---------------------------------------------------------------------------------------------------------
 
 
 def withhold_intervals(record: RunRecord, harness: Harness) -> None:
-    """Warn of scores on examples that the model has seen, and withhold the intervals of those on the split that it was
-    chosen on, where only the name of that split is known. Idempotent.
+    """Add warnings about scores on examples that the model has seen to the record of a run.
+
+    If only the name of the split on which the model was chosen is known, the intervals of the scores on that split are
+    removed here. Idempotent.
     """
     line = record.model.lineage
     for one in maxima(record):
@@ -235,7 +239,7 @@ def withhold_intervals(record: RunRecord, harness: Harness) -> None:
 
 
 def _withhold_from_contrasts(record: RunRecord) -> None:
-    """Withhold the intervals of contrasts of tasks whose own are withheld as those of a maximum."""
+    """Remove the intervals of contrasts whose tasks' own intervals were removed because the score is a maximum."""
     maxima_at = {
         (task.of or task.task, task.variant)
         for task in record.tasks
@@ -244,12 +248,12 @@ def _withhold_from_contrasts(record: RunRecord) -> None:
     for contrast in record.contrasts:
         if maxima_at & {(name, contrast.variant) for name in contrast.tasks}:
             for score in contrast.scores:
-                if score.value is not None:  # else it has another reason
+                if score.value is not None:  # otherwise `interval` already gives another reason
                     _is_a_maximum(score)
 
 
 def maxima(record: RunRecord) -> Iterator[AncestorRecord]:
-    """Yield the models of the lineage that were chosen on test; records before 1.4 know the model itself alone."""
+    """Yield the models of the lineage that were chosen on test; records before 1.4 contain only the model itself."""
     line = record.model.lineage
     own = [AncestorRecord(model=record.model.name, about=record.model.description.get("about") or {})]
     yield from (one for one in (own if line is None else line.ancestors) if one.about.get("selected_on") == TEST)
@@ -263,7 +267,7 @@ def sentence(about: dict[str, Any]) -> str:
 
 
 def count(task: TaskRecord, line: LineageRecord | None) -> None:
-    """Record and report how many examples of a task were seen."""
+    """Record how many examples of a task the model has seen, and add a warning."""
     if line is not None and not line.unknown and task.overlap is None:
         task.overlap = OverlapRecord(trained=0, chosen=0, rest=task.n)
     found = task.overlap
@@ -280,7 +284,7 @@ def count(task: TaskRecord, line: LineageRecord | None) -> None:
 
 
 def concerned(task: TaskRecord, chosen_on: str, harness: Harness) -> bool:
-    """Whether the model was chosen on these examples: those of the task, or of another task on the same data."""
+    """Return whether a task has the examples that a model was chosen on: it is that task, or has the same test data."""
     name = task.of or task.task
     if name == chosen_on:
         return True

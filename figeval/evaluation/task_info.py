@@ -1,4 +1,4 @@
-"""What can be said of a task without a model: data, licence, splits, routes, published numbers."""
+"""Information about a task that needs no model: data, licence, splits, routes, published numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from figeval.task_types.routes import Route
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One split of a task; `n` is None where the data cannot be read, and `problem` says why."""
+    """One split of a task; if the data cannot be read, `n` is None and `problem` says why."""
 
     name: str
     source: str
@@ -28,7 +28,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInfo:
-    """All that `figeval show TASK` prints; `sources` are the upstream benchmarks whose files the task reads."""
+    """Everything that `figeval show TASK` prints; `sources` are the upstream benchmarks whose files the task reads."""
 
     task: TaskSpec
     splits: tuple[Split, ...]
@@ -39,13 +39,13 @@ class TaskInfo:
 
 
 def task_info(task: TaskSpec, manager: PluginManager) -> TaskInfo:
-    """Gather them. Only files that are on this machine are read, nothing is downloaded."""
+    """Gather the information about a task. Only local files are read; nothing is downloaded."""
     from figeval.data.cache import local_path
 
     used: dict[str, None] = {}
 
     def fetch(benchmark: str, path: str) -> Path:
-        used[benchmark] = None  # also where the file is not on this machine
+        used[benchmark] = None  # even if the file is not on this machine
         return local_path(data_file(benchmark, path))
 
     harness = Harness(manager, fetch=fetch)

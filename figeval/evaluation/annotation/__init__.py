@@ -1,1 +1,1 @@
-"""Written texts before people: sheets of stored texts whose authors are hidden, and what the filled-in sheets say."""
+"""Human evaluation of written texts: annotation sheets that hide the authors, and the scores of filled-in sheets."""

@@ -1,7 +1,7 @@
-"""Scores of filled-in sheets: how often each kind of error was found in whose texts, and how far annotators agree.
+"""Scores of filled-in sheets: the share of each author's texts with each type of error, and the annotators' agreement.
 
-An empty cell is no judgement: it is counted, and neither yes nor no. Where several people have judged a text, it counts
-with the share of them who found the error, so a text is one observation however many there were.
+An empty cell is not a judgement: it is neither yes nor no, but empty cells are counted. If several people judged a
+text, its value is the share of them who found the error, so a text is one observation however many annotators it had.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from figeval.types import Score
 
 JUDGEMENTS = {"yes": True, "y": True, "1": True, "x": True, "true": True}
 JUDGEMENTS |= {"no": False, "n": False, "0": False, "false": False}
-DELIMITERS = ",;\t"  # spreadsheets write the one of the user's language
+DELIMITERS = ",;\t"  # a spreadsheet's delimiter depends on the user's locale
 
-Cells = Mapping[tuple[str, str], bool]  # (item, error type) → the judgement; empty cells are left out
+Cells = Mapping[tuple[str, str], bool]  # (item, error type) → judgement; empty cells are left out
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorShare:
-    """The share of an author's texts with an error; `judged` of `texts` have a judgement."""
+    """The share of an author's texts with an error; `texts` counts all of them, `score.n` those with a judgement."""
 
     error_type: str
     author: str
@@ -39,9 +39,9 @@ class ErrorShare:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Krippendorff's alpha (nominal) of an error type over the texts that several people have judged.
+    """Krippendorff's alpha (nominal) of an error type over the texts that several people judged.
 
-    There is none where fewer than two have judged the same text, or where all judgements are the same; `why` says so.
+    `alpha` is None, and `why` gives the reason, if no text was judged by two people or all judgements are the same.
     """
 
     error_type: str
@@ -52,7 +52,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """The result of a set of sheets; `empty` counts the cells of each sheet that are empty or missing, of `cells`."""
+    """The result of a set of sheets; `empty` counts the empty or missing cells of each sheet, out of `cells`."""
 
     key: Key
     shares: tuple[ErrorShare, ...]
@@ -62,11 +62,11 @@ class Annotation:
 
 
 def score_sheets(key: Key, files: Sequence[Path]) -> Annotation:
-    """Score filled-in sheets, one file for each annotator.
+    """Score filled-in sheets, one file per annotator.
 
     Raises:
-        DataError: a file is given twice or is no sheet of this key, or a cell is neither yes nor no; the message names
-            file, row and column.
+        DataError: a file is given twice or is not a sheet of this key, or a cell is neither yes nor no; the message
+            names the file, row and column.
     """
     named: dict[Path, Path] = {}
     for file in files:
@@ -93,11 +93,11 @@ def score_sheets(key: Key, files: Sequence[Path]) -> Annotation:
 def read_sheet(file: Path, key: Key) -> Cells:
     """Read the judgements of a sheet.
 
-    Rows may be in any order, and rows, other columns and comments are free to change.
+    Rows may be reordered or left out, and other columns and comments may be changed or added.
 
     Raises:
-        DataError: the file cannot be read, lacks a column, has an item that is unknown or stands twice, or a cell that
-            is neither yes nor no.
+        DataError: the file cannot be read or lacks a column, an item is unknown or appears twice, or a cell is neither
+            yes nor no.
     """
     rows = _rows(file)
     header = [cell.strip() for cell in rows[0]] if rows else []
@@ -132,7 +132,7 @@ def read_sheet(file: Path, key: Key) -> Cells:
 
 
 def _rows(file: Path) -> list[list[str]]:
-    """Return the rows of a CSV file, whichever delimiter the first line has."""
+    """Return the rows of a CSV file, whose delimiter is detected from its first row."""
     csv.field_size_limit(max(max_row_bytes(), csv.field_size_limit()))
     try:
         text = file.read_bytes().decode("utf-8-sig")
@@ -149,7 +149,7 @@ def _rows(file: Path) -> list[list[str]]:
 
 
 def _first_row(text: str, delimiter: str) -> list[str]:
-    """Return the cells of the first row; empty where they are not parted so."""
+    """Return the cells of the first row, or an empty list if it cannot be parsed with this delimiter."""
     try:
         return [cell.strip() for cell in next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])]
     except csv.Error:

@@ -1,7 +1,7 @@
-"""Sheets for annotators: a CSV file each, with the same texts in another order, and a key that says who wrote what.
+"""Annotation sheets: one CSV file per annotator with the texts in an order of its own, and a key to their authors.
 
-Spreadsheets read the files as they are (UTF-8 with a byte order mark), and no text in them as a formula. The key must
-not reach the annotators: it is what hides the authors.
+Spreadsheets open the files directly (UTF-8 with a byte order mark) and read no text in them as a formula. The key must
+not reach the annotators, since it names the author of each text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ITEM, TEXT, COMMENT = "item", "text", "comment"
 
 
 class Item(BaseModel):
-    """The text behind an item number: whose it is, and the example that it was written for."""
+    """The author of the text with an item number, and the example for which it was written."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,34 +38,34 @@ class Item(BaseModel):
 
 
 class Key(BaseModel):
-    """Key to a set of sheets: what they hide, and what reading them back needs; it holds no text."""
+    """The key to a set of sheets: what they hide, and what is needed to read them back. It contains no texts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     task: str
     error_types: tuple[str, ...]
     authors: tuple[str, ...]
-    not_written: dict[str, int]  # author → examples of the draw without a text
+    not_written: dict[str, int]  # author → number of drawn examples without a text
     seed: int
-    sheets: tuple[Annotated[str, Field(pattern=r"^sheet_[0-9]{1,2}\.csv$")], ...]  # in its own folder
+    sheets: tuple[Annotated[str, Field(pattern=r"^sheet_[0-9]{1,2}\.csv$")], ...]  # in the folder of the key
     items: dict[str, Item]  # by item number
 
 
 def write_sheets(
     folder: Path, written: WrittenTexts, error_types: Sequence[str], *, annotators: int = 1, seed: int = 0
 ) -> Key:
-    """Number the texts in an order drawn from the seed, and write a sheet for each annotator and the key.
+    """Number the texts in a random order, and write the key and a sheet for each annotator.
 
     Args:
-        folder: is made. Sheets that are there are refused, since they may have been filled in; of those that were begun
-            with the same key and interrupted, the missing ones are written.
-        written: the texts.
-        error_types: a column for each; the task's own where there are none.
+        folder: folder to create. Existing sheets are refused, since they may have been filled in; if an earlier call
+            with the same key was interrupted, only the missing sheets are written.
+        written: texts to annotate.
+        error_types: error types, one column each; if empty, those of the task.
         annotators: number of sheets, each with the items in an order of its own.
-        seed: of all orders.
+        seed: random seed of the orders.
 
     Raises:
-        OptionError: there are no error types, or one is called like another column.
+        OptionError: there are no error types, one has the name of another column, or the folder has sheets already.
         RecordError: the folder cannot be written.
     """
     columns = tuple(error_types) or written.error_types
@@ -93,7 +93,7 @@ def write_sheets(
         raise OptionError(f"{folder} has sheets already, which may be filled in; choose another --output")
     with cure(folder, "--output"):
         folder.mkdir(parents=True, exist_ok=True)
-        with replacing(folder / KEY) as stream:  # first: sheets without it could not be read back
+        with replacing(folder / KEY) as stream:  # first, since sheets cannot be read back without it
             stream.write((json.dumps(key.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n").encode())
         for sheet in missing:
             order = list(numbered)
@@ -105,7 +105,7 @@ def write_sheets(
 
 
 def _is_key_in(folder: Path, key: Key) -> bool:
-    """Return whether the same sheets were begun in the folder."""
+    """Return whether the folder contains this key."""
     try:
         return read_key(folder) == key
     except DataError:
@@ -116,14 +116,14 @@ def read_key(folder: Path) -> Key:
     """Read the key of a folder of sheets.
 
     Raises:
-        DataError: there is none, or it is damaged.
+        DataError: there is no key, or it is damaged.
     """
     hint = "give the folder that `figeval annotate sheets` wrote"
     return validated(read_json(folder / KEY, DataError, cure=hint), str(folder / KEY), Key, DataError, cure=hint)
 
 
 def sheet_name(annotator: int) -> str:
-    """Return the name of the sheet of an annotator, from 1."""
+    """Return the file name of an annotator's sheet; annotators are numbered from 1."""
     return f"sheet_{annotator}.csv"
 
 

@@ -1,7 +1,7 @@
-"""The texts that stored runs have written for a task, with the inputs that they were written from.
+"""The texts that models wrote for a task in stored runs, with their inputs.
 
-Rows keep what a model wrote and no text of the benchmark, so inputs and references are read again through the data
-layer, and must be those that the run was made on.
+Rows contain the model's output but no text of the benchmark, so inputs and references are read again through the data
+layer, and the examples must be the ones that the run was made on.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from figeval.records.predictions import PredictionRow
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.task_types.generation import WRITTEN, GenerationExample
 
-REFERENCE = "reference"  # in the place of a model: the text that a person wrote
-JOIN = "; "  # between the texts of an input that is a list
+REFERENCE = "reference"  # author name of the texts that people wrote
+JOIN = "; "  # separator of the texts of an input that is a list
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenText:
-    """A text, its author, and the example that it was written for; `cluster` is the example's."""
+    """A text, its author, and the example for which it was written, with that example's cluster and inputs."""
 
     author: str
     example: str
@@ -40,11 +40,11 @@ class WrittenTexts:
     """The texts of some examples of a task by all authors.
 
     Attributes:
-        task: as in the records, with the prompt behind an @.
-        error_types: what the task would have people look for.
-        texts: in the order of the examples, of each one the authors in their order.
-        authors: the models and, where references are asked for, `REFERENCE`.
-        not_written: author → examples among these without a text, because of a refusal, an error or blanks.
+        task: name of the task in the records; a prompt follows after an @.
+        error_types: types of errors that the task asks annotators to look for.
+        texts: texts in the order of the examples, and for each example in the order of the authors.
+        authors: models, followed by `REFERENCE` if references were requested.
+        not_written: author → number of these examples without a text (a refusal, an error or a blank text).
     """
 
     task: str
@@ -57,18 +57,19 @@ class WrittenTexts:
 def written_texts(
     paths: Sequence[Path], task: str | None, n: int, seed: int, harness: Harness, *, references: bool = False
 ) -> WrittenTexts:
-    """Draw examples that all runs have answered, and return what was written for them.
+    """Draw examples that have a row in all runs, and return the texts that were written for them.
 
     Args:
-        paths: folders of runs.
-        task: may be None where the runs share one generation task.
-        n: number of examples; all where there are fewer.
-        seed: of the draw.
-        harness: knows the tasks.
-        references: Add the first reference of each example.
+        paths: run folders.
+        task: name of the task; may be None if the runs share exactly one task with written texts.
+        n: number of examples to draw; all are used if there are fewer.
+        seed: random seed of the draw.
+        harness: registries that provide the task.
+        references: True to add the first reference of each example.
 
     Raises:
-        RecordError: the runs share no such task, or examples of it, or have no texts; or other examples by now.
+        RecordError: the runs share no such task or no example of it, have no texts, were made on different examples, or
+            the examples have changed since.
         UnknownName: the task is not installed.
     """
     runs = [read_run(path) for path in paths]
@@ -102,7 +103,7 @@ def written_texts(
 
 
 def _shared_task(paths: Sequence[Path], records: Sequence[RunRecord], wanted: str | None) -> str:
-    """Return the one task of the type generation that is meant and that all runs have."""
+    """Return the generation task that all runs share: the wanted one, or else the only one."""
     found = [[task.task for task in record.tasks if _has_texts(task)] for record in records]
     shared = [name for name in found[0] if all(name in names for names in found)]
     if wanted is not None and wanted in shared:
@@ -131,7 +132,7 @@ def _refuse_other_examples(paths: Sequence[Path], tasks: Sequence[TaskRecord]) -
 
 
 def _authors(records: Sequence[RunRecord]) -> list[str]:
-    """Return the names of the models, with the identity of the run where two have one name."""
+    """Return the names of the models, followed by the identity of the run if two models have the same name."""
     counts = Counter(record.model.name for record in records)
     names = [
         record.model.name if counts[record.model.name] == 1 else f"{record.model.name} ({record.identity})"
