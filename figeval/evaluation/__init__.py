@@ -1,9 +1,9 @@
-"""The order of things, and the only package that knows it:
+"""The evaluation pipeline, and the only package that knows the order of its stages:
 
 data → spec → prompts → task_types → models → answers → metrics → records.
 
-`plan` settles everything that can be wrong before a model's weights are touched; `run` then puts one task after the
-other to the model; `scoring` sums up what was written down.
+`plan` checks everything that can be wrong before a model's weights are loaded, `run` then puts one task after the other
+to the model, and `score` computes scores from the stored rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MODULES = {"Harness": "harness", "Observer": "run", "Plan": "plan", "prepare": 
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: lists need the harness and none of what runs need (numpy)."""
+    """Import a name on first use, so that listings, which need only the harness, do not import numpy."""
     if name not in _MODULES:
         raise AttributeError(f"module 'figeval.evaluation' has no attribute {name!r}")
     return getattr(importlib.import_module(f"figeval.evaluation.{_MODULES[name]}"), name)

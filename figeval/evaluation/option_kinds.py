@@ -1,4 +1,4 @@
-"""Which kinds of options were chosen, by stored rows: does a model fall for antonyms, or for literal meanings?"""
+"""Statistics of the kinds of options that a model chose, from stored rows: e.g. antonyms or literal meanings."""
 
 from __future__ import annotations
 
@@ -15,15 +15,21 @@ from figeval.records.predictions import PredictionRow
 from figeval.records.schema import ChoicesRecord, KindRecord, Role, ScoreRecord
 
 NEVER_WRONG = "no wrong answer could be of this kind"
-EXACT = 1e-9  # a probability so near to 0 or 1 is that, but for rounding
+EXACT = 1e-9  # a probability this close to 0 or 1 differs from it only by rounding
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenKinds:
-    """What one row says by one key of `option_meta`.
+    """The kinds of options of one row, according to one key of `option_meta`.
 
-    `wrong` is the probability that the answer is wrong, None where that is not known; `chosen` and `chosen_wrong` are,
-    by kind, those that such an option was chosen, and chosen wrongly; `offered` and `offered_wrong` count options.
+    Attributes:
+        row: the row.
+        offered: number of options of each kind.
+        chosen: probability that an option of the kind was chosen, by kind.
+        offered_wrong: number of wrong options of each kind.
+        chosen_wrong: probability that a wrong option of the kind was chosen, by kind.
+        wrong: probability that the answer is wrong, or None if the right answer is hidden.
+        wrong_options: number of wrong options.
     """
 
     row: PredictionRow
@@ -36,18 +42,18 @@ class ChosenKinds:
 
 
 def choices(rows: Callable[[], Iterable[PredictionRow]], seed: int) -> list[ChoicesRecord]:
-    """Return a table per key of `option_meta`; none for rows that do not say of what kind their options are.
+    """Return a table per key of `option_meta`, or an empty list if the rows have no kinds of options.
 
     Args:
-        rows: of the task; they are read once for each key, and once more.
-        seed: of the bootstrap.
+        rows: function that opens the rows of the task; they are read once per key, and once more.
+        seed: random seed of the bootstrap.
     """
     keys = dict.fromkeys(key for row in rows() if (made := row.get("choice")) for key in made["kinds"])
     return [table for key in keys if (table := by_kind(key, list(choices_by(key, rows())), seed)) is not None]
 
 
 def choices_by(key: str, rows: Iterable[PredictionRow]) -> Iterator[ChosenKinds]:
-    """Yield what the answered rows say by a key."""
+    """Yield the kinds of options of each answered row, according to a key of `option_meta`."""
     for row in rows:
         made = row.get("choice")
         if made is None or not made["chosen"] or key not in made["kinds"]:
@@ -68,13 +74,13 @@ def choices_by(key: str, rows: Iterable[PredictionRow]) -> Iterator[ChosenKinds]
 
 
 def rounded(share: float) -> float:
-    """Return 0 or 1 for a sum of shares that is one of them but for rounding, else the sum."""
+    """Return 0 or 1 if a sum of shares differs from it only by rounding, else the sum itself."""
     return float(round(share)) if abs(share - round(share)) < EXACT else share
 
 
 @dataclass(slots=True)
 class Kind:
-    """The sums of one kind of options."""
+    """Sums over the rows for one kind of options."""
 
     wrong_statistic: Statistic
     offered: int = 0
@@ -89,7 +95,7 @@ class Kind:
         self.chosen_wrong = MetricAggregator("chosen_wrong", self.wrong_statistic)
 
     def add(self, value: str, choice: ChosenKinds) -> None:
-        """Count one answered row in."""
+        """Add one answered row."""
         cluster = choice.row["cluster"]
         self.offered += choice.offered[value]
         self.examples += choice.offered[value] > 0
@@ -101,17 +107,17 @@ class Kind:
 
 
 def share_of(*, is_mean: bool) -> Statistic:
-    """Return the statistic of a share; a mean where every row that counts weighs 1, else a ratio of sums."""
+    """Return the statistic of a share: a mean if every row has weight 1, else a ratio of sums."""
     return Statistic(_none, ratio, is_mean=is_mean, absent="no wrong answers")
 
 
 def _none(_example: Any, _prediction: Any) -> Features:
-    """Nothing is computed from predictions here: rows have it."""
+    """Return None, since the features are taken from rows and not computed from predictions."""
     return None
 
 
 def by_kind(key: str, rows: list[ChosenKinds], seed: int) -> ChoicesRecord | None:
-    """Return the table of one key, the most frequent kind first; None where nothing was answered."""
+    """Return the table of one key, the most frequent kind first, or None if nothing was answered."""
     if not rows:
         return None
     wrong = [choice.wrong for choice in rows if choice.wrong]

@@ -1,4 +1,4 @@
-"""What `figeval validate` was pointed at: names, task files, folders with task files."""
+"""The tasks that the arguments of `figeval validate` name: registered names, task files, folders with task files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from figeval.spec.tasks import Named
 
 @dataclass(slots=True)
 class Gathered:
-    """The tasks that were found, each once, and what went wrong on the way: one broken file hides no other."""
+    """The tasks that were found, each once, and the problems met on the way; a broken file hides no other problem."""
 
     tasks: list[TaskSpec] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def add(self, tasks: Callable[[], Iterable[TaskSpec]]) -> None:
-        """Take over the tasks that a function finds, or note why it cannot."""
+        """Add the tasks that a function finds, or record the problem if it fails."""
         try:
             known = {(task.name, task.folder) for task in self.tasks}
             self.tasks += [task for task in tasks() if (task.name, task.folder) not in known]
@@ -30,9 +30,10 @@ class Gathered:
 
 
 def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) -> Gathered:
-    """The tasks behind names, files and folders. Without any, those of `folders`, and without these, all there are.
+    """Return the tasks that names, files and folders refer to.
 
-    `folders` are known by name as with --include_path.
+    Without targets, these are the tasks in `folders` or, without these too, all usable registered tasks. The items in
+    `folders` are registered, as with --include_path.
     """
     targets = list(targets)
     gathered = Gathered()
@@ -50,7 +51,7 @@ def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) ->
 
 
 def behind(target: str, harness: Harness, complain: Callable[[str], None]) -> Iterable[TaskSpec]:
-    """The tasks that one argument means. A registered name wins over a folder that happens to be called so."""
+    """Return the tasks that one argument refers to. A registered name takes precedence over a folder of that name."""
     if target in harness.catalogue.tasks or target in harness.catalogue.suites:
         return harness.catalogue.expand([target])
     path = Path(target)
@@ -64,12 +65,12 @@ def behind(target: str, harness: Harness, complain: Callable[[str], None]) -> It
 
 
 def bound(item: Named, harness: Harness) -> Named:
-    """A task with its task type, a suite as it is. Raises `TaskError` for a task that is not what its type wants."""
+    """Return a task bound to its task type, or a suite as it is. Raises `TaskError` if a task does not fit its type."""
     return item.bound(harness.task_types) if isinstance(item, TaskSpec) else item
 
 
 def in_folder(folder: Path, harness: Harness, complain: Callable[[str], None]) -> list[TaskSpec]:
-    """The tasks whose files lie in a folder. Raises `TaskError` if there are none."""
+    """Return the tasks whose files are in a folder. Raises `TaskError` if there are none."""
     found: list[Named] = []
     broken: list[str] = []
     read_folder(folder, lambda item: found.append(bound(item, harness)), broken.append)
@@ -81,7 +82,7 @@ def in_folder(folder: Path, harness: Harness, complain: Callable[[str], None]) -
 
 
 def from_file(file: Path, harness: Harness) -> Iterator[TaskSpec]:
-    """The task of a file, or the tasks of a suite file: those beside it first, then registered ones."""
+    """Yield the task of a task file, or the tasks of a suite file; files in its folder win over registered tasks."""
     item = bound(read_item(file, file.parent), harness)
     if isinstance(item, TaskSpec):
         yield item

@@ -1,1 +1,1 @@
-"""From a task and a model to a trained model: splits, the loop, scores on dev, the record, the final evaluation."""
+"""Training of a model on a task: splits, training processes, scores on dev, the record, and the final evaluation."""

@@ -1,4 +1,4 @@
-"""A whole training: train the model and its floor, then evaluate the trained model like any other."""
+"""A complete training: train the model and its floor, then evaluate the trained model like any other model."""
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ from figeval.types import JSON
 
 
 def complete(config: TrainConfig, observer: TrainingObserver) -> RunRecord | None:
-    """Train, then its floor if `floor` asks for it; run the tasks of `evaluate` and return the record of that run.
+    """Train the model and, if `floor` asks for it, its floor; then run the tasks of `evaluate`.
 
-    None if there are no such tasks. Of several machines only the first one evaluates.
+    Only the first of several machines evaluates.
+
+    Returns:
+        The record of the evaluation run, or None if there are no tasks to evaluate or this is not the first machine.
 
     Raises:
         FigevalError: An error that the user can correct.
     """
     harness = Harness(include=config.include_path)
     floor = config_of_floor(config, probe_of_floor(config, harness)) if config.floor else None
-    if config.node_rank == 0:  # both before the first step: the floor begins hours later
+    if config.node_rank == 0:  # check both folders before the first step, since the floor begins hours later
         for one in filter(None, (config, floor)):
             TrainFolder(one.output).check(one)
     trained(config, harness, observer)
@@ -52,7 +55,7 @@ def probe_of_floor(config: TrainConfig, harness: Harness) -> str:
     """Return the probe on which the floor of a training is trained.
 
     Raises:
-        TrainError: The task has no floor, or the head answers none of its questions.
+        TrainError: The task has no floor, or the head learns from plain texts and answers no questions.
     """
     task = harness.catalogue.tasks.get(config.task)
     if config.head is not None and load_learners(harness.manager).reads_plain_texts(task.type, config.head):
@@ -68,7 +71,7 @@ def probe_of_floor(config: TrainConfig, harness: Harness) -> str:
 
 
 def trained(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> None:
-    """Train, in processes of their own where the config asks for them."""
+    """Train the model, in separate processes if the config asks for them."""
     if needs_launcher(config):
         launch(config, observer)
     else:
@@ -78,7 +81,7 @@ def trained(config: TrainConfig, harness: Harness, observer: TrainingObserver) -
 
 
 def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:
-    """Run the tasks of `evaluate`, by default the task that the model was trained on, augmented as in training."""
+    """Run the tasks of `evaluate` (by default the task that the model was trained on), augmented as in training."""
     tasks = (config.task,) if config.evaluate is None else config.evaluate
     if not tasks:
         return None
@@ -95,11 +98,11 @@ def evaluated(config: TrainConfig, harness: Harness) -> RunRecord | None:
 
 
 def store_held_out(config: TrainConfig, record: RunRecord | None) -> None:
-    """Write into the model's figeval.json how well it does on examples that it was not trained on (`about.held_out`).
+    """Write the model's score on examples that it was not trained on into its figeval.json (`about.held_out`).
 
-    That is the first score of its task in the run at the end, on the examples that the model has neither been trained
-    nor chosen on. Without such a run, or such examples, it is the score on dev, which has no interval, since the
-    checkpoint was chosen there.
+    This is the first score of its task in the final run, on the examples that the model was neither trained nor chosen
+    on. Without such a run, or such examples, it is the score on dev, which has no interval because the checkpoint was
+    chosen there.
     """
     found = held_out_in(record, config.task) or held_out_on_dev(config)
     about = about_in(config.output)
@@ -109,7 +112,7 @@ def store_held_out(config: TrainConfig, record: RunRecord | None) -> None:
 
 
 def held_out_in(record: RunRecord | None, name: str) -> JSON:
-    """Return the first score of a task in a run, on unseen examples, as figeval.json holds it; empty without one."""
+    """Return the first score of a task in a run, on unseen examples, as stored in figeval.json; empty if none."""
     task = next((one for one in record.tasks if one.task == name), None) if record is not None else None
     if task is None:
         return {}
@@ -122,7 +125,7 @@ def held_out_in(record: RunRecord | None, name: str) -> JSON:
 
 
 def held_out_on_dev(config: TrainConfig) -> JSON:
-    """Return the first score of the chosen checkpoint on dev, as figeval.json holds it; empty where there is none."""
+    """Return the first score of the chosen checkpoint on dev, as stored in figeval.json; empty if there is none."""
     told = stored_record(config.output)
     scores: JSON = next((one["scores"] for one in told["evaluations"] if one["step"] == told["best"]), {})
     known = ((name, value) for name, value in scores.items() if value is not None and name != LOSS)
@@ -134,7 +137,7 @@ def held_out_on_dev(config: TrainConfig) -> JSON:
 
 
 def evaluation_folder(output: Path, tasks: Sequence[str]) -> Path:
-    """Return the folder of the run of these tasks at the end of a training."""
+    """Return the folder of the run that evaluates these tasks at the end of a training."""
     return output / "runs" / "-".join(tasks)
 
 
@@ -142,16 +145,16 @@ class Unheard:
     """An observer that ignores every event."""
 
     def resumed(self, folder: Path, kept: int, n: int) -> None:
-        """Nothing."""
+        """Ignore the event."""
 
     def task_started(self, task: str, n: int, done: int) -> None:
-        """Nothing."""
+        """Ignore the event."""
 
     def advanced(self, rows: int) -> None:
-        """Nothing."""
+        """Ignore the event."""
 
     def scoring(self, what: str) -> None:
-        """Nothing."""
+        """Ignore the event."""
 
     def task_ended(self, task: TaskRecord) -> None:
-        """Nothing."""
+        """Ignore the event."""

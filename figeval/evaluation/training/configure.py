@@ -1,4 +1,4 @@
-"""The config of a training from defaults, preset, config file and flags; later ones take precedence."""
+"""Resolution of a training config from defaults, preset, config file and flags; later ones take precedence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NONE = "none"
 
 
 def configured(file: Path | None, flags: Mapping[str, object], manager: PluginManager | None = None) -> TrainConfig:
-    """Return the resolved config, in which a preset is named by its row.
+    """Return the resolved config, whose `preset` is the full name of the preset's row.
 
     Raises:
         TrainError: An unknown key, a value of the wrong type, or a preset without a row for this task and model.
@@ -36,10 +36,10 @@ def configured(file: Path | None, flags: Mapping[str, object], manager: PluginMa
 
 
 def checked(asked: Mapping[str, object], where: str = "") -> TrainConfig:
-    """Return a config of these fields.
+    """Return a validated config with these fields.
 
     Raises:
-        TrainError: A field is wrong; the message begins with `where`.
+        TrainError: A field is missing or invalid; the message begins with `where`.
     """
     try:
         return TrainConfig.model_validate(asked)
@@ -50,7 +50,7 @@ def checked(asked: Mapping[str, object], where: str = "") -> TrainConfig:
 
 
 def typed(name: str, value: object) -> object:
-    """Return None for the text `none` where a field is optional, as in `--patience none`."""
+    """Return None if an optional field is given the text `none`, as in `--patience none`, else the value itself."""
     field = TrainConfig.model_fields.get(name)
     empty = value == NONE and field is not None and NoneType in get_args(field.annotation)
     return None if empty else value

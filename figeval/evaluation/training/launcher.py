@@ -1,8 +1,8 @@
-"""The launcher of a training in several processes: starts them with torchrun, listens to them, stops them.
+"""The launcher of a training in several processes: starts them with torchrun, reads their messages, stops them.
 
-this process ──stdin──▶ torchrun and the processes: when it ends, so do they
-             ◀─stdout── their wire: progress, and how they ended
-DIR/training/processes.log ◀─stderr── all that libraries print
+this process ──stdin──▶ torchrun and its processes: they end when stdin ends
+             ◀─stdout── messages of the processes: progress, and how they ended
+DIR/training/processes.log ◀─stderr── everything that libraries print
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from figeval.training.loop import TrainingObserver
 
 LAUNCHER = "figeval.evaluation.training.torchrun"
 WORKER = "figeval.evaluation.training.worker"
-PORT = "29500"  # torchrun's own default, where --master names none
-# How gloo and NCCL say that a process, maybe on another machine, is gone.
+PORT = "29500"  # torchrun's own default, used if --master names no port
+# Messages of gloo and NCCL when another process, possibly on another machine, is gone.
 LOST = ("Connection closed by peer", "Connection reset by peer", "remote process exited")
 
 
 def launch(config: TrainConfig, observer: TrainingObserver) -> None:
-    """Train to the end in processes of their own; for a training that is complete none is started.
+    """Train to the end in separate processes; none are started if the training is already complete.
 
     Raises:
-        TrainError: A process reported an error of the user's, or was killed.
-        RuntimeError: A process failed; the message has its traceback.
+        TrainError: A process reported an error that the user can correct, or was killed.
+        RuntimeError: A process failed; the message contains its traceback.
     """
     device = device_of(config.device)
     check_resources(config, device, gpus(device))
     folder = TrainFolder(config.output)
-    with folder.locked() if config.node_rank == 0 else nullcontext():  # and leave it to the processes
+    with folder.locked() if config.node_rank == 0 else nullcontext():  # released again, since process 0 locks it
         if finished(config, folder) is not None:
             return
     folder.traces.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def launch(config: TrainConfig, observer: TrainingObserver) -> None:
         ending = Ending(folder, log)
         with running(arguments, environment, log) as process:
             for line in process.stdout or ():
-                with suppress(ValueError):  # a line that is no message of ours
+                with suppress(ValueError):  # a library may print other lines
                     said: dict[str, list[JSONValue]] = parse_json(line)
                     for what, values in said.items():
                         getattr(observer if hasattr(observer, what) else ending, what)(*values)
@@ -66,12 +66,12 @@ def launch(config: TrainConfig, observer: TrainingObserver) -> None:
 
 
 def log_name(config: TrainConfig) -> str:
-    """Return the name of the log of this machine, which differs between machines that share a disk."""
+    """Return the name of this machine's log; machines that share a disk have different names."""
     return "processes.log" if config.nodes == 1 else f"processes-{config.node_rank}.log"
 
 
 def gpus(device: str) -> int:
-    """Return the number of GPUs to train on."""
+    """Return the number of GPUs of this machine that can be used; 0 unless the device is cuda."""
     if device != "cuda":
         return 0
     from torch.cuda import device_count
@@ -79,11 +79,11 @@ def gpus(device: str) -> int:
     return int(device_count())
 
 
-# ---- how torchrun is called ------------------------------------------------------------------------------------------
+# ---- torchrun's command line -----------------------------------------------------------------------------------------
 
 
 def needs_launcher(config: TrainConfig) -> bool:
-    """Return whether a launcher has to start the processes that train; otherwise the calling process trains."""
+    """Return whether a launcher must start training processes; otherwise the calling process trains."""
     return config.processes > 1 or config.nodes > 1 or bool(config.deepspeed) or config.fsdp
 
 
@@ -91,12 +91,12 @@ def check_resources(config: TrainConfig, device: str, cards: int) -> None:
     """Check that this machine, its GPUs and its libraries can do what the config asks for.
 
     Args:
-        config: The training.
-        device: The kind of device to train on.
+        config: The config of the training.
+        device: The type of device to train on.
         cards: The number of GPUs of this machine.
 
     Raises:
-        TrainError: They cannot.
+        TrainError: They cannot, or two options are incompatible.
     """
     if device == "mps":
         raise TrainError("mps is one device for one process; leave --processes, --deepspeed and --fsdp out")
@@ -121,8 +121,8 @@ def torchrun_arguments(config: TrainConfig, room: Path, module: str, *arguments:
     """Return the arguments of torchrun: the number of processes, their rendezvous, and the module that each runs.
 
     Args:
-        config: The training.
-        room: A folder for the files of torchrun itself.
+        config: The config of the training.
+        room: A folder for torchrun's own files.
         module: The module to run.
         arguments: Its arguments.
 
@@ -133,7 +133,11 @@ def torchrun_arguments(config: TrainConfig, room: Path, module: str, *arguments:
 
 
 def rendezvous(config: TrainConfig) -> list[str]:
-    """Return where the processes find each other: a free port of this machine, or --master."""
+    """Return the torchrun arguments for the processes' rendezvous: a free port of this machine, or --master.
+
+    Raises:
+        TrainError: --master is not an address.
+    """
     if config.nodes == 1:
         return ["--standalone", "--local_addr=127.0.0.1"]
     host, colon, port = (config.master or "").rpartition(":")
@@ -156,7 +160,7 @@ def environment_of(config: TrainConfig, device: str) -> dict[str, str]:
     safe = {"PYTHONSAFEPATH": "1"}
     if device != "cpu":
         return safe
-    if config.deepspeed:  # which is not asked if accelerate is told to use a CPU, so it must find no GPU
+    if config.deepspeed:  # accelerate skips DeepSpeed if ACCELERATE_USE_CPU is set, so hide the GPUs instead
         return safe | {"DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": ""}
     return safe | {"ACCELERATE_USE_CPU": "true"}
 
@@ -166,31 +170,31 @@ def environment_of(config: TrainConfig, device: str) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Ending:
-    """How the processes ended, as they and torchrun report it."""
+    """The outcome of the processes, as reported by them and by torchrun."""
 
     folder: TrainFolder
     log: Path
-    complaints: list[str] = field(default_factory=list)  # errors of the user's
+    complaints: list[str] = field(default_factory=list)  # errors that the user can correct
     bugs: list[tuple[int, str]] = field(default_factory=list)  # process, traceback
     codes: dict[str, int] = field(default_factory=dict)  # process → exit code, negative for a signal
 
     def mend(self, complaint: str) -> None:
-        """Note an error of the user's; the other processes report the same one, or wait."""
+        """Record an error that the user can correct; the other processes report the same one, or wait."""
         self.complaints.append(complaint)
 
     def bug(self, process: int, trace: str) -> None:
-        """Note that a process has failed; the first one to report it is why the others fail."""
+        """Record that a process has failed; the first one to report it is the cause of the other failures."""
         self.bugs.append((process, trace))
 
     def ended(self, codes: dict[str, int]) -> None:
-        """Note the exit codes that torchrun reports of the processes that failed."""
+        """Record the exit codes that torchrun reports for the failed processes."""
         self.codes = codes
 
     def judge(self, code: int) -> None:
-        """Raise the error that the processes ended with, if any; `code` is torchrun's own exit code.
+        """Raise the error with which the processes ended, if any; `code` is torchrun's own exit code.
 
-        A process that was killed makes the others fail, so it comes before their tracebacks; but torchrun itself
-        terminates the others of one that has failed.
+        A process that was killed makes the others fail, so it is reported before their tracebacks. Processes ended by
+        SIGTERM come last, since torchrun terminates the remaining processes after a failure.
         """
         if code == 0:
             return
@@ -209,7 +213,7 @@ class Ending:
         raise TrainError(f"the processes could not be started, or were stopped from outside; log: {self.log}")
 
     def _raise_for_killed(self, ended: Mapping[str, int]) -> None:
-        """Raise `TrainError` if one of them was killed by a signal."""
+        """Raise `TrainError` if one of the processes was killed by a signal."""
         for who, code in ended.items():
             if code < 0:
                 raise TrainError(f"{who} was killed (signal {-code}); {self._standing()}; log: {self.log}")
@@ -222,7 +226,7 @@ class Ending:
 
 @contextmanager
 def running(arguments: list[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run torchrun and the processes that it starts; all of them have ended in the end, also after Ctrl-C."""
+    """Run torchrun and the processes that it starts; all of them have ended on exit, even after Ctrl-C."""
     command = [sys.executable, "-m", LAUNCHER, *arguments]
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -234,7 +238,7 @@ def running(arguments: list[str], environment: dict[str, str], log: Path) -> Ite
             start_new_session=True,
         )
 
-    def close_stdin() -> None:  # whatever processes torchrun has left end with their stdin
+    def close_stdin() -> None:  # processes that outlive torchrun end when their stdin ends
         process.wait()
         if process.stdin is not None:
             process.stdin.close()
@@ -247,7 +251,7 @@ def running(arguments: list[str], environment: dict[str, str], log: Path) -> Ite
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Wait until all have stopped; torchrun is killed if it does not."""
+    """Stop torchrun and its processes, and wait; kill torchrun if it does not end in time."""
     if process.stdin is not None:
         process.stdin.close()
     if process.poll() is None:

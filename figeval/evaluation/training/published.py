@@ -1,4 +1,4 @@
-"""The row of a preset that a training uses, and what is reported of it: in a line, and in the record."""
+"""The preset row that a training uses, and its description for the terminal and for the record."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from figeval.types import JSON
 
 
 def names_of(model: str) -> list[str]:
-    """The name of a model, in small letters, and that of what it was trained from: rows are found by either.
+    """Return the lowercase names of a model and of the models that it was trained from; a row may match any of them.
 
-    A joint model begins with a fine-tuned one, and its row is that of the checkpoint this came from.
+    A joint model is trained from a fine-tuned one, and its row is that of the original checkpoint.
     """
     return [Path(one).name.lower() for one in _line_of(model)]
 
 
 def _line_of(model: str) -> Iterator[str]:
-    """Yield a model, the model that it was trained from, and so on; each folder once."""
+    """Yield a model, the model that it was trained from, and so on; each one once."""
     seen: set[str] = set()
     while model and model not in seen:
         seen.add(model)
@@ -38,16 +38,16 @@ def _line_of(model: str) -> Iterator[str]:
 
 
 def row_of(name: str, task: str, model: str, manager: PluginManager | None = None) -> Preset:
-    """Return the row that `--preset NAME` means for this task and model.
+    """Return the row of the preset `--preset NAME` for this task and model.
 
     Raises:
-        UnknownName, TrainError: there is no such preset, or none of its rows fits.
+        UnknownName, TrainError: there is no such preset, or none of its rows matches.
     """
     return load_presets(manager or plugins.plugin_manager()).choose(name, task, names_of(model))
 
 
 def told(config: TrainConfig, manager: PluginManager | None = None) -> str | None:
-    """Return a line that names the row and its deviations from the publication; None without a preset."""
+    """Return a line about the row and how it differs from the publication, or None if there is no preset."""
     if config.preset is None:
         return None
     preset = row_of(config.preset, config.task, config.model, manager)
@@ -62,7 +62,7 @@ def told(config: TrainConfig, manager: PluginManager | None = None) -> str | Non
 
 
 def recorded(config: TrainConfig, manager: PluginManager | None = None) -> JSON | None:
-    """Return what the record of a training says of its preset; `changed` are the fields that were overridden."""
+    """Return the description of a preset for the record of a training; `changed` lists the overridden fields."""
     if config.preset is None:
         return None
     preset = row_of(config.preset, config.task, config.model, manager)
@@ -70,6 +70,6 @@ def recorded(config: TrainConfig, manager: PluginManager | None = None) -> JSON 
 
 
 def changed(config: TrainConfig, preset: Preset) -> list[str]:
-    """Return the fields that differ from the row."""
+    """Return the names of the fields whose values differ from the row."""
     as_published = TrainConfig.model_validate({**config.model_dump(), **preset.settings})
     return [name for name in preset.settings if getattr(config, name) != getattr(as_published, name)]

@@ -1,4 +1,4 @@
-"""The runs of several seeds as one table: mean, standard deviation, and an interval over other seeds and examples."""
+"""Summary of the runs of several seeds: mean, standard deviation, and an interval over other seeds and examples."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ Runs = Mapping[int, RunRecord]
 
 
 def scores_of(runs: Runs, folders: Mapping[str, Path]) -> list[SeedScore]:
-    """A line per task and metric, one for each language above it where the task has several, and one for the unseen
-    examples below it where the models have seen some of them; `folders` has the run of each seed.
+    """Return a line per task and metric, and per contrast and metric; `folders` has the run folder of each seed.
+
+    If a task has several languages, a line for each comes before it; if the models have seen some of its examples, a
+    line for the unseen ones follows it.
     """
     tasks = (
         _line(one.task.task, one.found, _interval(one, folders), len(folders), one.language, one.unseen_only)
@@ -49,7 +51,7 @@ def _contrasts(runs: Runs, folders: Mapping[str, Path]) -> Iterator[SeedScore]:
             for own in scores
         ]
         answers: list[Mapping[tuple[str, str], Answer]] = []
-        if not all(reasons):  # rows are read only where there may be an interval
+        if not all(reasons):  # read rows only if there may be an interval
             answers = [_answers(one, runs[int(seed)], RunFolder(folders[seed])) for seed, one in found.items()]
         for own, reason in zip(scores, reasons, strict=True):
             interval = Interval(reason) if reason else _of_contrast(first, own, answers)
@@ -67,7 +69,7 @@ def _answers(contrast: ContrastRecord, run: RunRecord, folder: RunFolder) -> dic
 def _of_contrast(
     contrast: ContrastRecord, scores: Mapping[str, ScoreRecord], answers: Sequence[Mapping[tuple[str, str], Answer]]
 ) -> Interval:
-    """Return the interval of an area or a balanced accuracy over examples that all seeds have answered."""
+    """Return the interval of an AUC or a balanced accuracy over examples that all seeds have answered."""
     if any(list(one) != list(answers[0]) for one in answers):
         return Interval("none: not the same examples answered")
     number = NUMBERS[next(iter(scores.values())).metric]
@@ -84,7 +86,7 @@ def _line(
     language: str = "",
     unseen_only: bool = False,
 ) -> SeedScore:
-    """Return the line of a score; `found` has it by seed, and there is a mean where all `seeds` have a value."""
+    """Return the line of a score; `found` has it by seed, and there is a mean only if all `seeds` have a value."""
     known = [score.value for score in found.values() if score.value is not None]
     whole = over_seeds(known) if known and len(known) == seeds else None
     first = next(iter(found.values()))
@@ -106,9 +108,7 @@ def _line(
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """The scores of a task by one metric, by seed: of all examples, of those in one language, or of those that no model
-    has seen.
-    """
+    """The scores of a task on one metric, by seed: on all examples, those in one language, or those not seen."""
 
     task: TaskRecord
     found: Mapping[str, ScoreRecord]
@@ -117,7 +117,7 @@ class _Line:
 
 
 def _lines(runs: Runs) -> Iterator[_Line]:
-    """In the order of the first run."""
+    """Yield the lines in the order of the first run."""
     first = next(iter(runs.values()), None)
     for task in first.tasks if first is not None else ():
         parts = [*((one.language, False) for one in task.languages), ("", False), ("", True)]
@@ -144,7 +144,7 @@ def _of(run: RunRecord, name: str, metric: str, language: str, unseen_only: bool
 
 
 def _interval(line: _Line, folders: Mapping[str, Path]) -> Interval:
-    """Return the interval of a mean over examples that all seeds have answered; there is none of anything else."""
+    """Return the interval of a mean over examples that all seeds have answered; other scores have no interval."""
     first = next(iter(line.found.values()))
     seen = next((score for score in line.found.values() if score.seen is not None), None)
     if seen is not None:
@@ -168,7 +168,7 @@ def _interval(line: _Line, folders: Mapping[str, Path]) -> Interval:
 
 
 def _values(tables: Sequence[Values], ids: Iterable[str]) -> SeededValues | None:
-    """Return the values of some examples by seed; None if not all seeds have answered the same of them."""
+    """Return the values of the given examples by seed, or None if the seeds have not answered the same ones."""
     ids = list(ids)
     answered = [[one for one in ids if table.get(one, (None, None))[0] is not None] for table in tables]
     if any(found != answered[0] for found in answered):
@@ -180,7 +180,7 @@ def _values(tables: Sequence[Values], ids: Iterable[str]) -> SeededValues | None
 
 
 def warnings_of(runs: Runs) -> list[str]:
-    """Return what the runs warn of, each sentence once."""
+    """Return the warnings of the runs, each one once."""
     found = (
         warning
         for run in runs.values()

@@ -1,4 +1,4 @@
-"""The examples to train on and to select checkpoints on. Dev is held out of train, unless the task has a dev split."""
+"""The examples to train on and to select checkpoints on. Dev is held out of train unless the task has a dev split."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ DEV = ("dev", "validation")
 
 @dataclass(frozen=True)
 class Splits:
-    """Examples to train on, examples to select on (possibly none), and in words where the latter come from.
+    """The examples of a training.
 
-    Of a probe, `originals` are the same examples before something was taken from them.
+    Attributes:
+        train: Examples to train on.
+        dev: Examples to select checkpoints on, possibly none.
+        source: Description of where `dev` comes from.
+        originals: The same examples before a probe changed them, or None without a probe.
     """
 
     train: list[Example]
@@ -33,7 +37,7 @@ class Splits:
 
     @cached_property
     def digests(self) -> tuple[str, str]:
-        """The sha256 of the examples of train and of dev; empty where there are none."""
+        """SHA-256 of the train examples and of the dev examples; the latter is empty if there are none."""
         train = survey("train", lambda: self.train).sha256
         return train, survey("dev", lambda: self.dev).sha256 if self.dev else ""
 
@@ -42,8 +46,8 @@ def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
     """Return the splits of a training.
 
     Raises:
-        TrainError: The task has no train split, fewer examples than a batch, a label that train does not have, or a
-            language that dev does not have.
+        TrainError: The task has no train split, fewer examples than a batch, a label that train lacks, or a language
+            that dev lacks.
     """
     if "train" not in task.data:
         raise TrainError(f"{task.name} has no train split; train on a task that has one, and run {task.name} then")
@@ -69,14 +73,14 @@ def splits_of(task: TaskSpec, config: TrainConfig, harness: Harness) -> Splits:
 
 
 def shown_splits(splits: Splits, task: TaskSpec, config: TrainConfig, harness: Harness, device: str) -> Splits:
-    """Return the splits as the model sees them: with what was retrieved for each example, if `--augment` asks for it.
+    """Return the splits as the model sees them, augmented if `--augment` or the task asks for it.
 
-    The examples that are retrieved are those to train on, so that nothing held out is seen in training. A probe that
-    leaves no text to search by has nothing added, as in a run.
+    Only training examples are retrieved, so that nothing held out is seen in training. If a probe leaves no query text,
+    nothing is added, as in a run.
 
     Raises:
         TaskError: The task cannot be augmented, or too few examples are left to retrieve.
-        TrainError: They would be retrieved from another split than that of the training.
+        TrainError: The augmentation retrieves from a split other than train.
     """
     if config.probe is not None and not any(task.task_type.query_text(one).strip() for one in splits.train):
         return splits
@@ -112,10 +116,10 @@ def _with_dev(task: TaskSpec, train: list[Example], config: TrainConfig, harness
 
 
 def _probed(splits: Splits, task: TaskSpec, config: TrainConfig) -> Splits:
-    """Return the same examples as the probe of the training shows them.
+    """Return the splits with the probe of the training applied, or unchanged if it has none.
 
     Raises:
-        TrainError: Such tasks have no such probe.
+        TrainError: The task type has no such probe.
     """
     if config.probe is None:
         return splits
@@ -134,7 +138,10 @@ def _probed(splits: Splits, task: TaskSpec, config: TrainConfig) -> Splits:
 
 
 def how(train: Sequence[Example], test: Iterable[Example]) -> str:
-    """Return how to hold out: as test differs from train, in its clusters (unseen proverbs) or within them."""
+    """Return the holdout that mimics test: `within` if most of its clusters (e.g. proverbs) are known, else `cluster`.
+
+    If no training example has a cluster, it is `row`.
+    """
     known = {example.cluster for example in train}
     if known == {None}:
         return "row"
@@ -147,7 +154,7 @@ Rows = list[int]
 
 
 def by_row(train: Sequence[Example], share: float) -> Holdout:
-    """Hold out a share of the texts."""
+    """Hold out a share of the texts, each with all of its rows."""
     texts = in_order(gathered(train, range(len(train)), subject))
     return parted(train, texts[: round(share * len(texts))])
 
@@ -178,12 +185,12 @@ HOLDOUTS: dict[str, Callable[[Sequence[Example], float], Holdout]] = {
 
 
 def clusters_of(examples: Sequence[Example]) -> dict[str, Rows]:
-    """Return the rows of each cluster; an example without a cluster is its own."""
+    """Return the rows of each cluster; an example without a cluster is a cluster of its own."""
     return gathered(examples, range(len(examples)), lambda one: one.id if one.cluster is None else one.cluster)
 
 
 def subject(example: Example) -> str:
-    """Return the letters of the text that an example is about, without case and punctuation."""
+    """Return the text that an example is about, reduced to lowercase letters and digits."""
     return letters(example.subject)
 
 
@@ -196,16 +203,16 @@ def gathered(examples: Sequence[Example], rows: Iterable[int], name: Callable[[E
 
 
 def in_order(named: Mapping[str, Rows]) -> list[Rows]:
-    """Order groups by the digests of their names.
+    """Return the groups ordered by the digests of their names.
 
-    So every task on the same texts holds out the same ones, and a joint model that begins with a trained ranker is not
-    selected on texts that the ranker was trained on.
+    All tasks on the same texts therefore hold out the same ones, so a joint model that begins with a trained ranker is
+    not selected on texts that the ranker was trained on.
     """
     return [rows for _, rows in sorted(named.items(), key=lambda one: sha256(one[0].encode()).digest())]
 
 
 def parted(examples: Sequence[Example], held: Iterable[Rows]) -> Holdout:
-    """Return the examples that are held out, and the others."""
+    """Return the held-out examples and the remaining ones."""
     out = {row for rows in held for row in rows}
     return (
         [example for row, example in enumerate(examples) if row in out],

@@ -1,4 +1,4 @@
-"""Sweeps of several trainings: the combinations of a grid, compared on dev, and seeds, whose scores are averaged.
+"""Sweeps of several trainings: grids, whose combinations are compared on dev, and seeds, whose scores are averaged.
 
 DIR/grid-lr-1e-5/    a training like any other; not evaluated unless it is the best
 DIR/grid.json        their scores on dev
@@ -29,7 +29,7 @@ from figeval.training.folder import TrainFolder
 from figeval.training.loop import TrainingObserver
 from figeval.yamlfile import InvalidYAML, parse_yaml
 
-# What must be the same for scores on dev to be compared.
+# Fields that must be equal for scores on dev to be comparable.
 SHARED = frozenset(("task", "model", "seed", "preset", "select_on", "select_by", "holdout", "holdout_by", "limit"))
 OPTIONS = "head_args."
 Grid = Mapping[str, Sequence[str]]
@@ -37,7 +37,7 @@ Grid = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The common part of all trainings; `say` is called with a line about each that begins."""
+    """The common part of all trainings; `say` is called with a line about each one as it begins."""
 
     config: TrainConfig
     observer: TrainingObserver
@@ -46,7 +46,7 @@ class Sweep:
     # ---- grid -------------------------------------------------------------------------------------------------------
 
     def over_grid(self, grid: Grid) -> tuple[GridRecord, TrainConfig]:
-        """Train every combination; return their record, and the config of the best.
+        """Train every combination; return their record and the config of the best one.
 
         Raises:
             TrainError: There is no dev split to compare on, a value is wrong, or no combination could be trained.
@@ -55,7 +55,7 @@ class Sweep:
         if self.config.floor:
             probe_of_floor(self.config, Harness(include=self.config.include_path))
         points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-        configs = [self.at(values) for values in points]  # all are checked before the first one is trained
+        configs = [self.at(values) for values in points]  # check all before training the first one
         self.begin()
         record = GridRecord(task=self.config.task, model=self.config.model)
         for number, (values, config) in enumerate(zip(points, configs, strict=True), start=1):
@@ -68,7 +68,7 @@ class Sweep:
         return record, configs[place]
 
     def at(self, values: Mapping[str, str]) -> TrainConfig:
-        """Return the config of one combination, which is compared on dev alone: not evaluated, and without a floor."""
+        """Return the config of one combination; it is compared on dev only, so not evaluated and without a floor."""
         options = {
             name.removeprefix(OPTIONS): scalar(text) for name, text in values.items() if name.startswith(OPTIONS)
         }
@@ -79,7 +79,7 @@ class Sweep:
         return checked({**own, "output": self.config.output / folder, "evaluate": (), "floor": False}, "--grid: ")
 
     def point(self, values: Mapping[str, str], config: TrainConfig, record: GridRecord) -> GridPoint:
-        """Train one combination, or read its results; a loss that is not a number ends this combination only."""
+        """Train one combination, or read its results; a `TrainError`, e.g. a NaN loss, ends only this combination."""
         point = GridPoint(folder=config.output.name, values=dict(values))
         try:
             complete(config, self.observer)
@@ -93,7 +93,7 @@ class Sweep:
         return point
 
     def best(self, record: GridRecord) -> int:
-        """Return the index of the best combination, the first of equal ones.
+        """Return the index of the best combination; the first one wins a tie.
 
         Raises:
             TrainError: No combination could be trained.
@@ -107,7 +107,7 @@ class Sweep:
     # ---- seeds ------------------------------------------------------------------------------------------------------
 
     def over_seeds(self, seeds: Sequence[int], base: TrainConfig | None = None) -> SeedsRecord:
-        """Train and evaluate with every seed; `base` is the config to use, by default that of the sweep."""
+        """Train and evaluate with every seed; `base` is the config to use, by default the sweep's own."""
         self.begin()
         place = self.config.output
         runs: dict[int, RunRecord] = {}
@@ -130,10 +130,10 @@ class Sweep:
         return record
 
     def begin(self) -> None:
-        """Make the folder.
+        """Create the folder.
 
         Raises:
-            TrainError: It contains something else.
+            TrainError: It cannot be written, or contains files that belong to no sweep.
         """
         place = self.config.output
         try:
@@ -147,14 +147,14 @@ class Sweep:
             raise TrainError(f"{place} holds {strange[0]!r} and no seeds or grid; choose another --output")
 
 
-# ---- what was asked for ---------------------------------------------------------------------------------------------
+# ---- arguments ------------------------------------------------------------------------------------------------------
 
 
 def seeds_of(text: str, first: int) -> list[int]:
-    """Parse --seeds: `5` means five seeds, from that of the config on; `1,7` or `7,` means these.
+    """Parse --seeds: `5` means five seeds, starting at `first`; `1,7` or `7,` lists the seeds.
 
     Raises:
-        TrainError: The text is something else.
+        TrainError: The text is neither, or a seed is negative or repeated.
     """
     try:
         found = [int(part) for part in text.split(",") if part.strip()]
@@ -167,10 +167,10 @@ def seeds_of(text: str, first: int) -> list[int]:
 
 
 def grid_of(texts: Sequence[str]) -> Grid:
-    """Parse --grid: `lr=1e-5,2e-5;epochs=3,5`, in one text or several, gives the values of each field.
+    """Parse --grid: `lr=1e-5,2e-5;epochs=3,5`, in one text or several, lists the values of each field.
 
     Raises:
-        TrainError: The text is something else, or names an unknown field or one that must be the same for all.
+        TrainError: The text has another form, or names a field that is unknown or must be the same for all trainings.
     """
     known = set(TrainConfig.model_fields) - ELSEWHERE - SHARED - {"head_args"}
     grid: dict[str, list[str]] = {}
@@ -187,10 +187,10 @@ def grid_of(texts: Sequence[str]) -> Grid:
 
 
 def check_grid(grid: Grid, config: TrainConfig) -> None:
-    """Check that combinations can be compared on dev, and that no value is given twice.
+    """Check that combinations can be compared on dev, and that no value is empty or given twice.
 
     Raises:
-        TrainError: They cannot, or one is.
+        TrainError: A check fails.
     """
     if config.select_on != "dev":
         raise TrainError(f"--grid compares on dev, never on test; leave out --select_on {config.select_on}")
@@ -200,7 +200,7 @@ def check_grid(grid: Grid, config: TrainConfig) -> None:
 
 
 def scalar(text: str) -> JSONValue:
-    """Return an option of a head as YAML reads it: 0.05 is a number, dot a text."""
+    """Parse an option of a head as YAML: `0.05` is a number, `dot` is a text."""
     try:
         value: JSONValue = parse_yaml(text)
     except InvalidYAML as error:
@@ -209,5 +209,5 @@ def scalar(text: str) -> JSONValue:
 
 
 def listed(values: Mapping[str, object]) -> str:
-    """Return values as `lr=1e-5, epochs=3`."""
+    """Format values as `lr=1e-5, epochs=3`."""
     return ", ".join(f"{name}={value}" for name, value in values.items())

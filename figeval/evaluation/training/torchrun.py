@@ -1,4 +1,4 @@
-"""torchrun, with one line on stdout when processes have failed: which of them, and with which exit code each."""
+"""torchrun, plus one line of JSON on stdout with the exit codes of failed processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from figeval.frontend import end_quickly
 
 
 def main() -> None:
-    """Like `torchrun ARGUMENTS …`, whose own report is for people."""
+    """Run `torchrun ARGUMENTS …` and report failed processes as JSON, since its own report is meant for people."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import parse_args, run
 

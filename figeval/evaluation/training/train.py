@@ -1,4 +1,4 @@
-"""One training, in one of the processes that take part in it."""
+"""One training, as run by each of its processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from figeval.training.seen import FILE, RESTORE, Digests, Lineage, lineage_of, p
 from figeval.training.selection import Criterion
 from figeval.types import JSON, Example
 
-IN_TRAINING = "(in training)"  # the name of the model while it is scored on dev
+IN_TRAINING = "(in training)"  # name of the model while it is scored on dev
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class TrainingPlan:
     head: str
     learner: Learner
     splits: Splits
-    shown: Splits  # the same as the model sees them
+    shown: Splits  # the splits as the model sees them, i.e. augmented
 
 
 def settle(config: TrainConfig, harness: Harness, device: str) -> TrainingPlan:
     """Check and resolve all settings before any weights are loaded.
 
     Raises:
-        FigevalError: An unknown task, head or option, no train split, or a model that does not exist.
+        FigevalError: A task, head, option or model is unknown, or there is no train split.
     """
     task = harness.catalogue.tasks.get(config.task)
     head, factory = load_learners(harness.manager).choose(task.type, config.head)
@@ -74,10 +74,10 @@ def settle(config: TrainConfig, harness: Harness, device: str) -> TrainingPlan:
 
 
 def train_here(config: TrainConfig, harness: Harness, observer: TrainingObserver) -> Progress:
-    """Train in this process, alone or as one of those that a launcher has started.
+    """Train in this process, alone or as one of the processes that a launcher has started.
 
     Raises:
-        FigevalError: An error that the user can correct, before the first step or (a loss that is not a number) later.
+        FigevalError: An error that the user can correct, before the first step or (for a NaN loss) later.
     """
     folder = TrainFolder(config.output)
     done = finished(config, folder)
@@ -90,7 +90,7 @@ def train_here(config: TrainConfig, harness: Harness, observer: TrainingObserver
     if distributed.is_main:
         declared = read_json(config.output / DECLARED, TrainError)
         declared["about"]["evaluations"] = len(progress.evaluations)  # unknown when the checkpoint was saved
-        # Replaced, so that the file of the checkpoint, to which it was a link, stays as it is.
+        # Replaced rather than edited: it was a link to the checkpoint's file, which must not change.
         write_json(config.output / DECLARED, declared)
         preset = {"preset": recorded(config, harness.manager)}
         write_json(folder.record_file, record_of(training, job, progress) | preset)
@@ -98,7 +98,7 @@ def train_here(config: TrainConfig, harness: Harness, observer: TrainingObserver
 
 
 def finished(config: TrainConfig, folder: TrainFolder) -> Progress | None:
-    """Return the progress of a training that is complete and recorded, else None. Neither model nor data are opened."""
+    """Return the progress of a training that is complete and recorded, else None, without opening model or data."""
     if not (folder.progress_file.exists() and folder.record_file.exists()):
         return None
     progress = folder.read()
@@ -106,7 +106,7 @@ def finished(config: TrainConfig, folder: TrainFolder) -> Progress | None:
 
 
 def stored_record(place: Path) -> JSON:
-    """Read the record of a finished training. Raises `TrainError` where it is damaged."""
+    """Read the record of a finished training. Raises `TrainError` if it is damaged."""
     file = TrainFolder(place).record_file
     found: JSON = read_json(file, TrainError, cure=RESTORE)
     if not isinstance(found, dict):
@@ -122,7 +122,7 @@ def job_of(training: TrainingPlan, harness: Harness, folder: TrainFolder, observ
     scored = bool(splits.dev) and any(name != LOSS for name, _ in by.metrics)
     shown = training.shown
     features, held_out = learner.features(shown.train), getattr(learner, "held_out", learner.features)
-    lineage = cache(lambda: seen_by(training, harness))  # digests are computed once for all checkpoints
+    lineage = cache(lambda: seen_by(training, harness))  # compute digests once for all checkpoints
     return Job(
         config=config,
         learner=learner,
@@ -142,9 +142,9 @@ def job_of(training: TrainingPlan, harness: Harness, folder: TrainFolder, observ
 def dev_scores(
     task: TaskSpec, examples: Sequence[Example], harness: Harness, backend: object, distributed: Distributed
 ) -> dict[str, float | None]:
-    """Score a network in training on some examples; routes and metrics are those of `figeval run`.
+    """Score a model in training on the given examples, with the routes and metrics of `figeval run`.
 
-    The processes share the examples, and each of them computes the scores from all rows.
+    The examples are divided among the processes, and each process computes the scores from all rows.
     """
     changes = {"examples": lambda: iter(examples), "baselines": (), "augment": {}}  # they are augmented already
     task = task.model_copy(update=changes)
@@ -156,7 +156,7 @@ def dev_scores(
     evaluator = TaskEvaluator(plan, CachedModel(model), route, plan.context, metrics)
     places = {example.id: place for place, example in enumerate(examples)}
     rows = distributed.gather(list(evaluator.rows(examples[distributed.process :: distributed.processes])))
-    rows.sort(key=lambda row: places[row["id"]])  # as one process has them
+    rows.sort(key=lambda row: places[row["id"]])  # same order as in a single process
     if metrics.collective:
         rows = metrics.related(rows, plan.settings)
     total = Aggregator(metrics, strict=task.group is not None)
@@ -166,9 +166,9 @@ def dev_scores(
 
 
 def seen_by(training: TrainingPlan, harness: Harness) -> Lineage:
-    """Return the examples of a training and those that its model had seen before.
+    """Return the lineage with the examples of this training and those that its model had seen before.
 
-    A model that was trained on a probe has learned the answers of the unchanged examples, which count as well.
+    A model that is trained on a probe learns the answers of the unchanged examples, so these count as well.
     """
     model, splits = training.config.model, training.splits
     folder = expand_user(model)
@@ -185,10 +185,10 @@ def seen_by(training: TrainingPlan, harness: Harness) -> Lineage:
 
 
 def catch_up(config: TrainConfig, harness: Harness) -> None:
-    """Add the examples that a complete model has seen to its folder, if an older figeval trained it.
+    """Write digests of the examples that a complete model has seen into its folder, if an older figeval trained it.
 
-    Nothing is added if they cannot be determined any more because the data have changed or the model that it was
-    trained from is gone. What such a model has seen remains unknown, and every run says so.
+    Nothing is added if they can no longer be determined, because the data have changed or the model from which it was
+    trained is gone. The examples that such a model has seen remain unknown, and every run says so.
     """
     folder = TrainFolder(config.output)
     if (folder.path / FILE).is_file() or finished(config, folder) is None:
@@ -202,13 +202,13 @@ def catch_up(config: TrainConfig, harness: Harness) -> None:
 
 
 def criterion(training: TrainingPlan, harness: Harness) -> Criterion:
-    """Return how checkpoints are compared: by --select_by, else as the learner says, else by the task metrics."""
+    """Return the criterion for checkpoints: --select_by, else that of the learner, else the task's metrics."""
     asked = training.config.select_by or training.learner.select_by
     return criterion_of((asked,) if asked else training.task.metrics, harness)
 
 
 def criterion_of(names: Sequence[str], harness: Harness) -> Criterion:
-    """Return the criterion of some metrics in order.
+    """Return the criterion that compares these metrics in order.
 
     Raises:
         UnknownName: One of them is not a metric.
@@ -217,7 +217,7 @@ def criterion_of(names: Sequence[str], harness: Harness) -> Criterion:
 
 
 def directed(name: str, harness: Harness) -> tuple[str, bool]:
-    """Return the name of a metric in records, and whether higher is better.
+    """Return the name of a metric as used in records, and whether higher is better.
 
     Raises:
         UnknownName: There is no such metric.
@@ -227,7 +227,7 @@ def directed(name: str, harness: Harness) -> tuple[str, bool]:
 
 
 def about(training: TrainingPlan, progress: Progress) -> JSON:
-    """Return the `about` of a checkpoint: how it was trained."""
+    """Return the `about` entry of a checkpoint, which describes its training."""
     config = training.config
     return {
         "task": training.task.name,
@@ -244,7 +244,7 @@ def about(training: TrainingPlan, progress: Progress) -> JSON:
 
 
 def augmentation_record(training: TrainingPlan) -> JSON:
-    """Return what was added to the examples of a training; nothing where nothing was."""
+    """Return the augmentation of a training's examples, or an empty record if there was none."""
     wanted = augmentation_of(training.task, training.config.augment)
     return {} if wanted is None else {"augment": wanted.model_dump(by_alias=True)}
 

@@ -1,6 +1,6 @@
-"""One process of a training that a launcher has started: `python -m figeval.evaluation.training.worker CONFIG`.
+"""One training process started by the launcher: `python -m figeval.evaluation.training.worker CONFIG`.
 
-Its stdout is the wire to the process that was asked to train. What libraries print goes to stderr, which is the log.
+Its stdout carries messages to the launcher. Everything that libraries print goes to stderr, which is the log.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from figeval.training.config import TrainConfig
 
 
 class Wire:
-    """An observer that writes each event as a line of JSON: a method of the observer and its arguments."""
+    """An observer that writes each event as a line of JSON: the name of the observer's method and its arguments."""
 
     def __init__(self, descriptor: int, process: int) -> None:
         self.descriptor = descriptor
         self.process = process
 
     def say(self, what: str, *values: object) -> None:
-        """Write a line at once; a reader that has gone away is noticed elsewhere."""
+        """Write a line at once; if the reader is gone, `end_with_stdin` notices it."""
         with suppress(BrokenPipeError):
             os.write(self.descriptor, json.dumps({what: values}).encode() + b"\n")
 
@@ -49,17 +49,17 @@ class Wire:
         self._tell("evaluated", step, dict(scores), best)
 
     def _tell(self, what: str, *values: object) -> None:
-        """Write the event in process 0 only, since all processes see the same ones."""
+        """Write the event in process 0 only, since all processes see the same events."""
         if self.process == 0:
             self.say(what, *values)
 
 
 def main() -> None:
-    """Train. An error is passed on and ends the process at once, so that the others do not wait for it."""
+    """Train; report an error to the launcher and end at once, so that the other processes do not wait."""
     end_quickly()
     wire = Wire(os.dup(sys.stdout.fileno()), int(os.environ["RANK"]))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked for the training decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides when to stop
     threading.Thread(target=end_with_stdin, daemon=True).start()
     try:
         config = read_model(Path(sys.argv[1]), TrainConfig, TrainError)
