@@ -1,8 +1,8 @@
-"""The contrasts of suites: how well a model tells the examples of several tasks apart, beside its score on each.
+"""The contrasts of suites, which measure how well a model tells the examples of several tasks apart.
 
-A suite declares them where each of its tasks has one right answer for all examples, or hardly two (`contrasts` of
-`SuiteSpec`). Examples whose gold label is the first of their task are positive, all others negative; what is computed
-of them stands in `figeval.metrics.discrimination`. A contrast is computed for every prompt and probe that all of its
+A suite declares contrasts (`contrasts` of `SuiteSpec`) if all, or nearly all, examples of each of its tasks have the
+same right answer. Examples whose gold label is the first label of their task are positive, all others negative;
+`figeval.metrics.discrimination` defines the metrics. A contrast is computed for every prompt and probe that all of its
 tasks were asked with, and for their baselines.
 """
 
@@ -30,11 +30,11 @@ Rows: TypeAlias = Callable[[str], Iterable[PredictionRow]]  # task@variant → i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer(Judged):
-    """Describes what a model said of an example of a contrast, or that it gave no answer.
+    """A model's answer to an example of a contrast.
 
     Attributes:
-        answered: there is an answer that can be judged.
-        seen: how the model has seen the example.
+        answered: False if the model gave no valid answer.
+        seen: role in which the model has seen the example, or None.
     """
 
     answered: bool = True
@@ -43,7 +43,7 @@ class Answer(Judged):
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A contrast that a suite of this run declares, with the tasks that are run for it."""
+    """A contrast declared by a suite of this run, with the tasks that are run for it."""
 
     suite: str
     name: str
@@ -52,16 +52,16 @@ class Contrast:
 
     @property
     def label(self) -> str:
-        """The label of positive examples."""
+        """Label of the positive examples."""
         return self.tasks[0].labels[0]
 
     def judged(self, row: PredictionRow) -> Answer | None:
-        """Return what a row says of its example, None where the right answer is hidden."""
+        """Return the answer in a row, or None if the gold label is hidden."""
         return answer_of(row, self.label, self.within)
 
 
 def answer_of(row: PredictionRow, label: str, within: str | None) -> Answer | None:
-    """Return what a row says of its example, positive if its gold label is `label`; None where that is hidden."""
+    """Return the answer in a row, positive if its gold label is `label`, or None if the gold label is hidden."""
     gold = row["gold"]
     if not isinstance(gold, str):
         return None
@@ -80,11 +80,10 @@ def answer_of(row: PredictionRow, label: str, within: str | None) -> Answer | No
 
 
 def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
-    """Return the contrasts of the suites among --tasks, and of the suites in these, each once.
+    """Return the contrasts of the suites among --tasks, and of the suites nested in these, each once.
 
     Raises:
-        TaskError: the tasks of a contrast have no label in common that could be the positive one, or are none of the
-            suite's.
+        TaskError: the tasks of a contrast differ in their first label, or do not belong to the suite.
         UnknownName: there is no such task.
     """
     found: dict[tuple[tuple[str, ...], str | None], Contrast] = {}
@@ -108,11 +107,11 @@ def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
 
 
 def check_columns(contrasts: Iterable[Contrast], plans: Iterable[Plan]) -> None:
-    """Raise `TaskError` for a contrast within a column that the examples of its tasks do not have.
+    """Raise `TaskError` if a contrast is within a column that the examples of its tasks lack.
 
     Args:
-        contrasts: of the run.
-        plans: of the run; a contrast is passed over unless all of its tasks are among them.
+        contrasts: contrasts of the run.
+        plans: plans of the run; a contrast is skipped unless all of its tasks are among them.
     """
     columns = {plan.name: plan.available.meta_keys for plan in plans}
     for one in contrasts:
@@ -129,7 +128,7 @@ def check_columns(contrasts: Iterable[Contrast], plans: Iterable[Plan]) -> None:
 
 
 def _in_their_place(tasks: Iterable[TaskSpec], config: RunConfig, harness: Harness) -> Iterator[TaskSpec]:
-    """Yield the tasks, those in their place that --protocol and --split name where they have such a one."""
+    """Yield the tasks, each replaced by its counterpart for --protocol and --split if it has one."""
     for task in tasks:
         for flag, field_name in INSTEAD.items():
             other = getattr(task, field_name).get(getattr(config, flag))
@@ -141,13 +140,13 @@ def _in_their_place(tasks: Iterable[TaskSpec], config: RunConfig, harness: Harne
 class Discrimination:
     """Computes the contrasts of a run.
 
-    Trivial models leave no rows: what they answer is noted (`note`) when they are scored. Where an earlier session has
-    scored them, the stored numbers of the contrast stand, and they are asked again only if there are none.
+    Rows of baselines are not stored, so `note` collects their answers while they are scored. If an earlier session has
+    scored them, the stored scores of the contrast are kept; if there are none, the baselines are asked again.
 
     Attributes:
-        contrasts: of the run.
-        ask: `ask(baseline, task)` has a baseline answer a task once more, and notes it, unless it fails; None where
-            there is no model.
+        contrasts: contrasts of the run.
+        ask: `ask(baseline, task)` puts a task to a baseline once more, which calls `note` unless it fails; None if no
+            model can be asked.
     """
 
     contrasts: Sequence[Contrast]
@@ -156,7 +155,7 @@ class Discrimination:
     _asked: set[tuple[str, str]] = field(default_factory=set)
 
     def note(self, baseline: str, task: str, rows: Iterable[PredictionRow]) -> Iterator[PredictionRow]:
-        """Yield the rows of a baseline as they are, and keep what they say of the examples of a task or probe."""
+        """Yield the rows of a baseline unchanged, and keep its answers to the examples of a task or probe."""
         wanted = self._of(task)
         noted: list[list[Answer]] = [[] for _ in wanted]
         for row in rows:
@@ -168,16 +167,16 @@ class Discrimination:
             self._noted[baseline, task] = noted
 
     def records(self, run: RunRecord, rows: Rows) -> Iterator[ContrastRecord]:
-        """Yield a record for each contrast and way of asking whose tasks are all done.
+        """Yield a record for each contrast and variant whose tasks are all done or failed.
 
-        Where one of the tasks failed, the record has no values and says so. Tasks that are not done yet have none.
+        If one of the tasks failed, the record has no values and names it.
 
         Args:
-            run: the record of the run; baselines of contrasts that stand there already are kept.
-            rows: opens the stored rows of a task.
+            run: record of the run; the baselines of the contrasts in it are kept.
+            rows: function that opens the stored rows of a task.
         """
         done: dict[str | None, dict[str, TaskRecord]] = defaultdict(dict)  # variant → task → record
-        ended: dict[str | None, dict[str, TaskRecord]] = defaultdict(dict)  # with those that failed
+        ended: dict[str | None, dict[str, TaskRecord]] = defaultdict(dict)  # including failed tasks
         for task in run.tasks:
             if task.status in ("done", "failed"):
                 ended[task.variant][task.of or task.task] = task
@@ -207,7 +206,7 @@ class Discrimination:
         return [one for one in self.contrasts if any(each.name == name for each in one.tasks)]
 
     def _record(self, contrast: Contrast, tasks: Sequence[TaskRecord], rows: Rows) -> ContrastRecord:
-        """Return what the model itself gets."""
+        """Return the record of the model's own answers."""
         answers = [one for task in tasks for row in rows(task.task) if (one := contrast.judged(row)) is not None]
         answered = [one for one in answers if one.answered]
         record = _record_of(contrast, tasks, scores(answered, contrast))
@@ -224,9 +223,9 @@ class Discrimination:
         rows: Rows,
         before: Sequence[BaselineRecord],
     ) -> Iterator[BaselineRecord]:
-        """Yield the trivial models that all tasks have, and the floors of the model, with their own trained models."""
+        """Yield the trivial models that all tasks share, and the floors: the probes and the models trained on them."""
         tasks = [done[None][task.name] for task in contrast.tasks]
-        # The floors of a model stand among the baselines of a finished task, too; here they come from their own rows.
+        # A finished task also lists floors among its baselines; here they are computed from their own rows.
         trivial = [one for one in tasks[0].baselines if not one.weights and one.baseline not in floors]
         yield from self._trivial(contrast, tasks, trivial, before)
         for variant in floors:
@@ -243,7 +242,7 @@ class Discrimination:
         baselines: Iterable[BaselineRecord],
         before: Sequence[BaselineRecord],
     ) -> Iterator[BaselineRecord]:
-        """Yield those of the baselines that all of these tasks or probes have: as noted, as stored, or asked now."""
+        """Yield the baselines that all of these tasks or probes share, from collected, stored or new answers."""
         for baseline in baselines:
             known = [next((one for one in t.baselines if one.baseline == baseline.baseline), None) for t in tasks]
             if not all(one is not None and one.weights == baseline.weights for one in known):
@@ -267,8 +266,9 @@ class Discrimination:
 
 
 def scores(answered: Sequence[Answer], contrast: Contrast) -> list[ScoreRecord]:
-    """Return area and balanced accuracy, with the reason where there is no value, and without an interval where the
-    model has seen examples behind one.
+    """Return AUC and balanced accuracy; without an interval if they include seen examples.
+
+    A score without a value gives the reason as its interval.
     """
     scored = [one for one in answered if one.score is not None]
     judged = [one for one in answered if one.right is not None]
@@ -287,7 +287,7 @@ def scores(answered: Sequence[Answer], contrast: Contrast) -> list[ScoreRecord]:
 
 
 def _why(answers: Sequence[Answer], contrast: Contrast) -> str:
-    """Return why these answers have no area and no balanced accuracy."""
+    """Return the reason why these answers have neither an AUC nor a balanced accuracy."""
     kinds = {one.positive for one in answers}
     if not kinds:
         return "no example was answered"
@@ -298,7 +298,7 @@ def _why(answers: Sequence[Answer], contrast: Contrast) -> str:
 
 
 def _record_of(contrast: Contrast, tasks: Sequence[TaskRecord], found: Sequence[ScoreRecord]) -> ContrastRecord:
-    """Return the record of a contrast of these tasks, in which nothing is counted yet."""
+    """Return the record of a contrast of these tasks, whose counts are still 0."""
     return ContrastRecord(
         suite=contrast.suite,
         contrast=contrast.name,

@@ -1,4 +1,4 @@
-"""What figeval stands on, on this machine: packages, devices, caches, data, plugins; and what is wrong with them."""
+"""Diagnosis of figeval's environment on this machine: packages, devices, caches, data, plugins, and their problems."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VARIABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """Facts by section; problems and hints are sentences with the cure. Only a problem makes the exit code 1."""
+    """Facts by section; problems and hints, which state the cure. Only problems make the exit code 1."""
 
     facts: JSON
     problems: list[str]
@@ -36,7 +36,7 @@ class Checkup:
 
 
 def checkup(plugins: Sequence[JSON]) -> Checkup:
-    """Look at everything; `plugins` are the rows of `figeval ls plugins`. Asks no network."""
+    """Check everything without using the network; `plugins` are the rows of `figeval ls plugins`."""
     requirements, missing = packages()
     states, broken, absent = data_states()
     optional = extras()
@@ -70,7 +70,7 @@ def checkup(plugins: Sequence[JSON]) -> Checkup:
 
 
 def packages() -> tuple[JSON, list[str]]:
-    """(requirement → installed version or None, what is missing or too old), as figeval's own metadata lists them."""
+    """Return (requirement → installed version or None, problems), for the requirements in figeval's own metadata."""
     from packaging.requirements import Requirement
 
     found: JSON = {}
@@ -89,7 +89,7 @@ def packages() -> tuple[JSON, list[str]]:
 
 
 def declared() -> list[str]:
-    """The requirements in figeval's metadata; none in a checkout that was never installed."""
+    """Return the requirements in figeval's metadata, or an empty list for a checkout that was never installed."""
     try:
         return requires("figeval") or []
     except PackageNotFoundError:
@@ -97,7 +97,7 @@ def declared() -> list[str]:
 
 
 def extras() -> dict[str, dict[str, str]]:
-    """Optional extra → its packages with their versions, empty where one is not installed."""
+    """Return the versions of the packages of each optional extra, empty if one of them is not installed."""
     from packaging.requirements import Requirement
 
     listed = metadata("figeval").get_all("Provides-Extra") if declared() else None
@@ -111,7 +111,7 @@ def extras() -> dict[str, dict[str, str]]:
 
 
 def devices() -> list[str]:
-    """What models can run on, best first; empty where torch is not installed."""
+    """Return the devices on which models can run, the best first, or an empty list if torch is not installed."""
     try:
         import torch
     except ImportError:
@@ -121,7 +121,7 @@ def devices() -> list[str]:
 
 
 def data_states() -> tuple[JSON, list[str], list[str]]:
-    """(benchmark → files by state, corrupt files, benchmarks that are missing)."""
+    """Return (benchmark → number of files by state, corrupt files, benchmarks with missing files)."""
     states: dict[str, Counter[str]] = {}
     broken = []
     for file in data_files():

@@ -1,4 +1,4 @@
-"""Everything that plugins brought, each registry filled when first asked for."""
+"""The registries of everything that plugins provide, each filled on first use."""
 
 from __future__ import annotations
 
@@ -22,22 +22,25 @@ from figeval.spec.loader import Catalogue, load_catalogue
 from figeval.task_types.base import Routes, TaskTypes
 from figeval.types import Example
 
-GUEST = "this program"  # the owner of what is no plugin's
+GUEST = "this program"  # owner of objects that do not come from a plugin
 
 
 @dataclass(frozen=True, slots=True)
 class Guests:
-    """Tasks and models that a program made and nobody registered; `models` stay the program's, and open."""
+    """Tasks and models that a program passes as objects; `models` belong to the program, so they are not closed."""
 
     tasks: Sequence[TaskSpec | SuiteSpec] = ()
     models: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Harness:
-    """The registries of one set of plugins; `include` are further folders with task files.
+    """The registries of one set of plugins.
 
-    `fetch(benchmark, path)` finds upstream files, by default in the cache, a mirror or upstream. `guests` are tasks and
-    models that a program brings as objects: they are known to this harness alone.
+    Args:
+        manager: plugin manager; by default that of the process.
+        include: further folders with task files.
+        fetch: `fetch(benchmark, path)` finds an upstream file; by default in the cache, a mirror or upstream.
+        guests: tasks and models that a program passes as objects; only this harness knows them.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class Harness:
         self.include = include
         self.guests = guests or Guests()
         self._fetch = fetch
-        self._notes: dict[tuple[str, str], dict[str, Any]] = {}  # (folder, source) → what its reader says
+        self._notes: dict[tuple[str, str], dict[str, Any]] = {}  # (folder, source) → notes of its reader
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -92,11 +95,11 @@ class Harness:
 
     @cached_property
     def metric_models(self) -> MetricModels:
-        """Models that metrics ask."""
+        """Models that metrics use."""
         return MetricModels(self.backends)
 
     def rows(self, task: TaskSpec, split: str) -> Iterator[Any]:
-        """The raw rows of a split."""
+        """Return the raw rows of a split."""
         return self._rows(task, task.data[split])
 
     def _rows(self, task: TaskSpec, source: str) -> Iterator[Any]:
@@ -105,26 +108,26 @@ class Harness:
         return read(source, context, self.readers)
 
     def documents(self, task: TaskSpec) -> Iterator[Any]:
-        """The raw rows of a task's corpus; none where it has no corpus."""
+        """Return the raw rows of a task's corpus, or an empty iterator if it has no corpus."""
         return self._rows(task, task.corpus.data) if task.corpus is not None else iter(())
 
     def notes(self, task: TaskSpec, split: str = "test") -> dict[str, Any]:
-        """What the reader of a split has said of it, once its rows were read."""
+        """Return the notes of a split's reader; they are complete once the rows have been read."""
         return self._notes.get((str(task.folder or files("figeval")), task.data.get(split, "")), {})
 
     def examples(self, task: TaskSpec, split: str = "test") -> Iterator[Example]:
-        """The examples of a split, made as they are asked for."""
+        """Return the examples of a split, built lazily."""
         rows = iter(()) if task.examples is not None else self.rows(task, split)
         return build_examples(task, rows, split, partial(self.documents, task))
 
 
 def _factory_of(model: Any) -> Callable[[str], Any]:
-    """A factory, which has no options, of a model that is there already."""
+    """Return a factory without options that returns an existing model."""
     return lambda _model: model
 
 
 def _is_registered(item: TaskSpec | SuiteSpec, catalogue: Catalogue) -> bool:
-    """Whether a plugin registered this very object, which then need not be added to the catalogue."""
+    """Return whether a plugin registered this very object, so that it need not be added to the catalogue."""
     if isinstance(item, SuiteSpec) or item.examples is None or item.name not in catalogue.tasks:
         return False
     return catalogue.tasks.get(item.name).examples is item.examples

@@ -1,4 +1,4 @@
-"""The models that metrics ask: opened by the names that `--model` takes, once in a run, and asked in batches."""
+"""Models that metrics use: opened by the names that `--model` takes, once per run, and asked in batches."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from figeval.task_types.base import Metric
 from figeval.training.seen import Lineage, about_in
 from figeval.types import JSON, Example, Request, Role
 
-BATCH = 1024  # requests that are handed to the model together
+BATCH = 1024  # requests that are passed to the model together
 
 
 @dataclass(frozen=True)
 class SharedModel:
-    """A model of the registry that several metrics may ask (`figeval.metrics.arguments.MetricModel`).
+    """A model of the registry that several metrics may share (`figeval.metrics.arguments.MetricModel`).
 
     Attributes:
         model: the model.
-        memo: answers that were given before: several metrics ask the same of one text.
+        memo: earlier answers, since several metrics send the same requests about a text.
     """
 
     model: Model
@@ -41,23 +41,23 @@ class SharedModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest that changes whenever an answer could."""
+        """Digest that changes whenever an answer could change."""
         return self.model.fingerprint()
 
     @property
     def about(self) -> JSON:
-        """Description of how `figeval train` made it, as its figeval.json says; empty for other models."""
+        """Description of its training by `figeval train`, from its figeval.json; empty for other models."""
         return self._lineage.ancestors[0].about
 
     def role(self, example: Example) -> Role | None:
-        """Return how the model, or one that it was trained from, has seen an example."""
+        """Return the role in which the model, or one that it was trained from, has seen an example."""
         return self._lineage.role(example)
 
     def answer(self, requests: Sequence[Request]) -> list[tuple[Any, bool]]:
-        """Return (output, whether the input was cut) for requests of one class; equal ones are computed once in a run.
+        """Return (output, whether the input was truncated) for requests of one class; equal ones are computed once.
 
         Raises:
-            CapabilityError: the model cannot answer such requests.
+            CapabilityError: the model lacks a capability that the requests need.
         """
         wanted = {capability_of(request) for request in requests}
         if lacking := sorted(wanted - self.capabilities):
@@ -86,7 +86,7 @@ class MetricModels:
     _opened: dict[tuple[str, str | None], SharedModel] = field(default_factory=dict)
 
     def context(self, metric: Metric, task: TaskSpec, device: str | None) -> MetricContext:
-        """Return what a metric is made from for a task."""
+        """Return the context from which a metric is made for a task."""
         argument = metric.given or ""
 
         def opened(name: str) -> SharedModel:
@@ -102,7 +102,7 @@ class MetricModels:
 
         @contextmanager
         def blamed() -> Iterator[None]:
-            """Name the metric in errors of its model."""
+            """Name the metric in the error messages of its model."""
             try:
                 yield
             except OptionNeeded as error:

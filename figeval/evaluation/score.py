@@ -1,8 +1,8 @@
-"""Stored rows → scores: of a task, of its parts (languages, values of a column), and over several tasks.
+"""Scores from stored rows: of a task, of its parts (languages, values of a column), and over several tasks.
 
-Scores are always summed up from the rows on disk, so those of a resumed run and of a whole one cannot differ. A
-`MetricSet` computes what a row stores for each metric, an `Aggregator` sums rows up, and a `TaskScorer` writes the
-scores of a task into its record.
+Scores are always computed from the rows on disk, so those of a resumed run and of an uninterrupted one cannot differ.
+A `MetricSet` computes what a row stores for each metric, an `Aggregator` accumulates rows, and a `TaskScorer` writes
+the scores of a task into its record.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class MetricSet:
     """The metrics of one task on one route.
 
     Args:
-        metrics: in the order in which scores are reported.
-        labels: of the task, for metrics with a score per label.
-        language: of examples that name none (`TaskSpec.language_of_rows`); metrics see it as the examples' own.
+        metrics: metrics in the order in which scores are reported.
+        labels: labels of the task, for metrics with a score per label.
+        language: language that metrics see for examples that name none (`TaskSpec.language_of_rows`).
     """
 
     def __init__(self, metrics: Sequence[Metric], labels: tuple[str, ...], language: str = "") -> None:
@@ -58,7 +58,7 @@ class MetricSet:
         self._titles = {metric.name: f"plugin {metric.owner!r}: metric {metric.name!r}" for metric in metrics}
 
     def measured(self, cases: Sequence[Case]) -> list[Measurements]:
-        """Return for each case what is measured of it by metrics that read many examples in one call."""
+        """Return, for each case, the measurements of the metrics that read many examples in one call."""
         found: list[dict[str, Measured]] = [{} for _ in cases]
         for name, statistic in self.statistics.items():
             if not (cases and isinstance(statistic, Batched) and statistic.batch is not None):
@@ -75,9 +75,9 @@ class MetricSet:
     def features(
         self, example: Example, prediction: Prediction, measured: Measurements = MappingProxyType({})
     ) -> dict[str, float | list[float]]:
-        """Return what a row stores per metric: the value of a mean, the features of another statistic.
+        """Return what a row stores per metric: the value of a mean, or the features of another statistic.
 
-        Metrics that give None for the example are left out. Those in `measured` are not computed again.
+        Metrics that give None for the example are left out. Metrics in `measured` are not computed again.
         """
         found: dict[str, float | list[float]] = {}
         if self.language and not example.language:
@@ -99,12 +99,12 @@ class MetricSet:
 
     @property
     def collective(self) -> tuple[str, ...]:
-        """The names of the metrics that depend on all rows of the task."""
+        """Names of the metrics that depend on all rows of the task."""
         return tuple(name for name, statistic in self.statistics.items() if isinstance(statistic, Collective))
 
     @property
     def pooled(self) -> bool:
-        """True if there are metrics that are computed anew for a part of the rows."""
+        """True if some metrics have to be recomputed for a part of the rows."""
         return any(isinstance(statistic, Collective) and statistic.pooled for statistic in self.statistics.values())
 
     def related(
@@ -113,9 +113,9 @@ class MetricSet:
         """Return the rows with the features of metrics that depend on the other rows.
 
         Args:
-            rows: all rows of the task, or a part of them with `pooled`.
-            settings: of the task's record.
-            pooled: compute only the metrics that describe the given rows as a whole.
+            rows: all rows of the task, or with `pooled` a part of them.
+            settings: settings of the task's record.
+            pooled: True to compute only the metrics that describe the given rows as a whole.
         """
         families: dict[Family, list[str]] = defaultdict(list)
         for name, statistic in self.statistics.items():
@@ -139,30 +139,30 @@ class MetricSet:
 
 
 def remarked(row: PredictionRow, measured: Measurements) -> PredictionRow:
-    """Return the row with the remarks of metrics on its example; several metrics may make the same one."""
+    """Return the row with the metrics' remarks on its example, each one once."""
     remarks = list(dict.fromkeys(remark for one in measured.values() for remark in one.remarks))
     return {**row, "remarks": remarks} if remarks else row
 
 
 def _stored(name: str, statistic: Statistic, features: Sequence[float], example: str) -> float | list[float]:
-    """Return features as a row keeps them: the value of a mean, otherwise a list. `_features` is the inverse."""
-    if not all(map(math.isfinite, features)):  # before it is stored, where a mended metric could not undo it
+    """Return features as a row stores them: the value of a mean, otherwise a list. `_features` is the inverse."""
+    if not all(map(math.isfinite, features)):  # check now, since fixing the metric would not fix stored rows
         raise ValueError(f"metric {name!r} gave {features} for example {example!r}; return None instead")
     numbers = [one if type(one) in (int, float) else float(one) for one in features]  # bool, numpy's float32
     return numbers[0] if statistic.is_mean else numbers
 
 
 def _features(stored: float | list[float]) -> Sequence[float]:
-    """Return the features of a stored value: a mean adds (value, 1)."""
+    """Return the features of a stored value: (value, 1) for a mean."""
     return stored if isinstance(stored, list) else (stored, 1.0)
 
 
 class Aggregator:
-    """Sums rows up, one at a time; memory grows with the clusters, not with the rows.
+    """Accumulates rows one at a time; memory grows with the number of clusters, not of rows.
 
     Args:
-        metrics: the task's metrics.
-        strict: add the accuracy of whole minimal pairs.
+        metrics: metrics of the task.
+        strict: True to add the accuracy of whole minimal pairs.
     """
 
     def __init__(self, metrics: MetricSet, *, strict: bool) -> None:
@@ -174,7 +174,7 @@ class Aggregator:
         self.groups = GroupAggregator("acc", metrics.statistics["acc"]) if has_groups else None
         self.counts: Counter[str] = Counter()
         self.answers = 0
-        self.seen: dict[str, Counter[Role]] = defaultdict(Counter)  # metric → its examples that the model has seen
+        self.seen: dict[str, Counter[Role]] = defaultdict(Counter)  # metric → number of seen examples by role
         self.seen_groups: dict[str, Role] = {}
         self.has_option_kinds = False
 
@@ -201,24 +201,24 @@ class Aggregator:
                 self.seen_groups[row["group"]] = strongest((role, self.seen_groups.get(row["group"]))) or role
 
     def scores(self, seed: int) -> list[ScoreRecord]:
-        """Return the scores so far; without an interval where the model has seen examples behind one."""
+        """Return the scores so far; those that include seen examples have no interval."""
         seen = self.seen_by_metric()
         return [withheld(ScoreRecord(**asdict(score)), seen.get(score.metric, {})) for score, _ in self.summed(seed)]
 
     def summed(self, seed: int) -> list[tuple[Score, MetricAggregator]]:
-        """Return the scores so far with the sums behind them, whatever the model has seen."""
+        """Return the scores so far, each with its aggregator, regardless of what the model has seen."""
         sums = [*self.sums.values(), *([] if self.groups is None else [self.groups.groups()])]
         return [(self._exact(one.score(seed)), one) for one in sums]
 
     def seen_by_metric(self) -> dict[str, Counter[Role]]:
-        """Return per metric how many of its examples the model has seen, by role."""
+        """Return, per metric, the number of its examples that the model has seen, by role."""
         groups = {} if self.groups is None else {self.groups.name: Counter(self.seen_groups.values())}
         return {**self.seen, **groups}
 
     def _exact(self, score: Score) -> Score:
-        """Remove the interval of a model that ties on every example and gets the same value everywhere.
+        """Remove the interval of a score if the model ties on every example and gets the same value everywhere.
 
-        That is chance in closed form: the value is an expectation, and other examples would not change it.
+        Such a score is chance in closed form: it is an expectation that other examples would not change.
         """
         all_tied = self.counts["ties"] == self.answers
         if not (all_tied and score.stderr is None and score.low is not None):
@@ -228,7 +228,7 @@ class Aggregator:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The scores of a task; with rows in several languages they are means over these."""
+    """The scores of a task; if its rows are in several languages, they are means over the languages."""
 
     scores: list[ScoreRecord]
     languages: list[LanguageRecord] = field(default_factory=list)
@@ -239,10 +239,10 @@ class TaskScorer:
     """Computes the scores of one task from rows.
 
     Attributes:
-        metrics: the task's metrics.
-        strict: the task has minimal pairs.
-        seed: of the bootstrap.
-        settings: of the task's record; `languages` are those of a task with several.
+        metrics: metrics of the task.
+        strict: True if the task has minimal pairs.
+        seed: random seed of the bootstrap.
+        settings: settings of the task's record; `languages` is present if the task has several.
     """
 
     metrics: MetricSet
@@ -253,12 +253,12 @@ class TaskScorer:
     def sum_up(self, task: TaskRecord, rows: Callable[[], Iterable[PredictionRow]], by: Iterable[str] = ()) -> None:
         """Write scores, counts, breakdowns, option kinds and the overlap with seen examples into a task's record.
 
-        Baselines of languages stay as they are.
+        The baselines of languages are kept.
 
         Args:
-            task: the record.
-            rows: opens the stored rows; they are read several times.
-            by: columns to break the scores down by.
+            task: record of the task.
+            rows: function that opens the stored rows; they are read several times.
+            by: columns by which to break down the scores.
         """
         total = Aggregator(self.metrics, strict=self.strict)
         seen: Counter[Role] = Counter()
@@ -277,7 +277,7 @@ class TaskScorer:
         task.overlap = overlap(task, rows, seen, lambda rest: self.scores(rest).scores)
 
     def scores(self, rows: Iterable[PredictionRow]) -> Scored:
-        """Return the scores of these rows alone; metrics that depend on all rows are computed anew."""
+        """Return the scores of these rows alone; metrics that depend on all rows are recomputed."""
         if self.metrics.collective:
             rows = self.metrics.related(list(rows), self.settings)
         if self._languages:
@@ -291,8 +291,8 @@ class TaskScorer:
     def breakdown(self, key: str, rows: Callable[[], Iterable[PredictionRow]]) -> BreakdownRecord:
         """Return every score per value of a meta column, the most frequent value first.
 
-        Within one value of the cluster column (one idiom) rows are independent: their cluster is what is held fixed. A
-        minimal pair counts where all of its members have the value.
+        If the column is the cluster column, the rows with one value (e.g. one idiom) are independent, since their
+        cluster is held fixed. A minimal pair counts only if all of its members have the value.
         """
         clustered_by = all(row["cluster"] == row["meta"].get(key) for row in rows())
         parts = self._parts(lambda row: row["meta"].get(key), rows, held_fixed=clustered_by)
@@ -301,7 +301,7 @@ class TaskScorer:
         return BreakdownRecord(by=key, groups=groups)
 
     def _option_kinds(self, rows: Callable[[], Iterable[PredictionRow]]) -> list[ChoicesRecord]:
-        """Return which kinds of options were chosen, by each key of `option_meta`."""
+        """Return a table of the chosen kinds of options for each key of `option_meta`."""
         from figeval.evaluation.option_kinds import choices
 
         return choices(rows, self.seed)
@@ -314,10 +314,10 @@ class TaskScorer:
     def _by_language(self, rows: Callable[[], Iterable[PredictionRow]]) -> Scored:
         """Return the scores per language and their unweighted means.
 
-        A minimal pair counts where all of its members are in the language. Metrics that describe a set of rows as a
-        whole are computed anew for each language; those that relate a row to the other ones take them in all
-        languages. A mean has no interval where the model has seen examples behind it, and a language has none whose
-        rows are one cluster: nothing says how rows of another cluster in this language would differ.
+        A minimal pair counts only if all of its members are in the language. Metrics that describe a set of rows as a
+        whole are recomputed for each language; metrics that relate a row to other rows use those of all languages. A
+        mean has no interval if it includes seen examples. A language has none if its rows form a single cluster, since
+        nothing says how rows of another cluster in this language would differ.
         """
         from figeval.metrics.languages import LanguageScore, mean_over_languages
 
@@ -342,13 +342,13 @@ class TaskScorer:
         *,
         held_fixed: bool = False,
     ) -> dict[str, Aggregator]:
-        """Return value → sums over the rows that have it; rows whose value is None are left out.
+        """Return an aggregator of the rows with each value; rows whose value is None are left out.
 
         Args:
-            value_of: returns the value of a row.
-            rows: opens the stored rows; they are read twice.
-            strict: whether whole minimal pairs count; by default, where any row is in one.
-            held_fixed: whether the values are the clusters themselves, within which rows are independent.
+            value_of: function that returns the value of a row.
+            rows: function that opens the stored rows; they are read twice.
+            strict: True to score whole minimal pairs; by default, if any row belongs to one.
+            held_fixed: True if the values are the clusters themselves, within which rows are independent.
         """
         values: dict[str, set[str | None]] = defaultdict(set)  # minimal pair → values of its members
         for row in rows():
@@ -388,9 +388,9 @@ def summarize(record: RunRecord, suites: Iterable[str], harness: Harness) -> Non
 
 
 def add_floor(task: TaskRecord, probe: TaskRecord) -> None:
-    """Put the scores of a probe among the baselines of its task, also by language and on unseen examples.
+    """Add the scores of a probe to the baselines of its task, including those by language and on unseen examples.
 
-    So stand those of a model that was trained on the probe, which are the baselines of the probe itself.
+    The baselines of the probe itself, i.e. the scores of a model that was trained on the probe, are added as well.
     """
     replaced = (str(probe.variant), name_of(str(probe.variant)))
 
@@ -408,10 +408,10 @@ def add_floor(task: TaskRecord, probe: TaskRecord) -> None:
 
 
 def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRecord]:
-    """Return the macro means of a suite, for the metrics that all of its tasks have; prompts and probes are left out.
+    """Return the macro means of a suite for the metrics that all of its tasks share, without prompts and probes.
 
-    None for a suite that declares no macro mean, or of several task types: accuracy among 250 candidates and among 5
-    options have no mean.
+    The list is empty if the suite declares no macro mean or has several task types: a mean of the accuracies among 250
+    candidates and among 5 options would be meaningless.
     """
     if suite not in harness.catalogue.suites or not harness.catalogue.suites.get(suite).macro_mean:
         return []
@@ -432,7 +432,7 @@ def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRe
 
 
 def spreads(record: RunRecord) -> Iterator[SpreadRecord]:
-    """Yield per task or contrast and metric the lowest, highest and mean value over its prompts, if it has several."""
+    """Yield, per task or contrast and metric, the lowest, highest and mean value over prompts, if it has several."""
     probes = {task.variant for task in record.tasks if task.kind == "probe"}
     asked = [(task.of or task.task, task.variant, task.scores) for task in record.tasks]
     asked += [(f"{one.suite}:{one.contrast}", one.variant, one.scores) for one in record.contrasts]

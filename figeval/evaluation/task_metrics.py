@@ -1,4 +1,4 @@
-"""The metrics of a task in a run: which ones apply, ready to compute, and what the record says of them."""
+"""The metrics of a task in a run: their selection, their preparation, and their description in the record."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from figeval.task_types.routes import Route
 
 
 def metrics_of(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> tuple[Metric, ...]:
-    """Return the task's metrics, those of --metrics that apply to it, and those of the route, ready to compute.
+    """Return the metrics of the task, of --metrics (if they apply to the task) and of the route, ready to compute.
 
     Raises:
-        FigevalError: a metric does not exist or does not apply, or cannot be made from its argument.
+        FigevalError: a metric does not exist, does not apply, or cannot be made from its argument.
     """
     requested = [name for name in config.metrics if applies(name, task, harness.metrics)]
     names = list(dict.fromkeys((*task.metrics, *requested, *route.metrics)))
@@ -30,7 +30,7 @@ def metrics_of(task: TaskSpec, route: Route, config: RunConfig, harness: Harness
 
 
 def signatures(metrics: Sequence[Metric], task: TaskSpec) -> dict[str, str]:
-    """Return the signature of each metric that a library computes.
+    """Return the signatures of the metrics that a library computes.
 
     Raises:
         FigevalError: the library is not installed.
@@ -40,18 +40,18 @@ def signatures(metrics: Sequence[Metric], task: TaskSpec) -> dict[str, str]:
 
 
 def applies(name: str, task: TaskSpec, metrics: Metrics) -> bool:
-    """Whether a metric applies to the task's type. Raises `UnknownName` if there is none of that name."""
+    """Return whether a metric applies to the task's type. Raises `UnknownName` if there is no such metric."""
     return any(metric.is_for(task.type) for metric in metrics.named(name))
 
 
 def check_metrics(tasks: Sequence[TaskSpec], config: RunConfig, metrics: Metrics) -> None:
-    """Raise `TaskError` for a metric of --metrics that none of the tasks could have."""
+    """Raise `TaskError` if a metric of --metrics applies to none of the tasks."""
     for name in config.metrics:
         if not any(applies(name, task, metrics) for task in tasks):
             raise TaskError(f"--metrics {name}: it is for {' and '.join(metrics.types_of(name))}, not these tasks")
 
 
 def described(metrics: Sequence[Metric]) -> dict[str, Mapping[str, Any]]:
-    """Return, by name, what the record of a task holds of metrics that were made from an argument."""
+    """Return, by name, the descriptions of metrics that were made from an argument, for the record of a task."""
     made = (metric for metric in metrics if metric.argument)
     return {one.name: {"argument": one.given, **(one.target.describe() if one.target.describe else {})} for one in made}

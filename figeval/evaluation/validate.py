@@ -1,4 +1,4 @@
-"""Checks a task from end to end without a model: its definition, every row of every split, every prompt."""
+"""Checks of a complete task without a model: its definition, every row of every split, every prompt."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from figeval.task_types.base import HIDDEN, TaskType
 from figeval.task_types.routes import Route, choose
 from figeval.types import Example, Prediction
 
-MOST_ERRORS = 20  # wrong rows of one split, then it is given up
-MOST_ALIKE = 3  # warnings of one kind that are spelled out
-FEWEST_EQUAL = 10  # gold answers that are all equal by chance once in 512 times at most
+MOST_ERRORS = 20  # number of wrong rows after which a split is given up
+MOST_ALIKE = 3  # number of warnings of one kind that are printed in full
+FEWEST_EQUAL = 10  # this many gold answers are all equal by chance at most once in 512 times
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +36,29 @@ class Finding:
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found out about one task; `facts` is what is not wrong but worth a look."""
+    """The result of checking one task; `facts` are neither errors nor warnings, but worth reading."""
 
     task: str
-    origin: str = ""  # its file
+    origin: str = ""  # file of the task
     findings: list[Finding] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
 
     @property
     def errors(self) -> int:
-        """How many of the findings are errors."""
+        """Number of findings that are errors."""
         return sum(finding.level == "error" for finding in self.findings)
 
     def error(self, message: object) -> None:
-        """Note an error."""
+        """Add an error."""
         self.findings.append(Finding("error", str(message)))
 
     def warn(self, message: str) -> None:
-        """Note a warning."""
+        """Add a warning."""
         self.findings.append(Finding("warning", message))
 
 
 def validate(task: TaskSpec, harness: Harness) -> Verdict:
-    """Check one task. Everything that is wrong with it becomes a finding; nothing is raised for it."""
+    """Check one task. Every problem becomes a finding; none is raised."""
     verdict = Verdict(task.name, task.origin)
     for problem in definition_problems(task, harness):
         verdict.error(problem)
@@ -69,7 +69,7 @@ def validate(task: TaskSpec, harness: Harness) -> Verdict:
 
 
 def definition_problems(task: TaskSpec, harness: Harness) -> Iterator[FigevalError]:
-    """What is wrong with the names in a task file: metrics, baselines, words of labels."""
+    """Yield the errors in a task's definition: metrics, settings, baselines, words of labels."""
     for name in task.metrics:
         try:
             limits = harness.metrics.get(name, task.type).routes
@@ -82,7 +82,7 @@ def definition_problems(task: TaskSpec, harness: Harness) -> Iterator[FigevalErr
         yield error
     for name in task.baselines:
         try:
-            harness.backends.registry.entry(name.partition(":")[0])  # trivial models are no hub's business
+            harness.backends.registry.entry(name.partition(":")[0])  # a baseline is registered, never on the hub
             choose(task.type, open_model(harness.backends, name, {}).offers, harness.routes.with_parts(task.type))
         except FigevalError as error:
             yield TaskError(f"baseline {name!r}: {error}")
@@ -94,18 +94,18 @@ def definition_problems(task: TaskSpec, harness: Harness) -> Iterator[FigevalErr
 
 @dataclass(frozen=True, slots=True)
 class PromptedRoute:
-    """A route that renders a prompt, with the context of one of the task's prompts."""
+    """A route that renders prompts, with the context for one of the task's prompts."""
 
     route: Route
     context: PromptContext
-    prompt: str = ""  # the name of a further prompt
+    prompt: str = ""  # name of the prompt; empty for the default one
 
     def __str__(self) -> str:
         return f"route {self.route.name}" + (f", prompt {self.prompt}" if self.prompt else "")
 
 
 def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[PromptedRoute]:
-    """Every route that shows a prompt, with every prompt of the task."""
+    """Return every route that renders prompts, with every prompt of the task."""
     ways = list(worded(task, "", harness, verdict))
     for name in task.prompts:
         ways += worded(task.worded(name), name, harness, verdict)
@@ -113,9 +113,9 @@ def prompted(task: TaskSpec, harness: Harness, verdict: Verdict) -> list[Prompte
 
 
 def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> Iterator[PromptedRoute]:
-    """The routes with the task's template; where it has not the blocks of one, that of the task type stands in."""
+    """Yield the routes with the task's template, or with that of its type for routes whose blocks it lacks."""
     routes = [route for route in harness.routes.of(task.type) if route.renders]
-    if not routes:  # of a type that prompts nobody no template is wanted
+    if not routes:  # such a task type needs no template
         return
     try:
         own = template_file(task)
@@ -138,7 +138,7 @@ def worded(task: TaskSpec, prompt: str, harness: Harness, verdict: Verdict) -> I
 
 @dataclass(slots=True)
 class Census:
-    """What one split holds."""
+    """Counts of the examples of one split."""
 
     task_type: TaskType[Any]
     n: int = 0
@@ -146,13 +146,13 @@ class Census:
     answers: Counter[str] = field(default_factory=Counter)
     hidden: int = 0
     clusters: set[str] = field(default_factory=set)
-    alone: int = 0  # examples without a cluster
+    alone: int = 0  # number of examples without a cluster
     groups: Counter[str] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
-    unstored: bool = False  # whether the task type has failed to store an answer
+    unstored: bool = False  # True once the task type has failed to store an answer
 
     def count(self, example: Example) -> None:
-        """Count one example in."""
+        """Add one example."""
         self.n += 1
         self.answers.update(filter(None, [self.task_type.gold_class(example)]))
         self.hidden += example.hidden
@@ -165,7 +165,7 @@ class Census:
             self.groups[example.group] += 1
 
     def describe(self, split: str) -> str:
-        """`test: 60 examples, 30 clusters; gold entailment ×30, non-entailment ×30`."""
+        """Return e.g. `test: 60 examples, 30 clusters; gold entailment ×30, non-entailment ×30`."""
         answers = sorted(self.answers.items(), key=lambda item: (len(item[0]), item[0]))  # option 2 before option 10
         shares = ", ".join(f"{value} ×{count}" for value, count in answers)
         clusters = f", {len(self.clusters) + self.alone} clusters" if self.clusters else ""
@@ -177,7 +177,7 @@ class Census:
 
 
 def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[PromptedRoute], verdict: Verdict) -> None:
-    """Build, check and render every example of a split, and describe what it holds."""
+    """Build, check and render every example of a split, and describe the split."""
     census = Census(task.task_type)
     odd: Counter[str] = Counter()
     ways = list(ways)
@@ -207,7 +207,7 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Prompt
 
 
 def without_rows(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
-    """A language of the task that no row of the test split is in; a train split may well be in one language."""
+    """Yield an error for a language without rows in the test split; train may well be in a single language."""
     try:
         check_languages(task, census.languages if split == "test" and census.n else task.languages)
     except DataError as error:
@@ -215,28 +215,27 @@ def without_rows(task: TaskSpec, split: str, census: Census) -> Iterator[Finding
 
 
 def store(task: TaskSpec, split: str, number: int, example: Example, census: Census, verdict: Verdict) -> None:
-    """Store the right answer as a prediction and read it back; a task type that cannot is told so once."""
+    """Store the gold answer as a prediction and read it back; if that fails, add an error once per split."""
     if not census.unstored and (problem := form_of_gold(task.task_type, example)):
         verdict.error(f"{task.name}, {split}: row {number}, id {example.id!r}: task type {task.type!r}: {problem}")
         census.unstored = True
 
 
 def form_of_gold(task_type: TaskType[Any], example: Example) -> str:
-    """What is wrong with the row of the prediction that gives the gold answer; empty where that can be read back, or
-    where what is right is no answer as predictions hold it (all right candidates, references).
+    """Return the problem with the row of a prediction of the gold answer, or an empty text if it can be read back.
+
+    The text is also empty if the gold value has not the form of a predicted answer (all right candidates, references).
     """
     value = getattr(example, task_type.gold_fields[0], None)
     try:
         is_answer = value is not None and task_type.to_json(value) == task_type.gold(example)
-    except Exception:  # to_json is for answers: of several right ones, say, it need know nothing
+    except Exception:  # to_json is for predicted answers and need not accept e.g. several right ones
         return ""
     return form_problem(task_type, example, Prediction(example_id=example.id, value=value)) if is_answer else ""
 
 
 def one_sided(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
-    """What is odd about the distribution of gold answers: all equal and not declared so, declared so and not equal, or
-    hidden where the split is scored.
-    """
+    """Yield findings about gold answers: all equal though undeclared, contrary to `only_label`, or hidden in test."""
     known = {answer: count for answer, count in census.answers.items() if answer != HIDDEN}
     total, declared = sum(known.values()), task.only_label
     if declared is not None and split == "test" and (others := total - known.get(declared, 0)):
@@ -252,7 +251,7 @@ def one_sided(task: TaskSpec, split: str, census: Census) -> Iterator[Finding]:
 
 
 def built(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Iterator[tuple[int, Example]]:
-    """(row number, example) for every sound row; a wrong row is noted and passed over, a wrong file ends it."""
+    """Yield (row number, example) for every valid row; a wrong row adds an error, and a broken file ends the loop."""
     wrong = 0
     try:
         if task.examples is not None:
@@ -273,11 +272,11 @@ def built(task: TaskSpec, split: str, harness: Harness, verdict: Verdict) -> Ite
 
 
 def render(task: TaskSpec, number: int, example: Example, ways: list[PromptedRoute], verdict: Verdict) -> None:
-    """Make the first requests of every way; one that fails is noted once and left out from then on."""
+    """Make the first requests of every route and prompt; one that fails is reported once, then removed from `ways`."""
     for way in list(ways):
         try:
             next(way.route.begin(example, way.context))
         except (TaskError, CapabilityError) as error:
-            note = verdict.error if isinstance(error, TaskError) else verdict.warn  # other routes remain
+            note = verdict.error if isinstance(error, TaskError) else verdict.warn  # another route may work
             note(f"{task.name}: row {number}, id {example.id!r}, {way}: {error}")
             ways.remove(way)

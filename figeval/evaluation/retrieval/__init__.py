@@ -1,1 +1,1 @@
-"""Training examples near to a question: found by an embedding model, shown as solved examples or added to the input."""
+"""Retrieval of the training examples nearest to a question, to show as few-shot examples or to add to the input."""

@@ -1,7 +1,7 @@
-"""Retrieval augmentation: what the nearest training examples hold is added to the input (Guan, Liu and Huang 2022).
+"""Retrieval augmentation: texts of the nearest training examples are added to the input (Guan, Liu and Huang 2022).
 
-An augmented example is what the model is asked; scores, rows and fingerprints are those of the example as it is, so a
-run with augmentation and one without can be compared as paired.
+Only the model sees the augmented example. Scores, rows and fingerprints are those of the original one, so runs with and
+without augmentation can be compared pairwise.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from figeval.types import JSON, Example
 
 E = TypeVar("E", bound=Example)
 FLAG = "--augment"
-RETRIEVER = "minilm"  # of nearest solved examples, where `augment` names none
+RETRIEVER = "minilm"  # used for nearest few-shot examples if `augment` names no retriever
 
 
 def augmentation_of(task: TaskSpec, flag: Mapping[str, Any]) -> Augmentation | None:
-    """Return the augmentation that the flag asks for, else that of the task file; None without one."""
+    """Return the augmentation that the flag asks for, else that of the task file, or None if there is none."""
     wanted = _given(task, flag)
     return None if wanted is None or wanted.add == "none" else wanted
 
@@ -39,19 +39,19 @@ def _given(task: TaskSpec, flag: Mapping[str, Any]) -> Augmentation | None:
 
 
 def retriever_of(task: TaskSpec, flag: Mapping[str, Any], harness: Harness, device: str | None = None) -> Retriever:
-    """Return the retriever that `augment` names, also where it adds nothing; else the default one."""
+    """Return the retriever that `augment` names, even if it adds nothing, else the default one."""
     wanted = _given(task, flag)
     return Retriever(RETRIEVER if wanted is None else wanted.retriever, harness, device)
 
 
 @dataclass
 class Augmenter:
-    """Adds to the examples of one task what their neighbours hold.
+    """Adds texts of their neighbours to the examples of one task.
 
     Attributes:
-        task: of the examples.
-        wanted: what is added.
-        neighbours: where it comes from.
+        task: task of the examples.
+        wanted: settings of the augmentation.
+        neighbours: index of the training examples.
     """
 
     task: TaskSpec
@@ -62,12 +62,14 @@ class Augmenter:
     _plain: dict[str, Example] = field(default_factory=dict, repr=False)
 
     def __call__(self, example: E, besides: Example | None = None) -> E:
-        """Return the example with what its neighbours hold; itself where they hold nothing, or nothing is asked.
+        """Return the augmented example, or the example itself if there is nothing to add.
 
-        `besides` is a question before which the example is shown: neighbours do not give away its answer either.
+        Args:
+            example: example to augment.
+            besides: question before which the example is shown; neighbours that give away its answer are not used.
 
         Raises:
-            TaskError: the type of the task cannot take it, there are too few neighbours, or they have no outline.
+            TaskError: the task type cannot be augmented, there are too few neighbours, or they have no outline.
         """
         added = self.added(example, besides)
         if besides is None:
@@ -75,7 +77,7 @@ class Augmenter:
         return self.task.task_type.augmented(example, added) if added else example
 
     def plain(self, example: Example) -> Example:
-        """Return a question that was augmented as it was before."""
+        """Return the original of an augmented question."""
         return self._plain.get(example.id, example)
 
     def retrieved(self, example: Example) -> list[str]:
@@ -87,9 +89,9 @@ class Augmenter:
         return tuple(text for one in self.neighbours.of(example, besides) for text in self._held(one))
 
     def record(self, examples: Iterable[Example]) -> JSON:
-        """Return what the record says of it, with a digest of all that is added to these examples.
+        """Return the record of the augmentation, with a digest of everything that is added to these examples.
 
-        Empty where nothing is added to any of them, as to those of a probe that takes the query away.
+        It is empty if nothing is added to any of them, e.g. for a probe that removes the query.
         """
         found = list(examples)
         self.neighbours.prepare(found)
@@ -117,7 +119,7 @@ class Augmenter:
         return self._content_words(text, neighbour.language or self.task.languages[0])
 
     def _content_words(self, text: str, language: str) -> tuple[str, ...]:
-        """Those of all answers are found at once, as taggers are slow to load."""
+        """Return the content words of a text; those of all answers are found at once, as taggers are slow to load."""
         if language not in self._words:
             kind, finder = self.task.task_type, content_words(language)
             mine = [one for one in self.neighbours.pool if (one.language or self.task.languages[0]) == language]
@@ -134,17 +136,17 @@ def augmenter(
     device: str | None = None,
     pool: Sequence[Example] | None = None,
 ) -> Augmenter | None:
-    """Return what augments the examples of a task, None where nothing does.
+    """Return the augmenter of a task's examples, or None if they are not augmented.
 
     Args:
-        task: the task.
-        flag: the value of `--augment`, which replaces that of the task.
-        harness: reads the data, and knows the models.
-        device: of the retriever.
-        pool: the examples to retrieve, where they are not the whole split.
+        task: task to augment.
+        flag: value of `--augment`, which replaces that of the task.
+        harness: registries that provide the data and the models.
+        device: device of the retriever.
+        pool: examples to retrieve, or None for the whole split.
 
     Raises:
-        TaskError: the task has not the split, its type cannot be augmented, or no example has an outline.
+        TaskError: the task lacks the split, its type cannot be augmented, or no example has an outline.
     """
     wanted = augmentation_of(task, flag)
     if wanted is None:
@@ -155,14 +157,14 @@ def augmenter(
         raise TaskError(f"{task.name} has no {wanted.split} split to retrieve from; leave out {FLAG}, or name another")
     if wanted.add == "concepts":
         for language in task.languages:
-            content_words(language)  # raises where they cannot be found, before anything is embedded
+            content_words(language)  # raises if the language is not supported, before anything is embedded
     source: Callable[[], Iterable[Example]] = partial(harness.examples, task, wanted.split)
     retriever = Retriever(wanted.retriever, harness, device)
     neighbours = Neighbours(
         task.task_type, source if pool is None else lambda: pool, retriever, wanted.k, f"{FLAG} k={wanted.k}"
     )
     first = neighbours.pool[0]
-    task.task_type.augmented(first, ("",))  # raises for a type that cannot
+    task.task_type.augmented(first, ("",))  # raises if the task type cannot be augmented
     if wanted.add == "outline" and not any(task.task_type.outline(one) for one in neighbours.pool):
         raise TaskError(f"{task.name} has no outlines to add; write add=concepts or add=neighbours")
     return Augmenter(task, wanted, neighbours)

@@ -1,7 +1,8 @@
 """Lemmas of the content words of a text: adjectives, adverbs, nouns and verbs, without stop words.
 
-English is tagged by a spaCy pipeline where there is one, else by NLTK, whose words simplemma takes back to their
-lemmas; Chinese by jieba. They stand in the order of the text, as often as they occur (Guan et al. 2022, their code).
+English is tagged and lemmatised by a spaCy pipeline if one is installed, else tagged by NLTK and lemmatised by
+simplemma; Chinese is tagged by jieba. The words keep the order of the text and are repeated as often as they occur
+(Guan et al. 2022, their code).
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ from figeval.tagging import PACKAGES, main_verbs, reader
 from figeval.types import JSON
 
 SPACY_TAGS = frozenset({"ADJ", "ADV", "NOUN", "VERB"})
-PENN_TAGS = ("JJ", "RB", "NN")  # beginnings; verbs are those of `main_verbs`
+PENN_TAGS = ("JJ", "RB", "NN")  # prefixes of tags; verbs come from `main_verbs`
 NAMES = frozenset({"NNP", "NNPS"})  # proper nouns, which have a tag of their own in spaCy
 JIEBA_TAGS = frozenset({"n", "v", "vd", "vn", "a", "ad", "an", "d"})
 
 
 @dataclass(frozen=True, slots=True)
 class ContentWords:
-    """Finds the content words of texts in one language; `identity` changes whenever others might be found."""
+    """Finds the content words of texts in one language; `identity` changes whenever the result might change."""
 
     identity: JSON
     of: Callable[[Sequence[str]], list[tuple[str, ...]]]
 
 
 def content_words(language: str) -> ContentWords:
-    """Return what finds the content words of a language.
+    """Return the finder of content words for a language.
 
     Raises:
-        TaskError: there is nothing for this language.
-        DataError: what finds them is not installed.
+        TaskError: the language is not supported.
+        DataError: a library or its data are not installed.
     """
     if language == "zh":
         return _chinese()
@@ -103,7 +104,7 @@ def _chinese() -> ContentWords:
         from jieba import posseg
 
         jieba.setLogLevel(logging.WARNING)
-        tagger: Any = posseg.POSTokenizer(jieba.Tokenizer())  # its own, which no user dictionary changes
+        tagger: Any = posseg.POSTokenizer(jieba.Tokenizer())  # own instance, unaffected by user dictionaries
         return [tuple(token.word for token in tagger.cut(text) if token.flag in JIEBA_TAGS) for text in texts]
 
     return ContentWords({"words": "jieba", "version": version("jieba")}, found)

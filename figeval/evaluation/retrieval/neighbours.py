@@ -1,4 +1,4 @@
-"""The training examples that are nearest to a question, never one that would give its answer away."""
+"""Nearest-neighbour search among training examples, excluding those that would give away the answer to a question."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ if TYPE_CHECKING:
     from figeval.evaluation.retrieval.vectors import Vectors
 
 CHUNK = 1024  # questions whose similarities to all training examples are in memory at once
-DECIMALS = 6  # of a similarity: the last digits depend on what else was in the batch
+DECIMALS = 6  # similarities are rounded, since their last digits depend on the rest of the batch
 
 
 @dataclass
 class Neighbours:
-    """Solved examples in the order of their cosine to a question; those that are equally near keep their own order.
+    """Solved examples ordered by cosine similarity to a question; ties keep the order of the split.
 
-    Left out are examples with the id of the question, those that ask the same up to punctuation and case, those of its
-    cluster, and those whose answers are hidden. Of a task in several languages those in the language of the question
-    come first.
+    Examples are left out if they have the id or the cluster of the question, if they ask the same up to punctuation and
+    case, or if their answers are hidden. If a question has a language, examples in that language come first.
 
     Attributes:
-        task_type: says by which text examples are found.
-        source: the examples of the split that is searched.
-        retriever: embeds the texts.
-        k: how many are wanted.
-        flag: what to change where there are fewer, for messages.
+        task_type: task type, which defines the query text of an example.
+        source: function that returns the examples of the split to search.
+        retriever: model that embeds the texts.
+        k: number of neighbours.
+        flag: flag that error messages name, e.g. if there are fewer than k.
     """
 
     task_type: TaskType[Any]
@@ -45,7 +44,7 @@ class Neighbours:
 
     @cached_property
     def pool(self) -> list[Example]:
-        """The examples that are searched. Raises `TaskError` if there is none, or none with a text to search by."""
+        """The examples that are searched. Raises `TaskError` if there are none, or none has a query text."""
         solved = [example for example in self.source() if not example.hidden]
         if not solved:
             raise TaskError(f"there is no solved example to retrieve; leave out {self.flag}")
@@ -56,12 +55,12 @@ class Neighbours:
 
     @cached_property
     def texts(self) -> list[str]:
-        """The texts by which they are found."""
+        """The query texts of the pool."""
         return [self.task_type.query_text(example) for example in self.pool]
 
     @cached_property
     def digest(self) -> str:
-        """The name of the index: over the retriever and all texts."""
+        """The name of the index, a digest of the retriever and all texts."""
         return self.retriever.digest(self.texts)
 
     @cached_property
@@ -73,11 +72,11 @@ class Neighbours:
         return list(map(self._wording, self.pool))
 
     def _wording(self, example: Example) -> tuple[Any, str]:
-        """Return what an example asks and the text that it is found by, without punctuation and case."""
+        """Return what an example asks and its query text, both without punctuation and case."""
         return tuple(map(letters, example.asked)), letters(self.task_type.query_text(example))
 
     def prepare(self, questions: Iterable[Example]) -> None:
-        """Find the neighbours of many questions at once, which takes less time than one after the other."""
+        """Find the neighbours of many questions at once, which is faster than one after the other."""
         waiting = iter(self._new(questions))
         while chunk := list(islice(waiting, CHUNK)):
             vectors = self.retriever.vectors([self.task_type.query_text(example) for example in chunk], "questions")
@@ -86,14 +85,14 @@ class Neighbours:
                 self._found[self._key(example)] = self._places(example, row)
 
     def of(self, question: Example, besides: Example | None = None) -> Sequence[Example]:
-        """Return the k nearest examples, the nearest first; none for a question without a text.
+        """Return the k nearest examples, the nearest first, or none if the question has no query text.
 
         Args:
-            question: the example that they are near to.
-            besides: Another example whose answer they must not give away: a question before which this one is shown.
+            question: example whose neighbours are wanted.
+            besides: another question, before which this one is shown; its answer must not be given away either.
 
         Raises:
-            TaskError: fewer than k are left.
+            TaskError: fewer than k examples are left.
         """
         text = self.task_type.query_text(question)
         if not text.strip():
@@ -132,7 +131,7 @@ class Neighbours:
         )
 
     def _gives_away(self, question: Example) -> Callable[[int], bool]:
-        """Return what tells whether the example at a place of the pool asks the same, or has the cluster."""
+        """Return a predicate: does the example at an index of the pool ask the same, or have the same cluster?"""
         asked, text = self._wording(question)
 
         def gives_away(place: int) -> bool:

@@ -1,4 +1,4 @@
-"""The solved examples before a question: drawn at random, or those that are nearest to it."""
+"""Few-shot examples that are shown before a question: drawn at random, or the nearest ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from figeval.types import JSON, Example
 
 @dataclass(frozen=True, slots=True)
 class NearestShots:
-    """The k nearest examples, the nearest one last, as recent ones weigh most (Liu et al. 2022).
+    """The k nearest examples, the nearest one last, since the most recent example weighs most (Liu et al. 2022).
 
-    A question without a text (the probe `no_query`) gets random ones.
+    A question without a query text (in the probe `no_query`) gets random examples.
     """
 
     neighbours: Neighbours
@@ -33,7 +33,7 @@ class NearestShots:
 
 @dataclass(frozen=True, slots=True)
 class ShownShots:
-    """Solved examples as prompts show them, augmented as the question is, never by what gives away its answer."""
+    """Few-shot examples as prompts show them, augmented like the question but never with what gives away its answer."""
 
     chosen: Shots | NearestShots
     augment: Augmenter | None
@@ -47,11 +47,11 @@ class ShownShots:
 
 
 def shots_of(task: TaskSpec, harness: Harness, config: RunConfig, augment: Augmenter | None = None) -> SolvedExamples:
-    """Return the few-shot examples of a task, taken from those of its training split whose answers are not hidden.
+    """Return the few-shot examples of a task, taken from the examples in its training split with visible answers.
 
     Raises:
-        TaskError: --num_fewshot is given and the task has no training split, or only hidden answers in it; or
-            --fewshot_sampler has no effect.
+        TaskError: --num_fewshot is given but the task has no training split, or one whose answers are all hidden; or
+            --fewshot_sampler would have no effect.
     """
     nearest = config.fewshot_sampler == "nearest"
     if nearest and (not config.num_fewshot or config.shots == "shared"):
@@ -80,7 +80,7 @@ def shots_of(task: TaskSpec, harness: Harness, config: RunConfig, augment: Augme
 
 
 def shots_record(shots: SolvedExamples, questions: Callable[[], Iterable[Example]]) -> JSON:
-    """Return what the record says of retrieved solved examples; those of all questions are found on the way."""
+    """Return the record of retrieved few-shot examples, after finding those of all questions; empty for random ones."""
     if not isinstance(shots, ShownShots) or not isinstance(shots.chosen, NearestShots):
         return {}
     neighbours = shots.chosen.neighbours

@@ -1,8 +1,8 @@
-"""Unit vectors of texts by a frozen embedding model, kept in `FIGEVAL_HOME/indexes` under a digest of their content.
+"""Unit vectors of texts from a frozen embedding model, cached in `FIGEVAL_HOME/indexes` under a digest of their input.
 
-A file there is named by the fingerprint of the model and the texts, so it never becomes stale. Several processes may
-write the same one. It holds little-endian float32 numbers, then their digest. The folder may have been filled by
-somebody else, and disks fail: where a file is not what the texts need, the vectors are computed again.
+The name of a file is a digest of the model's fingerprint and the texts, so a file never becomes stale, and several
+processes may write the same one. It contains little-endian float32 numbers, followed by their digest. Since the folder
+may have been filled by somebody else and disks fail, the vectors are recomputed if a file is not valid for the texts.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 
     Vectors: TypeAlias = npt.NDArray[np.float32]
 
-FORMAT = 1  # of the files; raised when what is computed changes
-DIMENSIONS = 1 << 14  # of a vector, at most
-BATCH = 128  # texts that are handed to the model together, and kept as soon as it has answered
-PAUSE = 10.0  # seconds between two lines about how far it is
+FORMAT = 1  # version of the files; increased whenever the computation changes
+DIMENSIONS = 1 << 14  # largest dimension of a vector
+BATCH = 128  # texts that are embedded together, and stored at once
+PAUSE = 10.0  # seconds between two progress messages
 DIGEST = hashlib.sha256().digest_size
-TOLERANCE = 1e-3  # of the length of a unit vector
+TOLERANCE = 1e-3  # largest deviation of a vector's length from 1
 
 
 @dataclass(frozen=True)
 class Retriever:
-    """An embedding model of the registry, opened when its vectors are first asked for.
+    """An embedding model of the registry, opened on first use.
 
     Attributes:
-        name: as in `--model`.
-        harness: knows the models.
-        device: where it runs; the fastest device by default.
+        name: name of the model, as in `--model`.
+        harness: registries that provide the model.
+        device: device of the model, or None for the fastest one.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Retriever:
         """The model.
 
         Raises:
-            ModelError: there is none, or it cannot be used without options.
+            ModelError: there is no such model, or it cannot be used without options.
             CapabilityError: it cannot embed texts, or learns from the texts of a task.
         """
         try:
@@ -78,26 +78,26 @@ class Retriever:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest that changes whenever a vector could."""
+        """Digest that changes whenever a vector could change."""
         return self.model.fingerprint()
 
     def digest(self, texts: Sequence[str]) -> str:
-        """Return 32 hex digits over the model and the texts in order."""
+        """Return a digest of the model and the texts, in order, as 32 hex digits."""
         told = hashlib.sha256(json.dumps([FORMAT, self.fingerprint]).encode())
         for text in texts:
             told.update(json.dumps(text).encode() + b"\n")
         return told.hexdigest()[:32]
 
     def vectors(self, texts: Sequence[str], what: str = "texts") -> Vectors:
-        """Return a unit vector for each text, from the disk if they were computed before.
+        """Return a unit vector for each text, from disk if they were computed before.
 
         Args:
-            texts: to embed.
-            what: they are, for the lines about work that takes long.
+            texts: texts to embed.
+            what: name of the texts in progress messages.
 
         Raises:
             CapabilityError: the model cannot embed texts.
-            DataError: the vectors cannot be kept, or one of them is not a number or zero.
+            DataError: the vectors cannot be stored, or one of them is zero or not finite.
         """
         file = self._file(texts)
         stored = _read(file, len(texts))
@@ -114,7 +114,7 @@ class Retriever:
         return stored
 
     def _by_batches(self, batches: Sequence[Sequence[str]], what: str) -> Vectors:
-        """Return the vectors of many texts. Those of a batch are kept at once: an interrupt loses one batch at most."""
+        """Return the vectors of many texts. Each batch is stored at once, so an interrupt loses at most one batch."""
         import numpy as np
 
         count, done = sum(map(len, batches)), 0
@@ -133,7 +133,7 @@ class Retriever:
         return home() / "indexes" / f"{self.digest(texts)}.f32"
 
     def _computed(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts."""
+        """Return unit vectors computed by the model."""
         import numpy as np
 
         values = ask(self.model.backend, [Text(text) for text in texts]).values
@@ -145,7 +145,7 @@ class Retriever:
 
 
 def _read(file: Path, n: int) -> Vectors | None:
-    """Return the vectors of n texts; None where the file is not there, or holds something else."""
+    """Return the vectors of n texts, or None if the file does not exist or is not valid."""
     import numpy as np
 
     if file.is_symlink() or not file.is_file():
@@ -159,17 +159,17 @@ def _read(file: Path, n: int) -> Vectors | None:
         return None
     found: Vectors = np.frombuffer(numbers, dtype="<f4").reshape(n, -1).astype(np.float32)
     with np.errstate(all="ignore"):
-        is_unit = np.abs(np.linalg.norm(found, axis=1) - 1) < TOLERANCE  # false where one is not a number
+        is_unit = np.abs(np.linalg.norm(found, axis=1) - 1) < TOLERANCE  # False for NaN
     return found if is_unit.all() else None
 
 
 def _digest(name: str, numbers: bytes) -> bytes:
-    """Return the digest behind the numbers: of these, and of the name of the file that they belong into."""
+    """Return the digest that follows the numbers in a file; it covers the numbers and the name of the file."""
     return hashlib.sha256(name.encode() + b"\0" + numbers).digest()
 
 
 def _write(file: Path, vectors: Vectors) -> None:
-    """Write all or nothing; another process may be writing the same."""
+    """Write a file atomically, since another process may be writing the same one."""
     numbers = vectors.astype("<f4").tobytes()
     made: str | None = None
     try:
