@@ -1,4 +1,4 @@
-"""What the options of a multiple-choice task give away: blind rules with clustered intervals, beside chance."""
+"""Audit of the options of a multiple-choice task: accuracy of blind rules with clustered intervals, versus chance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RuleScore:
 
     @property
     def is_off(self) -> bool:
-        """Whether chance lies outside the interval."""
+        """True if chance lies outside the interval or, without an interval, differs from the accuracy."""
         value, low, high = self.score.value, self.score.low, self.score.high
         if value is None or low is None or high is None:
             return value is not None and abs(value - self.chance) > 1e-9
@@ -34,7 +34,7 @@ class RuleScore:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The blind rules of one task on its test split; `chance` is the mean of 1/options."""
+    """The scores of all blind rules on one task's test split; `chance` is the mean of 1/options."""
 
     task: TaskSpec
     n: int
@@ -47,8 +47,8 @@ def audit(task: TaskSpec, harness: Harness, seed: int = 0) -> Audit:
     """Measure every blind rule on a task's test split; examples without a gold option are left out.
 
     Raises:
-        TaskError: the task is no multiple-choice task, hides all its labels, or has a single example with one.
-        DataError: its data are not there or wrong.
+        TaskError: the task is not a multiple-choice task, or fewer than two of its examples have a gold option.
+        DataError: the data are missing or invalid.
     """
     if task.task_type.Example is not ChoiceExample:
         raise TaskError(f"{task.name} is a {task.type} task; an audit is for tasks of the type choice")

@@ -1,4 +1,4 @@
-"""The baselines of a task: trivial models, and the trained floor of the model itself."""
+"""The baselines of a task: trivial models, and the model's own trained floor."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class BaselineScores:
     """The scores of a task's baselines.
 
     Attributes:
-        whole: on all examples.
-        unseen: on those that the model has not seen.
-        languages: by language, for a task with several.
+        whole: scores on all examples.
+        unseen: scores on the examples that the model has not seen.
+        languages: scores by language, for a task with several.
         failures: a sentence for each baseline that could not be computed.
     """
 
@@ -42,13 +42,13 @@ class BaselineScores:
 
 
 def are_scored(plan: Plan, records: Iterable[BaselineRecord]) -> bool:
-    """Return whether these are all baselines of the task, and a trained floor among them is that of now."""
+    """Return whether the records contain all baselines of the task; a trained floor must have its current weights."""
     known = {(one.baseline, one.weights) for one in records}
     return known.issuperset((name, _weights(name, plan)) for name in plan.baselines)
 
 
 def _weights(name: str, plan: Plan) -> str:
-    """Return the digest of a baseline's weights; trivial models have none."""
+    """Return the digest of a baseline's weights, which is empty for trivial models."""
     return plan.floor.weights if plan.floor is not None and plan.floor.name == name else ""
 
 
@@ -59,9 +59,10 @@ class Baselines:
     """The baselines of a run; a trivial model is opened once and serves every task that declares it.
 
     Args:
-        harness: with the models.
-        seed: Random seed.
-        note: is given every row of a baseline, and passes it on (`figeval.evaluation.contrasts.Discrimination.note`).
+        harness: registries that provide the models.
+        seed: random seed.
+        note: function that receives the rows of a baseline and passes them on
+            (`figeval.evaluation.contrasts.Discrimination.note`).
     """
 
     def __init__(self, harness: Harness, seed: int, note: Noted = lambda _baseline, _task, rows: rows) -> None:
@@ -71,7 +72,7 @@ class Baselines:
         self._opened: dict[str, CachedModel] = {}
 
     def scores(self, plan: Plan, unseen: UnseenExamples | None = None) -> BaselineScores:
-        """Return the scores of the task's baselines; one that fails costs neither the others nor the task's scores."""
+        """Return the scores of the task's baselines; a failure affects neither other baselines nor the task itself."""
         found = BaselineScores()
         for name in plan.baselines:
             try:
@@ -90,7 +91,7 @@ class Baselines:
         return found
 
     def ask(self, name: str, plan: Plan) -> str | None:
-        """Put a task to a baseline once more, for the sake of what is noted of its rows; return why it failed."""
+        """Put a task to a baseline once more, so that `note` receives its rows; return why it failed, or None."""
         try:
             self._scored(name, plan, None)
         except KeyboardInterrupt:
@@ -100,7 +101,7 @@ class Baselines:
         return None
 
     def _scored(self, name: str, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
-        """Return the scores of a baseline on all examples, and on the unseen ones."""
+        """Return the scores of a baseline on all examples and on the unseen ones."""
         if plan.floor is not None and plan.floor.name == name:
             return self._of_floor(plan.floor, plan, unseen)
         if name not in self._opened:
@@ -111,9 +112,9 @@ class Baselines:
         return self._summed(_Baseline(name, model, route), plan, unseen)
 
     def _of_floor(self, floor: Floor, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
-        """Return the scores of a trained floor, which is opened, asked and augmented as the model itself.
+        """Return the scores of a trained floor, which is opened, asked and augmented like the model itself.
 
-        Examples that the floor has seen are marked, so that its scores on them have no interval.
+        Rows of examples that the floor has seen are marked, so that its scores on them have no interval.
         """
         floor.check_weights()
         options = {key: value for key, value in plan.config.model_args.items() if key not in ("pretrained", "model")}
@@ -124,7 +125,7 @@ class Baselines:
             return self._summed(_Baseline(floor.name, CachedModel(model), route, plan.augment, roles), plan, unseen)
 
     def _summed(self, asked: _Baseline, plan: Plan, unseen: UnseenExamples | None) -> tuple[Scored, Scored]:
-        """Put the task to a baseline; return the scores on all examples, and on the unseen ones."""
+        """Put the task to a baseline; return its scores on all examples and on the unseen ones."""
         own = metrics_of(plan.task, asked.route, plan.config, self.harness)
         metrics = MetricSet(own, plan.task.labels, plan.task.language_of_rows)
         settings = settings_of(plan.task, asked.route, plan.config)
@@ -141,7 +142,7 @@ class Baselines:
             scorer = TaskScorer(metrics=metrics, strict=strict, seed=self.seed, settings=settings)
             return scorer.scores(rows), scorer.scores(unseen.of(rows) if unseen is not None else ())
         whole, rest = Aggregator(metrics, strict=strict), Aggregator(metrics, strict=strict)
-        for row in rows:  # summed up as they come: a baseline's rows are not kept
+        for row in rows:  # accumulate one at a time, since a baseline's rows are not stored
             whole.add(row)
             for one in unseen.of([row]) if unseen is not None else ():
                 rest.add(one)
@@ -149,20 +150,20 @@ class Baselines:
 
 
 def _failure(name: str, error: BaseException) -> str:
-    """Return the sentence that tells why a baseline has no scores."""
+    """Return a sentence that says why a baseline has no scores."""
     return f"the baseline {name} has no scores: {describe(error)}{notes_of(error)}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Baseline:
-    """A baseline as a task is put to it.
+    """A baseline that is ready to answer a task.
 
     Attributes:
-        name: of the baseline.
-        model: fitted on the task if it learns from it.
-        route: that it takes.
-        augment: what is added to the examples; nothing for trivial models.
-        roles: how it has seen examples, by id.
+        name: name of the baseline.
+        model: model, fitted on the task if it learns from it.
+        route: route that it takes.
+        augment: augmenter of the examples, or None for trivial models.
+        roles: role in which it has seen examples, by id.
     """
 
     name: str

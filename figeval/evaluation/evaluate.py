@@ -1,4 +1,4 @@
-"""Examples → rows on disk: a task is put to a model along one route."""
+"""Evaluation of a model on one task along one route: examples become rows on disk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from figeval.types import Example, KeptReply, Prediction
 
 @dataclass(slots=True)
 class CachedModel:
-    """A model with the outputs that it has given, and the data that it was last fitted on."""
+    """A model with a cache of its outputs, and the source of the data that it was last fitted on."""
 
     model: Model
     memo: Memo = field(default_factory=Memo)
@@ -37,7 +37,7 @@ class CachedModel:
     def fit(self, plan: Plan) -> None:
         """Fit a model that learns word weights or label frequencies from the task.
 
-        It learns from the whole task, even under --limit: an answer must not depend on how many others are asked for.
+        It learns from the whole task even with --limit, since an answer must not depend on how many others are wanted.
         """
         splits = getattr(self.model.backend, "fit_splits", ("prior", "train", "test"))
         source = plan.source(splits)
@@ -51,14 +51,14 @@ class TaskEvaluator:
     """Puts one task to one model along one route.
 
     Attributes:
-        plan: of the task.
-        model: fitted on the task if it learns from it.
-        route: that of the plan, or the one that a trivial model takes.
-        context: what the route knows of the task.
-        metrics: computed for each prediction.
-        samples: keep texts and all scores in the rows.
-        replies: what the model wrote in an earlier session (`RunFolder.replies`).
-        augment: what is added to the examples that the route sees; rows and metrics are of the examples as they are.
+        plan: plan of the task.
+        model: model, fitted on the task if it learns from it.
+        route: route of the plan, or the one that a trivial model takes.
+        context: context of the task for the route.
+        metrics: metrics to compute for each prediction.
+        samples: True to keep texts and all scores in the rows.
+        replies: replies of the model in an earlier session (`RunFolder.replies`).
+        augment: augmenter of the examples that the route sees; rows and metrics use the original examples.
     """
 
     plan: Plan
@@ -71,7 +71,7 @@ class TaskEvaluator:
     augment: Augmenter | None = None
 
     def windows(self, examples: Iterable[Example]) -> Iterator[list[Answered]]:
-        """Yield what the route makes of the examples, those that were put to the model together at a time."""
+        """Yield the answered examples in windows, i.e. lists of examples that were put to the model together."""
 
         def start(example: Example) -> Dialogue:
             return self.route.begin(example if self.augment is None else self.augment(example), self.context)
@@ -80,21 +80,21 @@ class TaskEvaluator:
         return scheduler.windows(examples)
 
     def measured(self, window: Iterable[Answered]) -> dict[str, Measurements]:
-        """Return by id of the example what metrics that read many examples at a time say of them.
+        """Return the measurements of metrics that read many examples at a time, by example id.
 
         Raises:
-            Exception: whatever such a metric raises.
+            Exception: any error that such a metric raises.
         """
         cases = [(one.example, one.made) for one in window if isinstance(one.made, Prediction)]
         found = zip(cases, self.metrics.measured(cases), strict=True)
         return {example.id: measured for (example, _), measured in found}
 
     def row(self, answered: Answered, measured: Measurements) -> PredictionRow:
-        """Return the row of one example, with what was measured of its window.
+        """Return the row of one example, with its measurements from `measured`.
 
         Raises:
-            PluginError: the predicted value is not an answer to the example.
-            Exception: whatever the reader of the reply, a metric, or `row()` of a task type raises.
+            PluginError: the predicted value is not a possible answer to the example.
+            Exception: any error that the reply reader, a metric, or `row()` of a task type raises.
         """
         example, prediction, task = answered.example, answered.prediction, self.plan.task
         check_value(task, self.route, example, prediction)
@@ -111,7 +111,7 @@ class TaskEvaluator:
 
 
 def check_value(task: TaskSpec, route: Route, example: Example, prediction: Prediction) -> None:
-    """Raise `PluginError` for a predicted value that cannot be an answer to the example."""
+    """Raise `PluginError` if the predicted value cannot be an answer to the example."""
     if prediction.value is None:
         return
     problem = task.task_type.value_problem(prediction.value, example, task.labels)
@@ -126,10 +126,10 @@ def check_value(task: TaskSpec, route: Route, example: Example, prediction: Pred
 
 
 class Executor(Protocol):
-    """Computes the rows that are missing of a task: `InProcess`, or the `WorkerPool` of --processes."""
+    """Computes the missing rows of a task: `InProcess`, or the `WorkerPool` of --processes."""
 
     def answer(self, plan: Plan, task: TaskRecord) -> Iterator[int]:
-        """Store a row for every example that has none, in the order of the examples; yield how many came each time.
+        """Store a row for every example that has none, in the order of the examples; yield the number of new rows.
 
         Time and memory are added to the task's record.
         """
@@ -145,7 +145,7 @@ class InProcess:
     model: CachedModel
     folder: RunFolder
     samples: bool
-    earlier: RunFolder | None = None  # another folder with replies of earlier sessions
+    earlier: RunFolder | None = None  # a second folder with replies of earlier sessions
 
     def answer(self, plan: Plan, task: TaskRecord) -> Iterator[int]:
         """Store a row for every example that has none; yield 1 for each."""
@@ -159,8 +159,8 @@ class InProcess:
     def store(self, plan: Plan, examples: Iterable[Example]) -> Iterator[int]:
         """Append a row for each of these examples.
 
-        A reader, metric or row that fails on an example ends the task, but only after the rows of those that were put
-        to the model with it; replies that did not become rows are kept, and the next session does not ask for them.
+        If the reply reader, a metric or the row of an example fails, the task ends, but only after the other rows of
+        its window are stored. Replies that did not become rows are kept, so the next session does not ask for them.
         """
         self.model.fit(plan)
         metrics = MetricSet(plan.metrics, plan.task.labels, plan.task.language_of_rows)
@@ -190,7 +190,7 @@ class InProcess:
                     raise failures[0]
 
     def _keep_replies(self, plan: Plan, answered: Iterable[Answered], kept: Mapping[str, KeptReply]) -> None:
-        """Keep the replies that are not kept yet."""
+        """Store the replies that are not stored yet."""
         replies = (pair for one in answered for pair in one.replies.items())
         self.folder.keep_replies(plan.name, {name: reply for name, reply in replies if name not in kept})
 
@@ -200,12 +200,12 @@ class InProcess:
 
 
 def has_no_reply(row: PredictionRow) -> bool:
-    """Whether a stored row says that the model gave no reply; its example is asked again."""
+    """Return whether the model gave no reply according to a stored row, so that its example is asked again."""
     return row["status"] == "error"
 
 
 def missing_examples(plan: Plan, folder: RunFolder) -> Iterator[Example]:
-    """Return the examples that have no row in the folder, or one without a reply."""
+    """Return the examples that have no row in the folder, or only one without a reply."""
     answered = {row["id"] for row in folder.rows(plan.name) if not has_no_reply(row)}
     return (example for example in plan.examples() if example.id not in answered)
 
@@ -214,11 +214,12 @@ def missing_examples(plan: Plan, folder: RunFolder) -> Iterator[Example]:
 def recorded_failure(task: TaskRecord) -> Iterator[None]:
     """Write a failure into the record of the task, so that it does not stop the other tasks.
 
-    Everything but an interrupt is a failure of the task, `SystemExit` from a model or a library included.
+    Every exception except those below is a failure of the task, including `SystemExit` from a model or a library.
 
     Raises:
-        RecordError, ModelError: no room is left, a budget is exhausted, weights cannot be used: every task would fail.
-        KeyboardInterrupt: the run is to end.
+        RecordError, ModelError: every task would fail, e.g. because the disk is full, a budget is exhausted, or weights
+            cannot be used.
+        KeyboardInterrupt: the user ends the run.
     """
     try:
         yield
@@ -226,12 +227,12 @@ def recorded_failure(task: TaskRecord) -> Iterator[None]:
         raise
     except FigevalError as error:
         task.status, task.error = "failed", str(error)
-    except BaseException as error:  # a bug must not cost the other tasks, nor a library's sys.exit() pass for success
+    except BaseException as error:  # neither a bug nor a library's sys.exit() may stop the other tasks
         notes = notes_of(error)
-        error.__notes__ = []  # on the last line, which tables show
+        error.__notes__ = []  # moved to the last line, which tables show
         task.status, task.error = "failed", f"{traceback.format_exc().rstrip()}{notes}\n"
 
 
 def notes_of(error: BaseException) -> str:
-    """Return the notes of an exception, such as the metric and the example that it is about, in parentheses."""
+    """Return the notes of an exception in parentheses, e.g. the metric and the example on which it failed."""
     return "".join(f" ({note})" for note in getattr(error, "__notes__", ()))

@@ -1,4 +1,4 @@
-"""Where a model comes from: its own training, and those of the models before it."""
+"""The lineage of a model: its own training, and those of its ancestors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from figeval.training.seen import Lineage, lineage_of
 
 
 def line_of(model: Model) -> Lineage:
-    """Return the lineage of a model: itself and all that it was trained from; of a pipeline that of all its parts.
+    """Return the lineage of a model: the model and its ancestors or, for a pipeline, the lineages of all its parts.
 
     Raises:
-        TrainError: the digests in its folder are damaged.
+        TrainError: the digests in the model's folder are damaged.
     """
     if model.parts:
         return reduce(or_, map(line_of, model.parts))
@@ -24,7 +24,7 @@ def line_of(model: Model) -> Lineage:
 
 
 def lineage_record(line: Lineage) -> LineageRecord | None:
-    """Return the lineage for the record; None if figeval trained none of these models."""
+    """Return the lineage for the record, or None if figeval trained none of these models."""
     if not any(one.about for one in line.ancestors):
         return None
     return LineageRecord(

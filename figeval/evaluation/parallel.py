@@ -1,13 +1,13 @@
-"""--processes: worker processes that answer the examples of a run together, each with its own copy of the model.
+"""Worker processes (--processes) that share the examples of a run, each with its own copy of the model.
 
-    DIR/shards/<k>-of-<N>/   a run folder: the rows of one worker until they are merged, and its record
+    DIR/shards/<k>-of-<N>/   a run folder: the record of one worker, and its rows until they are merged
     DIR/logs/<k>-of-<N>.log  the output of a worker that died
 
-A task is merged as soon as every worker is through with it: in the order of the examples, each id once, and only then
-are the rows of the shards deleted. A kill at any moment leaves every row somewhere, and `resume` finds it.
+The rows of a task are merged as soon as every worker has finished it, in the order of the examples and each id once;
+only then are the rows of the shards deleted. If a process is killed at any moment, `resume` still finds every row.
 
-A worker gets its `Assignment` through stdin, which then stays open: where that ends, the parent is gone or wants no
-more, and the worker ends, too. It stores rows and scores nothing.
+A worker receives its `Assignment` through stdin, which then stays open. When stdin ends, because the parent is gone or
+stops the worker, the worker ends, too. It stores rows but computes no scores.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from figeval.text import one_line
 from figeval.types import Example
 
 PROGRAM = "from figeval.evaluation.parallel import main; main()"
-TICK = 0.1  # seconds between two looks at what the workers have written
-GRACE = 10.0  # seconds after which a worker that was asked to stop is killed
+TICK = 0.1  # seconds between two polls of the workers' rows
+GRACE = 10.0  # seconds that a process has to stop before it is killed
 SIGNALS = {known.value: known.name for known in signal.Signals}
 
 
@@ -60,18 +60,18 @@ SIGNALS = {known.value: known.name for known in signal.Signals}
 
 @dataclass(slots=True)
 class Worker:
-    """A worker process, as its parent sees it."""
+    """A worker process from its parent's point of view."""
 
     name: str  # 1-of-2
     process: subprocess.Popen[bytes]
     shard: RunFolder
     log: Path
-    record: RunRecord | None = None  # as it was when last read
-    _seen: tuple[int, int] = (0, 0)  # modification time and size of that
-    _counted: dict[str, int] = field(default_factory=dict)  # task → bytes of its rows that were counted
+    record: RunRecord | None = None  # last record that was read
+    _seen: tuple[int, int] = (0, 0)  # modification time and size of its file
+    _counted: dict[str, int] = field(default_factory=dict)  # task → number of bytes whose rows were counted
 
     def finished_task(self, task: str) -> TaskRecord | None:
-        """Return its record of a task that it is through with, None before."""
+        """Return the worker's record of a task, or None if it has not finished the task."""
         if self.shard.run_file.exists():
             state = self.shard.run_file.stat()
             written = state.st_mtime_ns, state.st_size
@@ -81,11 +81,11 @@ class Worker:
         return next((one for one in known if one.task == task), None)
 
     def is_through(self, task: str) -> bool:
-        """Whether it will write no more rows of a task."""
+        """Return whether the worker will write no more rows of a task."""
         return self.process.poll() is not None or self.finished_task(task) is not None
 
     def new_rows(self, task: str) -> int:
-        """Return how many rows of a task it has written since the last call."""
+        """Return the number of rows of a task that the worker has written since the last call."""
         file = self.shard.predictions_file(task)
         if not file.exists():
             return 0
@@ -96,7 +96,7 @@ class Worker:
         return new.count(b"\n")
 
     def ending(self) -> str:
-        """Return how it ended, with the last line of its log: `ended with exit code 2 (no room left …)`."""
+        """Return how the worker ended, with the last line of its log: `ended with exit code 2 (no room left …)`."""
         code = self.process.returncode
         how = f"was killed by {SIGNALS.get(-code, f'signal {-code}')}" if code < 0 else f"ended with exit code {code}"
         printed = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -106,13 +106,13 @@ class Worker:
         return f"{how} ({why})" if why else how
 
     def request_stop(self) -> None:
-        """Close its stdin, at the end of which it stops."""
+        """Close the worker's stdin, which makes it stop."""
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
             self.process.stdin.close()
 
     def wait(self) -> None:
-        """Wait until it has stopped; kill it if it does not."""
+        """Wait until the worker has stopped; kill it if it does not stop in time."""
         try:
             self.process.wait(GRACE)
         except subprocess.TimeoutExpired:
@@ -125,10 +125,10 @@ class WorkerPool:
     """The workers of a run, whose rows are merged task by task.
 
     Attributes:
-        folder: of the run.
-        workers: in the order of their shards.
-        parent: the model in this process, which describes itself where no worker does.
-        dead: workers that ended before they were through.
+        folder: run folder.
+        workers: workers in the order of their shards.
+        parent: executor of this process, which describes the model if no worker does.
+        dead: workers that ended before they had finished.
     """
 
     folder: RunFolder
@@ -137,10 +137,10 @@ class WorkerPool:
     dead: dict[str, Worker] = field(default_factory=dict)
 
     def answer(self, plan: Plan, task: TaskRecord) -> Iterator[int]:
-        """Wait until every worker is through with the task and merge their rows; yield how many came each time.
+        """Wait until every worker has finished the task and merge their rows; yield the number of new rows.
 
         Raises:
-            FigevalError: a worker has died, so that rows are missing; or the task failed in one.
+            FigevalError: rows are missing because a worker died, or the task failed in a worker.
         """
         while True:
             through = all(worker.is_through(plan.name) for worker in self.workers)
@@ -158,7 +158,7 @@ class WorkerPool:
             self._explain(plan, errors)
 
     def _explain(self, plan: Plan, errors: Sequence[str]) -> None:
-        """Raise the reason why a task failed or rows of it are missing."""
+        """Raise an error that says why a task failed or why rows of it are missing."""
         dead = [worker for worker in self.workers if worker.finished_task(plan.name) is None]
         self.dead |= {worker.name: worker for worker in dead}
         if errors:
@@ -168,7 +168,7 @@ class WorkerPool:
         raise RuntimeError(f"rows of {plan.name} are missing, although every process says that it is through")
 
     def failure_report(self) -> str:
-        """Return a sentence about the workers that died; those that ended alike share one."""
+        """Return a message about the workers that died, which groups those that ended in the same way."""
         ends: dict[str, list[str]] = {}
         for worker in self.dead.values():
             ends.setdefault(worker.ending(), []).append(worker.name.replace("-", " "))
@@ -176,7 +176,7 @@ class WorkerPool:
         return f"{died}; see {self.folder.path / LOGS}; what was computed is kept: the same command goes on"
 
     def description(self) -> dict[str, Any]:
-        """Return the most detailed description of the model by a worker: not every one had to load it."""
+        """Return the workers' most detailed description of the model, since not every worker had to load it."""
         known = [worker.record.model.description for worker in self.workers if worker.record is not None]
         return max(known, key=lambda one: len(one), default=self.parent.description())
 
@@ -194,10 +194,10 @@ class WorkerPool:
 
 @contextmanager
 def worker_pool(config: RunConfig, folder: RunFolder, plans: Sequence[Plan], parent: Executor) -> Iterator[WorkerPool]:
-    """Start --processes workers, or fewer if there are fewer examples; stop them at the end and merge all their rows.
+    """Start --processes workers, or fewer if there are fewer examples; on exit, stop them and merge all their rows.
 
     Raises:
-        ModelError: a worker died; by then the others are through, and everything is merged.
+        ModelError: a worker died; by then, the other workers have ended and all rows have been merged.
     """
     pool = WorkerPool(folder, [], parent)
     try:
@@ -228,15 +228,15 @@ def assignments(
 
 
 def environment_of_worker(n: int) -> dict[str, str]:
-    """Return the variables that give one of n workers its share of the cores, and the module path of its parent."""
+    """Return the environment variables of one of n workers: its share of the cores, and its parent's module path."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, allowed // n)))
     return {"OMP_NUM_THREADS": threads, "PYTHONPATH": os.pathsep.join(part or str(Path.cwd()) for part in sys.path)}
 
 
 def devices(config: RunConfig) -> list[str]:
-    """Return the CUDA devices to share, as CUDA_VISIBLE_DEVICES names them; none where the user chose one device."""
-    torch = sys.modules.get("torch")  # a model that computes on a device has asked for it when it was opened
+    """Return the CUDA devices to share, as named in CUDA_VISIBLE_DEVICES; empty if the user chose a device."""
+    torch = sys.modules.get("torch")  # a model that uses a device has imported torch when it was opened
     if torch is None or config.model_args.get("device", config.device) not in (None, "", "auto", "cuda"):
         return []
     count = torch.cuda.device_count()
@@ -253,13 +253,13 @@ def started(assignment: Assignment, environment: dict[str, str], logs: Path) -> 
         is_own(log)
         output = log.open("wb")
     with output:
-        # -P: no module of the current folder gets in that this process would not import
+        # -P: do not import modules of the current folder that this process would not import
         command = [sys.executable, "-P", "-c", PROGRAM]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, env=environment
         )
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # it has died already, which `finished_task` notices later
+    with suppress(BrokenPipeError):  # the worker is already dead, which is noticed later
         process.stdin.write(pickle.dumps(assignment))
         process.stdin.flush()
     return Worker(name, process, RunFolder(assignment.shard), log)
@@ -270,13 +270,13 @@ def started(assignment: Assignment, environment: dict[str, str], logs: Path) -> 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The share of one worker: every `of`-th of the examples that have no row in the folder of the run.
+    """The share of one worker: every `of`-th of the examples that have no row in the run folder.
 
     Attributes:
-        config: of the run.
-        run: folder of the run.
+        config: config of the run.
+        run: run folder.
         shard: folder for the rows of the worker.
-        part: the first of its examples, 0 ≤ part < of.
+        part: index of its first example, 0 ≤ part < of.
         of: number of workers.
     """
 
@@ -287,14 +287,17 @@ class Assignment:
     of: int
 
     def examples(self, plan: Plan) -> Iterator[Example]:
-        """Return its examples of a task. All workers count alike: rows of a task are merged when all are through."""
+        """Return the worker's examples of a task.
+
+        All workers see the same missing examples, since the rows of a task are merged only when all have finished it.
+        """
         return islice(missing_examples(plan, RunFolder(self.run)), self.part, None, self.of)
 
     def carry_out(self) -> None:
-        """Answer task after task; the shard's `run.json` is written after each.
+        """Answer one task after the other, and write the shard's `run.json` after each.
 
         Raises:
-            FigevalError: data or weights are not those of the run, or another failure that all tasks share.
+            FigevalError: the data or weights differ from those of the run, or another failure affects all tasks.
         """
         model, plans, _ = prepare(self.config, Harness(include=self.config.include_path))
         shard = RunFolder(self.shard)
@@ -311,7 +314,7 @@ class Assignment:
             task.status = "running"
             with recorded_failure(task):
                 examples = self.examples(plan)
-                for first in islice(examples, 1):  # without an example no weights are loaded
+                for first in islice(examples, 1):  # load no weights if there are no examples
                     for _ in executor.store(plan, chain([first], examples)):
                         pass
                 task.status = "done"
@@ -323,14 +326,14 @@ class Assignment:
 
 
 def end_with_stdin() -> None:
-    """Exit at once when stdin ends; every row is with the operating system already, so nothing is lost."""
+    """Exit at once when stdin ends; no row is lost, since all have been passed to the operating system."""
     while os.read(0, 4096):
         pass
     os._exit(130)
 
 
 def main() -> None:
-    """Carry out the assignment on stdin; an error that a user can fix is one line on stderr and exit code 2."""
+    """Carry out the assignment from stdin; print an error that a user can fix as one line, and exit with code 2."""
     end_quickly()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent decides
     assignment = pickle.load(sys.stdin.buffer)

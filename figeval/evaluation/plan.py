@@ -1,8 +1,8 @@
-"""Decides how each task is put to the model, and finds what is wrong before the model's weights are loaded.
+"""Planning of a run: decides how each task is put to the model, and checks everything before weights are loaded.
 
 `prepare` turns the flags of a run into plans: tasks and their variants, the model, a route for each task, metrics, the
-template and the context that prompts are rendered from. Names, capabilities, data, templates and settings are checked
-on the way.
+template and the context from which prompts are rendered. Names, capabilities, data, templates and settings are checked
+along the way.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from figeval.training.floor import Floor, floor_in
 from figeval.training.seen import about_in
 from figeval.types import Example
 
-PARAGRAPH = ("\n\n",)  # where a model that merely goes on with a text has given its answer
-SHORT, LONG = 16, 512  # new tokens: a letter or a word, and what a chat model says before it
+PARAGRAPH = ("\n\n",)  # stop sequence for models that merely continue a text
+SHORT, LONG = 16, 512  # new tokens: for a letter or a word; for a chat model, which writes other text before it
 
 
 # ---- plans -----------------------------------------------------------------------------------------------------------
@@ -51,55 +51,56 @@ class Plan:
     metrics: tuple[Metric, ...]
     baselines: tuple[str, ...]
     context: PromptContext
-    template: PromptTemplate | None  # None where the route renders no prompt
+    template: PromptTemplate | None  # None if the route renders no prompt
     fit_examples: Callable[[tuple[str, ...]], Iterator[Example]]
     available: Survey  # of all examples, before --limit
     notes: Mapping[str, Any]  # remarks of the function that reads the data
     signatures: Mapping[str, str]  # metric → how its library computed it, e.g. sacrebleu's signature
-    augment: Augmenter | None  # what is retrieved for the model, and never for the baselines
-    retrieval: Mapping[str, Any]  # settings that tell of it, and of solved examples that were retrieved
+    augment: Augmenter | None  # augments examples for the model, never for trivial baselines
+    retrieval: Mapping[str, Any]  # settings that describe the augmentation and retrieved few-shot examples
     config: RunConfig
-    floor: Floor | None = None  # of the floor of a task: the model's own one, trained on the same probe
+    floor: Floor | None = None  # if the variant is a floor: the model's counterpart trained on the same probe
 
     @property
     def task(self) -> TaskSpec:
-        """The task, with the template of the variant."""
+        """Task, with the template of the variant."""
         return self.variant.task
 
     @property
     def name(self) -> str:
-        """The name in records and file names: `task` or `task@variant`."""
+        """Name in records and file names: `task` or `task@variant`."""
         return self.variant.full_name
 
     @property
     def n(self) -> int:
-        """The number of examples after --limit."""
+        """Number of examples after --limit."""
         return self.available.n if self.config.limit is None else min(self.config.limit, self.available.n)
 
     @property
     def extractor(self) -> str | None:
-        """The version of the reader of replies, None on routes without replies."""
+        """Version of the reply reader, or None on routes without replies."""
         return self.route.reader.version if self.route.reader is not None else None
 
     def examples(self) -> Iterator[Example]:
-        """The examples to score.
+        """Yield the examples to score.
 
-        A minimal pair that --limit cuts in two is none any more: its remaining members could all be right alone.
+        If --limit cuts a minimal pair in two, its remaining members lose their group; otherwise the pair would count as
+        right whenever they are.
         """
         cut = self.available.cut_groups
         for example in first(self.variant.examples(), self.config.limit):
             yield replace(example, group=None) if example.group in cut else example
 
     def asked(self, example: Example) -> Example:
-        """Return an example as the model is asked it: with what was retrieved for it."""
+        """Return an example as the model sees it, i.e. augmented."""
         return example if self.augment is None else self.augment(example)
 
     def originals(self) -> Iterator[Example]:
-        """The unchanged examples behind a probe, with the same ids; none for other variants."""
+        """Return the unchanged examples of a probe, with the same ids; empty for other variants."""
         return first(self.variant.originals(), self.config.limit)
 
     def source(self, splits: tuple[str, ...]) -> tuple[str, ...]:
-        """A key that is equal for splits whose examples are equal: where they come from and how they are made."""
+        """Return a key that is equal for splits with equal examples: their source and how they are built."""
         task = self.task
         if task.examples is not None:
             return (task.name,)
@@ -108,7 +109,7 @@ class Plan:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of the task's record; those that were not asked for are left out."""
+        """Settings for the task's record, without those that were not requested."""
         context, config = self.context, self.config
         found: dict[str, Any] = {"num_fewshot": config.num_fewshot, "split": "test", **self.notes}
         if len(self.task.languages) > 1:
@@ -132,7 +133,7 @@ class Plan:
         found |= self.retrieval
         scored = bool(context.labels) and bool(self.route.needs & {"fill", "loglikelihood"})
         given = {
-            "decision": scored and "argmax",  # over the labels' words; earlier, a label's words were added up
+            "decision": scored and "argmax",  # over the labels' words; earlier versions added up the words of a label
             "chat_template": context.chat is not None,
             "system_instruction": config.system_instruction,
             "orders": config.orders,
@@ -144,12 +145,12 @@ class Plan:
 
 
 def prepare(config: RunConfig, harness: Harness) -> tuple[Model, list[Plan], list[TaskSpec]]:
-    """Return the model, the plans, and the tasks of suites that such a model cannot answer.
+    """Return the model, the plans, and the tasks of suites that the model cannot answer.
 
-    Routes are chosen for all tasks before data is read, and all data is read before weights are loaded.
+    Routes are chosen for all tasks before any data are read, and all data are read before weights are loaded.
 
     Raises:
-        FigevalError: a name is unknown, the model cannot answer a task, a template or the data are broken.
+        FigevalError: a name is unknown, the model cannot answer a task, or a template or the data are broken.
     """
     asked = chosen(config, harness)
     check_prompts(asked, config.prompts)
@@ -233,25 +234,25 @@ class Planner:
 
 
 def in_language(examples: Iterator[Example], language: str) -> Iterator[Example]:
-    """Return examples with the language of their task where they name none, as metrics see them."""
+    """Return the examples as metrics see them: those without a language get the given one."""
     if not language:
         return examples
     return (one if one.language else replace(one, language=language) for one in examples)
 
 
 def baselines_of(variant: Variant, config: RunConfig) -> tuple[str, ...]:
-    """Return the trivial models beside which the scores of a variant stand; only a task itself has any."""
+    """Return the names of the trivial models that are baselines of a variant; only a task itself has any."""
     probed = ("overlap",) if config.probes else ()
     return tuple(dict.fromkeys((*variant.task.baselines, *probed))) if variant.kind == "task" else ()
 
 
 def floor_of(variant: Variant, model: Model) -> Floor | None:
-    """Return the model that was trained on this floor of a task, in the folder of the model; None without one.
+    """Return the floor model in the model's folder if it was trained on this variant, else None.
 
-    Warns of a floor of another task in the folder of a model that was trained on this one.
+    Warns if the model was trained on this task but the floor in its folder on another probe or task.
 
     Raises:
-        TrainError: a file in its folder is damaged.
+        TrainError: a file in the folder of the floor is damaged.
     """
     if not variant.is_floor or not model.source or not is_folder(folder := expand_user(model.source)):
         return None
@@ -264,20 +265,21 @@ def floor_of(variant: Variant, model: Model) -> Floor | None:
     return None
 
 
-# ---- which tasks, which model, which route ---------------------------------------------------------------------------
+# ---- tasks, model, routes --------------------------------------------------------------------------------------------
 
 
 def answerable(
     tasks: Sequence[TaskSpec], model: Model, harness: Harness, config: RunConfig
 ) -> tuple[list[TaskSpec], list[TaskSpec]]:
-    """Split tasks into those that the model has a route to, or that were named in --tasks, and the rest of the suites.
+    """Split tasks into those to run and those to leave out.
 
-    If nothing would be left, all tasks are kept, so that `route_of` can say what is missing.
+    A task is run if the model has a route for it or if --tasks names it directly, not only through a suite. If no task
+    would be left, all are kept, so that `route_of` can report what is missing.
     """
 
     def has_route(task: TaskSpec) -> bool:
         known = [route for route in harness.routes.with_parts(task.type) if route.tells(task.labels)]
-        try:  # a route of --route is looked up later, with an error of its own
+        try:  # a route given by --route is looked up later, with its own error
             choose(task.type, model.offers, known, None if task.type in config.routes else task.route)
         except CapabilityError:
             return False
@@ -291,13 +293,13 @@ def opened(config: RunConfig, harness: Harness) -> Model:
     """Open the model of --model.
 
     Raises:
-        UnknownName, ModelError: there is no such model, or --processes makes no sense for it.
-        CapabilityError: --apply_chat_template or --no_chat_template asks for what it cannot do.
+        UnknownName, ModelError: there is no such model, or it does not support --processes.
+        CapabilityError: the model does not support --apply_chat_template or --no_chat_template.
     """
     flags = ("device", "batch_size", "seed", "apply_chat_template", "max_cost", "max_tokens")
     common = {flag: getattr(config, flag) for flag in flags} | {"account": config.identity()}
     model = open_model(harness.backends, config.model, config.model_args, common)
-    if config.processes > 1 and getattr(model.backend, "at_once", 1) > 1:  # they would share out one budget, too
+    if config.processes > 1 and getattr(model.backend, "at_once", 1) > 1:  # they would also have to share one budget
         raise ModelError(f"{model.name} answers many requests at once by itself; leave out --processes")
     if config.apply_chat_template is True and not model.converses:
         raise CapabilityError(f"{model.name} has no chat template to apply; leave out --apply_chat_template")
@@ -310,7 +312,7 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
     """Return the route that the model takes on a task.
 
     Raises:
-        CapabilityError: there is none, or a flag would have no effect on it.
+        CapabilityError: there is no such route, or a flag would have no effect on it.
     """
     try:
         wanted = config.routes.get(task.type, task.route)
@@ -326,15 +328,15 @@ def route_of(task: TaskSpec, model: Model, harness: Harness, config: RunConfig) 
 def allowed(route: Route, task: TaskSpec, config: RunConfig, wanted: str | None) -> bool:
     """Return whether a route may be chosen, alone or as a part of another route.
 
-    --route may name another one for its task type, and some routes work for a certain number of labels only (a route
-    that is asked for by name reports that itself).
+    It may not if --route names another one for its task type. Some routes also work only for a certain number of
+    labels; a route that was requested by name reports that itself.
     """
     if route.task_type == task.type:
         return route.name == wanted or route.tells(task.labels)
     return config.routes.get(route.task_type, route.name) == route.name
 
 
-WITHOUT_EFFECT = {  # flag → why, on routes that render no prompt
+WITHOUT_EFFECT = {  # flag → why it has no effect on routes that render no prompt
     "num_fewshot": "shows no examples",
     "system_instruction": "has no place for a system message",
     "prompts": "shows no prompt",
@@ -372,12 +374,12 @@ def default_template(task: TaskSpec) -> PromptTemplate:
 
 
 def template_of(task: TaskSpec, route: Route) -> PromptTemplate | None:
-    """Return the template that a route renders: the task's own if it has all blocks, else that of its task type.
+    """Return the template that a route renders, or None if it renders nothing.
 
-    None for routes that render nothing.
+    It is the task's own template if it has all blocks, else that of the task type.
 
     Raises:
-        TaskError: neither template has the blocks, or one is missing or broken.
+        TaskError: neither template has all blocks, or a template is missing or broken.
     """
     if not route.renders:
         return None
@@ -393,7 +395,7 @@ def template_of(task: TaskSpec, route: Route) -> PromptTemplate | None:
 def check_shown(
     task: TaskSpec, route: Route, example: Example, context: PromptContext, augment: Augmenter | None
 ) -> None:
-    """Raise `TaskError` for an example that cannot be asked, or a prompt that leaves out what was retrieved for it."""
+    """Raise `TaskError` if no request can be made for an example, or if its prompt leaves out what --augment adds."""
     requests = route.first_requests(example, context)
     asked = example if augment is None else augment(example)
     if asked is not example and requests and list(route.first_requests(asked, context)) == list(requests):
@@ -404,7 +406,7 @@ def check_shown(
 
 
 def pool_of(task: TaskSpec, harness: Harness) -> Callable[[], Sequence[Example]]:
-    """Return a function that reads the training split once, when it is first called; empty without such a split."""
+    """Return a function that reads the training split on its first call; it returns an empty list if there is none."""
     return cache(lambda: list(harness.examples(task, "train")) if "train" in task.data else [])
 
 
@@ -422,7 +424,7 @@ def context_of(
     config: RunConfig,
     model: Model | None = None,
 ) -> PromptContext:
-    """Return what a route knows of the task; without a model as for one that has no chat template."""
+    """Return the context of a task for a route; without a model, as for a model without a chat template."""
     converses = model is not None and model.converses
     return PromptContext(
         block=_renderer(task, template),
@@ -440,13 +442,13 @@ def context_of(
 
 
 def settings_of(task: TaskSpec, route: Route, config: RunConfig) -> dict[str, Any]:
-    """Return the settings that a route obeys: of a flag, else of the task file, else the route's own."""
+    """Return the settings of a route: the value of a flag, else of the task file, else the route's default."""
     given = {**task.settings, **config.settings}
     return {name: given.get(name, default) for name, default in route.settings.items()}
 
 
 def check_settings(task: TaskSpec, harness: Harness) -> None:
-    """Raise `TaskError` for a setting that no route of the task's type obeys, or a word where a number is wanted."""
+    """Raise `TaskError` if no route of the task's type has a setting, or if a value should be a number but is not."""
     declared: dict[str, Any] = {}
     where = task.origin or task.name
     for route in harness.routes.of(task.type):
@@ -463,7 +465,7 @@ def check_settings(task: TaskSpec, harness: Harness) -> None:
 
 
 def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., str]:
-    """Return the function that renders a block for an example, with `letters` and the label `words` as variables."""
+    """Return a function that renders a block for an example, with `letters` and the labels' `words` as variables."""
     words = [word for label in task.labels for word in task.verbalizer.get(label, (label,))]
 
     def block(name: str, example: Example, **extra: Any) -> str:
@@ -480,7 +482,7 @@ def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., 
 
 
 def check_temperature(routes: Sequence[Route], config: RunConfig) -> None:
-    """Raise `TaskError` for a --temperature that would change nothing."""
+    """Raise `TaskError` if --temperature would have no effect."""
     if "temperature" in config.settings and not any("temperature" in route.settings for route in routes):
         raise TaskError("--temperature is of distributions that are compared, and these tasks have none; leave it out")
 

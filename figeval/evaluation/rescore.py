@@ -1,4 +1,4 @@
-"""Stored answers in words, read again by the present extractor: predictions and scores anew, without the model."""
+"""Rescoring of a run without its model: the current extractor reads the stored replies again."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ from figeval.types import Example, Prediction, Reply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reread:
-    """One task before and after: statuses and accuracy; `changed` answers have another status or another value.
+    """Statuses and accuracy of one task before and after rescoring.
 
-    `missing` examples of an unfinished task have no answer yet.
+    Attributes:
+        changed: number of answers whose status or value changed.
+        missing: number of examples of an unfinished task without an answer.
     """
 
     task: str
@@ -48,7 +50,7 @@ class Reread:
 
     @property
     def answers(self) -> int:
-        """How many were read."""
+        """Number of answers that were read."""
         return sum(self.after.values())
 
 
@@ -56,7 +58,7 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
     """Read every answer of a run again and replace its predictions and scores.
 
     Raises:
-        RecordError: no run there, nothing in it that could be read, or other examples behind a task by now.
+        RecordError: there is no run, it has no answers in words, or a task, its examples or its metrics changed since.
         UnknownName: a task of the run is not installed.
     """
     record, folder = read_run(path)
@@ -64,7 +66,7 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
         names = ", ".join(dict.fromkeys(route.name for route in harness.routes if route.reader is not None))
         raise RecordError(f"{path} has no answers in words; only {names} leave something to read")
     with folder.locked():
-        record, _ = read_run(path)  # as it is now that nobody else writes
+        record, _ = read_run(path)  # read again, now that no other process can write
         flags = {key: record.config.get(key, "") for key in ("protocol", "split")}
         asked = RunConfig(tasks=tuple(record.config.get("tasks", ())), model="", **flags)
         told_apart = Discrimination(contrasts_of(asked, harness))
@@ -83,7 +85,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
     seed = int(record.config.get("seed", 0))
     variant = recorded_variant(task, seed, harness)
     orders = str(task.settings.get("orders", ""))
-    asked_for = tuple(record.config.get("metrics", ()))  # beside those of the task
+    asked_for = tuple(record.config.get("metrics", ()))  # in addition to those of the task
     config = RunConfig(tasks=(task.task,), model="", seed=seed, orders=orders, metrics=asked_for)
     route, reader = recorded_route(task, harness), reader_of(task, harness)
     assert route is not None
@@ -106,7 +108,7 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
         check_row(row)  # before anything stored is touched
     sealed, task.predictions_sha256 = task.predictions_sha256, None
     if sealed is not None:
-        folder.write(record)  # a kill between the two must not leave a digest of other rows
+        folder.write(record)  # if killed before the rows are replaced, no outdated digest may remain
     folder.replace(task.task, read)
     by = [one.by for one in task.breakdowns]
     scorer = TaskScorer(metrics=metrics, strict=variant.task.group is not None, seed=seed, settings=task.settings)
@@ -126,19 +128,19 @@ def _reread(task: TaskRecord, record: RunRecord, folder: RunFolder, harness: Har
 
 
 def recorded_route(task: TaskRecord, harness: Harness) -> Route | None:
-    """The route that a task went, None if nobody offers it any more."""
+    """Return the route that a task took, or None if no plugin provides it any more."""
     mine = harness.routes.of(task.task_type)
     return next((route for route in mine if route.name == task.route), None)
 
 
 def reader_of(task: TaskRecord, harness: Harness) -> ReplyReader | None:
-    """What reads the answers of a task, None where there are none in words."""
+    """Return the reply reader of a task, or None if its answers are not in words."""
     route = recorded_route(task, harness)
     return route.reader if route is not None else None
 
 
 def _check_arguments(task: TaskRecord, found: Mapping[str, Any]) -> None:
-    """Raise `RecordError` if a metric would be made from something else than when the run was scored."""
+    """Raise `RecordError` if the argument of a metric has changed since the run was scored."""
     stored: Mapping[str, Any] = task.settings.get("metric_arguments", {})
     changed = [name for name, one in found.items() if json.dumps(one) != json.dumps(stored.get(name))]
     if changed:
@@ -149,7 +151,7 @@ def _check_arguments(task: TaskRecord, found: Mapping[str, Any]) -> None:
 
 
 def _context(task: TaskRecord, variant: Variant, route: Route, config: RunConfig) -> PromptContext:
-    """Return labels, words and settings as the run had them."""
+    """Return the context with the words of labels and the settings of the run."""
     context = context_of(variant.task, route, None, Shots((), 0, 0), config)
     words = {label: tuple(words) for label, words in task.settings.get("verbalizer", {}).items()}
     settings = {name: task.settings.get(name, value) for name, value in context.settings.items()}
@@ -158,7 +160,7 @@ def _context(task: TaskRecord, variant: Variant, route: Route, config: RunConfig
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Makes new rows of stored ones."""
+    """Makes new rows from stored ones."""
 
     task: TaskSpec
     route: Route
@@ -167,7 +169,7 @@ class _Reader:
     metrics: MetricSet
 
     def rows(self, stored: Iterable[PredictionRow], examples: Iterable[Example]) -> Iterator[PredictionRow]:
-        """The rows in their own order."""
+        """Yield a new row for each stored one, in the same order."""
         read = list(self._read(stored, examples))
         measured = self.metrics.measured([(example, prediction) for _, example, prediction in read])
         for (row, example, prediction), own in zip(read, measured, strict=True):
@@ -189,7 +191,7 @@ class _Reader:
         for row in stored:
             if row["id"] not in known:
                 raise RecordError(f"there is no example {one_line(row['id'], 80)!r}; run the task again")
-            example = replace(known[row["id"]], group=row["group"])  # none for a minimal pair that --limit cut in two
+            example = replace(known[row["id"]], group=row["group"])  # None for a minimal pair that --limit cut in two
             prediction = replace(self._prediction(row, example.for_prompt()), truncated=row["truncated"])
             check_value(self.task, self.route, example, prediction)
             yield row, example, prediction
@@ -207,7 +209,7 @@ class _Reader:
 
 
 def _statuses(rows: Iterable[PredictionRow]) -> dict[str, int]:
-    """Answers by status, the most frequent first."""
+    """Return the number of answers by status, the most frequent first."""
     return dict(Counter(answer["status"] for row in rows for answer in answers_of(row)).most_common())
 
 

@@ -1,9 +1,10 @@
-"""Begins a run, or goes on with one that was cut short: its record, and what is kept of its predictions.
+"""Begins a run or resumes an interrupted one: restores its record and its usable predictions.
 
-A run goes on only where it asks the same questions of the same model (`begin`). The predictions of a finished task are
-compared with the digest in its record. Those of an unfinished one are checked row by row (`resume`): of two rows for
-one example the first is kept; rows for examples that the task does not have are dropped with a warning, and so are rows
-without a reply, whose examples are asked again. Rows that worker processes left in folders of their own are merged.
+A run is resumed only if it asks the same questions of the same model (`begin`). The predictions of a finished task are
+compared with the digest in its record. Those of an unfinished task are checked row by row (`resume`): the first of
+several rows for an example is kept; rows for examples that the task does not have are dropped with a warning; rows
+without a reply are dropped, and their examples are asked again. Rows that worker processes left in their own folders
+are merged.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from figeval.spec import TaskSpec
 from figeval.text import one_line
 
 ELSEWHERE = "choose another --output_path, or start over with --fresh"
-SAME = ("version", "route", "n", "examples_sha256", "template_sha256")  # of a task that goes on
+SAME = ("version", "route", "n", "examples_sha256", "template_sha256")  # must be equal for a task to be resumed
 SHARDS, LOGS = "shards", "logs"  # folders of worker processes in the folder of a run
 
 
@@ -42,9 +43,9 @@ SHARDS, LOGS = "shards", "logs"  # folders of worker processes in the folder of 
 def begin(
     folder: RunFolder, config: RunConfig, model: Model, plans: list[Plan], lineage: LineageRecord | None = None
 ) -> RunRecord:
-    """Return the record of the run: a new one, or the stored one of the same run.
+    """Return a new record of the run, with the stored tasks and contrasts of the same run if there are any.
 
-    With `config.fresh` an earlier run in the folder is moved into its subfolder `earlier`.
+    With `config.fresh`, an earlier run in the folder is moved into its subfolder `earlier`.
 
     Raises:
         RecordError: the folder holds another run, or data, prompts, route or weights have changed.
@@ -92,12 +93,12 @@ def _check_same(path: Path, stored: RunRecord, fresh: RunRecord, config: RunConf
 
 
 def _changes(changed: Mapping[str, tuple[Any, Any]]) -> str:
-    """Return `limit was 20, is 50; seed was 0, is 1`."""
+    """Format changed settings, e.g. as `limit was 20, is 50; seed was 0, is 1`."""
     return "; ".join(f"{name} was {_shown(old)}, is {_shown(new)}" for name, (old, new) in changed.items())
 
 
 def _shown(value: Any) -> str:
-    """Return a short form of a setting's value."""
+    """Return the value of a setting as a short text."""
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 32) or "empty"
 
 
@@ -128,7 +129,7 @@ def _task_record(plan: Plan) -> TaskRecord:
 
 
 def _warnings(plan: Plan) -> list[str]:
-    """Return the warnings under the scores of a task that are known beforehand."""
+    """Return the warnings about a task that are known before it is run."""
     found = []
     own = plan.task.template
     if own is not None and plan.template is not None and plan.template.name != own:
@@ -167,7 +168,7 @@ def warnings_of_run(plans: list[Plan], left_out: list[TaskSpec], config: RunConf
 
 
 def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRecord:
-    """Return the stored record of a task. Raises `RecordError` if the task has changed since."""
+    """Return the stored record of a task, or else the fresh one. Raises `RecordError` if the task has changed since."""
     if stored is None:
         return fresh
     if stored.extractor != fresh.extractor:
@@ -191,7 +192,7 @@ def _resumed(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRe
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The number of examples of a run, and of those that have an answer from earlier sessions."""
+    """Number of examples of a run, and of rows kept from earlier sessions."""
 
     rows: int
     examples: int
@@ -200,10 +201,10 @@ class Kept:
 def resume(folder: RunFolder, record: RunRecord, plans: Sequence[Plan]) -> Kept:
     """Check and merge the rows of earlier sessions; return how many are kept.
 
-    Tasks whose predictions are about to change are marked as unfinished first, also on disk.
+    Tasks whose predictions are about to change are marked as unfinished first, in the record and on disk.
 
     Raises:
-        RecordError: the predictions of a finished task were changed, a row is damaged, or a worker process of an
+        RecordError: the predictions of a finished task were modified, a row is damaged, or a worker process of an
             earlier session is still writing.
     """
     tasks = {task.task: task for task in record.tasks}
@@ -220,14 +221,14 @@ def resume(folder: RunFolder, record: RunRecord, plans: Sequence[Plan]) -> Kept:
 
 
 def finished(folder: RunFolder, task: TaskRecord) -> bool:
-    """Return whether no example is to be asked again. Raises `RecordError` if the predictions were changed."""
+    """Return whether a task needs no further answers. Raises `RecordError` if its predictions were modified."""
     folder.check(task)
     known = task.status == "done" and task.predictions_sha256 is not None
     return known and not task.counts.get("error") and is_own(folder.predictions_file(task.task))
 
 
 def kept(folder: RunFolder, plan: Plan, task: TaskRecord) -> int:
-    """Drop rows of an unfinished task that cannot be used; return how many are kept."""
+    """Drop the unusable rows of an unfinished task; return the number of rows that are kept."""
     if not is_own(folder.predictions_file(plan.name)):
         return 0
     sieve = Sieve(frozenset(example.id for example in plan.examples()))
@@ -241,7 +242,7 @@ def kept(folder: RunFolder, plan: Plan, task: TaskRecord) -> int:
 
 @dataclass(slots=True)
 class Sieve:
-    """Selects the rows of an unfinished task to drop: the first row for each id in `wanted` is kept."""
+    """Predicate for the rows of an unfinished task to drop; the first row with a reply per id in `wanted` is kept."""
 
     wanted: frozenset[str]
     seen: set[str] = field(default_factory=set)
@@ -265,7 +266,7 @@ def merge_shards(folder: RunFolder, plans: Sequence[Plan]) -> None:
     """Merge the rows of all worker processes, however they ended, and remove their folders.
 
     Raises:
-        RecordError: one of them is still writing.
+        RecordError: a worker process is still writing.
     """
     found = [RunFolder(own_folder(path)) for path in sorted(own_folder(folder.path / SHARDS).glob("*-of-*"))]
     with ExitStack() as locks:
@@ -279,12 +280,12 @@ def merge_shards(folder: RunFolder, plans: Sequence[Plan]) -> None:
     for shard in found:
         if not any(shard.predictions_file("x").parent.iterdir()):
             shutil.rmtree(shard.path)
-    with suppress(OSError):  # not there, or not empty
+    with suppress(OSError):  # does not exist, or is not empty
         (folder.path / SHARDS).rmdir()
 
 
 def merge(folder: RunFolder, plan: Plan, shards: Sequence[RunFolder]) -> int:
-    """Move the rows of a task from the shards into the run's own folder; return how many it has then."""
+    """Move the rows of a task from the shards into the run folder; return the number of rows that it then has."""
     folder.drop(plan.name, has_no_reply)
     rows = folder.arrange(plan.name, (example.id for example in plan.examples()), shards)
     for shard in shards:

@@ -1,7 +1,7 @@
-"""Runs tasks one after the other; whatever has been computed stays on disk.
+"""Runs tasks one after the other and keeps everything that was computed on disk.
 
-`run` plans, begins or resumes the record, and hands each plan to an executor that stores rows; scores are then summed
-up from the rows, and trivial models are scored beside them.
+`run` makes the plans, begins or resumes the record, and passes each plan to an executor that stores rows. Scores are
+then computed from the rows, and those of baselines are added.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ RUNS = Path("results/runs")
 
 
 class Observer(Protocol):
-    """Is told how a run proceeds: a progress bar, plain lines, or nothing."""
+    """Receives the progress of a run, to show a progress bar, plain lines, or nothing."""
 
     def resumed(self, folder: Path, kept: int, n: int) -> None: ...  # noqa: D102
     def task_started(self, task: str, n: int, done: int) -> None: ...  # noqa: D102
@@ -64,16 +64,16 @@ class Observer(Protocol):
 
 
 def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRecord, Path]:
-    """Run all tasks, or go on with a run that was cut short; return the record and its folder.
+    """Run all tasks, or continue an interrupted run; return the record and its folder.
 
     Raises:
-        FigevalError: an error that the user can fix, before any task was begun or (no room, unusable weights) later.
+        FigevalError: an error that the user can fix, before the first task or later (full disk, unusable weights).
     """
     model, plans, left_out = prepare(config, harness)
     told_apart = Discrimination(contrasts_of(config, harness))
     check_columns(told_apart.contrasts, plans)
     folder = RunFolder(config.output_path or _default_folder(config))
-    is_guest = config.model in harness.guests.models  # which stays open
+    is_guest = config.model in harness.guests.models  # belongs to the calling program, so it is not closed
     with nullcontext() if is_guest else closing(model), folder.locked():
         line = line_of(model)
         record = begin(folder, config, model, plans, lineage_record(line))
@@ -101,7 +101,7 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
 
 
 def _default_folder(config: RunConfig) -> Path:
-    """Return `results/runs/<UTC>-<model>-<identity>`: that of the same command before, unless --fresh is given."""
+    """Return `results/runs/<UTC>-<model>-<identity>`: that of the same earlier command, if any, unless with --fresh."""
     plain = "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in config.model)
     ending = f"{plain.strip('-')[-60:]}-{config.identity()}"
     earlier = sorted(RUNS.glob(f"*-{ending}/run.json"))
@@ -113,16 +113,16 @@ def _default_folder(config: RunConfig) -> Path:
 def several(
     config: RunConfig, folder: RunFolder, plans: Sequence[Plan], here: Executor
 ) -> AbstractContextManager[Executor]:
-    """Return the worker processes of --processes."""
+    """Return the worker pool of --processes."""
     from figeval.evaluation.parallel import worker_pool
 
     return worker_pool(config, folder, plans, here)
 
 
 def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
-    """Print what the missing answers will cost, on stderr, for a model that can estimate it.
+    """Print the cost of the missing answers on stderr, if the model can estimate it.
 
-    Only the first round of requests is known beforehand.
+    The estimate covers only the first round of requests, since later ones are not known beforehand.
     """
     estimate = getattr(model.backend, "estimate", None)
     if estimate is None:
@@ -141,7 +141,7 @@ def announce(model: Model, plans: Sequence[Plan], folder: RunFolder) -> None:
 
 @dataclass(frozen=True)
 class _Session:
-    """One call of `run`: the state that its tasks share."""
+    """The state that the tasks of one call of `run` share."""
 
     config: RunConfig
     harness: Harness
@@ -154,11 +154,11 @@ class _Session:
 
     @cached_property
     def baselines(self) -> Baselines:
-        """Trivial models, each opened when first needed."""
+        """Baselines of the run; trivial models are opened on first use."""
         return Baselines(self.harness, self.config.seed, self.discrimination.note)
 
     def do(self, plan: Plan) -> None:
-        """Run one task, from where it was left; a failure is recorded and does not stop the others."""
+        """Run or continue one task; a failure is recorded and does not stop the others."""
         task = next(task for task in self.record.tasks if task.task == plan.name)
         try:
             with recorded_failure(task):
@@ -197,7 +197,7 @@ class _Session:
         self.folder.write(self.record)
 
     def _predict(self, plan: Plan, task: TaskRecord) -> None:
-        """Have the missing rows computed."""
+        """Compute the missing rows."""
         answered = sum(1 for _ in self.folder.rows(plan.name))
         self.observer.task_started(plan.name, plan.n, answered)
         if answered < plan.n:
@@ -205,7 +205,7 @@ class _Session:
                 self.observer.advanced(rows)
 
     def _score(self, plan: Plan, task: TaskRecord) -> None:
-        """Sum up the stored rows, and score baselines once."""
+        """Compute the scores of the stored rows, and score baselines if that is not done yet."""
         self.observer.scoring("scores")
         rows = partial(self.folder.rows, plan.name)
         metrics = MetricSet(plan.metrics, plan.task.labels, plan.task.language_of_rows)
@@ -226,7 +226,7 @@ class _Session:
             self._score_baselines(plan, task)
 
     def _score_baselines(self, plan: Plan, task: TaskRecord) -> None:
-        """Add the scores of baselines if some are missing, also on the examples that the model has not seen."""
+        """Add the scores of baselines, including those on unseen examples, if some are missing."""
         overlap = task.overlap if task.overlap is not None and task.overlap.scores else None
         if are_scored(plan, task.baselines if overlap is None else overlap.baselines):
             return
@@ -243,7 +243,7 @@ class _Session:
         task.baseline_seconds = round(time.monotonic() - began, 3)
 
     def _mark_seen(self, task: TaskRecord, plan: Plan) -> None:
-        """Mark the rows of examples that the model has seen, if their marks are not there yet."""
+        """Mark the rows of examples that the model has seen, unless their marks are already up to date."""
         if not self.line.seen:
             return
         roles = roles_of(plan, self.line)
@@ -252,7 +252,7 @@ class _Session:
 
     def _replace(self, task: TaskRecord, rows: Iterable[PredictionRow]) -> None:
         """Replace the stored rows."""
-        if task.predictions_sha256 is not None:  # a kill between the two must not leave a digest of other rows
+        if task.predictions_sha256 is not None:  # if killed in between, no outdated digest may remain
             task.predictions_sha256 = None
             self.folder.write(self.record)
         self.folder.replace(task.task, rows)

@@ -1,4 +1,4 @@
-"""What the predictions of a run can still be asked, without its model and without its data."""
+"""Queries on the stored predictions of a run, which need neither its model nor its data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Values: TypeAlias = Mapping[str, tuple[float | None, str | None]]  # example id 
 
 
 def stored_metrics(folder: RunFolder, task: str) -> dict[str, bool]:
-    """The metrics that are stored for examples of a task, and whether each is a mean over examples."""
+    """Return metric → whether it is a mean over examples, for the metrics stored in the rows of a task."""
     found: dict[str, bool] = {}
     for row in folder.rows(task):
         for name, value in row["metrics"].items():
@@ -27,10 +27,10 @@ def stored_metrics(folder: RunFolder, task: str) -> dict[str, bool]:
 
 
 def stored_values(folder: RunFolder, task: str, metric: str, unseen_only: bool = False) -> Values:
-    """The metric's value of every example, None where the model gave no valid answer; `unseen_only` leaves out those
-    that the model was trained on or chosen on.
+    """Return the value of a metric for every example, which is None if the model gave no valid answer.
 
-    Empty if no example has the metric, or if it is no mean over examples (macro-F1).
+    `unseen_only` leaves out the examples that the model was trained or chosen on. The result is empty if no example has
+    the metric, or if it is not a mean over examples (e.g. macro-F1).
     """
     values: dict[str, tuple[float | None, str | None]] = {}
     for row in folder.rows(task):
@@ -44,7 +44,7 @@ def stored_values(folder: RunFolder, task: str, metric: str, unseen_only: bool =
 
 
 def stored_languages(folder: RunFolder, task: TaskRecord) -> dict[str, dict[str, None]]:
-    """Return the examples of a task with rows in several languages, by language; empty for other tasks.
+    """Return the ids of a multilingual task's examples by language; empty for other tasks.
 
     Raises:
         RecordError: a row is in none of the languages that the record lists.
@@ -63,15 +63,15 @@ def stored_languages(folder: RunFolder, task: TaskRecord) -> dict[str, dict[str,
 
 
 def seen_ids(folder: RunFolder, task: str) -> set[str]:
-    """The examples of a task that the model was trained on or chosen on."""
+    """Return the ids of the examples of a task that the model was trained or chosen on."""
     return {row["id"] for row in folder.rows(task) if row.get("seen")}
 
 
 def with_breakdown(path: Path, key: str, metrics: Metrics) -> RunRecord:
-    """The record of a run with scores per value of a meta column, computed from the stored predictions.
+    """Return the record of a run with scores per value of a meta column, computed from the stored predictions.
 
     Raises:
-        RecordError: no run there, or none of its tasks has the column.
+        RecordError: there is no run, or none of its tasks has the column.
         UnknownName: a metric that the run was scored with is not installed.
     """
     record, folder = read_run(path)

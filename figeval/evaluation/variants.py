@@ -1,4 +1,4 @@
-"""The ways of putting one task: as it stands, with its other prompts, and with something taken from it (probes)."""
+"""The variants of a task: the task itself, its other prompts, and probes, which remove something from the examples."""
 
 from __future__ import annotations
 
@@ -22,10 +22,15 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """A task put in one way: `epic_mcq`, `epic_mcq@moral`, `epic_mcq@no_query`. `name` is the part behind the @.
+    """One variant of a task, e.g. `epic_mcq`, `epic_mcq@moral` or `epic_mcq@no_query`.
 
-    `originals` are, of a probe, the examples of the task itself, which have the same ids. The scores of one that
-    `is_floor` stand among the baselines of the task.
+    Attributes:
+        task: task, with the template of the variant.
+        examples: function that returns the examples of the variant.
+        kind: the task itself, a prompt or a probe.
+        name: part of the full name after the @; empty for the task itself.
+        originals: function that returns the task's own examples, with the same ids, if this is a probe.
+        is_floor: True if the scores are added to the baselines of the task.
     """
 
     task: TaskSpec
@@ -37,14 +42,14 @@ class Variant:
 
     @property
     def full_name(self) -> str:
-        """As in records and file names."""
+        """Name in records and file names."""
         return f"{self.task.name}@{self.name}" if self.name else self.task.name
 
 
 def variants(task: TaskSpec, config: RunConfig, harness: Harness) -> Iterator[Variant]:
-    """The task itself first, then the prompts that --prompts names, then the probes: all with --probes, else the floor.
+    """Yield the task itself, then the prompts of --prompts, then the probes: all with --probes, else only the floor.
 
-    A floor is a baseline, so --no_baselines leaves it out.
+    A floor is a baseline, so without --probes, --no_baselines leaves it out.
     """
     examples = partial(harness.examples, task)
     yield Variant(task=task, examples=examples)
@@ -59,10 +64,10 @@ def variants(task: TaskSpec, config: RunConfig, harness: Harness) -> Iterator[Va
 
 
 def recorded_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
-    """Return what a recorded task asked, as it is today.
+    """Return the current variant of a recorded task.
 
     Raises:
-        RecordError: the task has no such prompt any more, or other examples.
+        RecordError: the prompt no longer exists, or the examples have changed.
         UnknownName: the task is not installed.
     """
     name = task.of or task.task
@@ -76,11 +81,11 @@ def recorded_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
     return found
 
 
-INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a task: name → the task in its place
+INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a task, which maps names to other tasks
 
 
 def chosen(config: RunConfig, harness: Harness) -> list[TaskSpec]:
-    """The tasks of --tasks, those in their place that --protocol and --split name.
+    """Return the tasks of --tasks, each replaced by its counterpart for --protocol and --split if it has one.
 
     Raises:
         UnknownName: there is no such task.
@@ -99,7 +104,7 @@ def chosen(config: RunConfig, harness: Harness) -> list[TaskSpec]:
 
 
 def check_prompts(tasks: Iterable[TaskSpec], wanted: Sequence[str]) -> None:
-    """Raise `TaskError` for a prompt that none of the tasks has."""
+    """Raise `TaskError` if none of the tasks has one of the wanted prompts."""
     known = {name: None for task in tasks for name in task.prompts}
     for name in wanted:
         if name not in known and (name != ALL or not known):
