@@ -96,6 +96,11 @@ class Registry(Generic[T]):
             raise DuplicateName(f"{self.kind} {name!r} of {owner} is already registered by {taken.owner}; rename it")
         self._entries[name] = Entry(name, target, owner, summary)
 
+    def extend(self, entries: Iterable[Entry[T]]) -> None:
+        """Register the things of another registry. Raises `DuplicateName` as `add` does."""
+        for entry in entries:
+            self.add(entry.name, entry.target, entry.owner, entry.summary)
+
     def prefer(self, owners: Sequence[str]) -> None:
         """Put the things of these owners first, in their order; each owner's things keep theirs."""
         self._entries = {entry.name: entry for entry in preferred(self, owners)}

@@ -249,7 +249,7 @@ def progress(name: str, total: int | None, start: int) -> Iterator[Callable[[int
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bars:
         bar = bars.add_task(name, total=total, completed=start)
         yield lambda count: bars.advance(bar, count)

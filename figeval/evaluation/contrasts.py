@@ -16,13 +16,13 @@ from typing import TypeAlias
 from figeval.config import RunConfig
 from figeval.errors import TaskError, near
 from figeval.evaluation.harness import Harness
-from figeval.evaluation.plan import Plan
 from figeval.evaluation.selection_bias import withheld
 from figeval.evaluation.variants import INSTEAD
 from figeval.metrics.discrimination import NUMBERS, Judged, compared
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, ContrastRecord, Role, RunRecord, ScoreRecord, TaskRecord
-from figeval.spec import TaskSpec
+from figeval.spec import SuiteSpec, TaskSpec
+from figeval.spec.loader import Catalogue
 from figeval.types import Score
 
 Rows: TypeAlias = Callable[[str], Iterable[PredictionRow]]  # task@variant → its stored rows
@@ -92,28 +92,45 @@ def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
     for name in waiting:
         suite = suites.get(name)
         waiting += [one for one in suite.tasks if one in suites and one not in waiting]
-        for contrast, declared in suite.contrasts.items():
-            tasks = tuple(_in_their_place(harness.catalogue.contrasted(suite, contrast), config, harness))
-            firsts = {task.labels[:1] for task in tasks}
-            if len(firsts) != 1 or () in firsts:
-                which = ", ".join(f"{task.name}: {task.labels[0] if task.labels else 'none'}" for task in tasks)
-                raise TaskError(
-                    f"{suite.origin or name}: contrast {contrast!r}: the tasks have different first labels ({which}); "
-                    "list tasks whose first label is the same"
-                )
-            key = tuple(task.name for task in tasks), declared.within
-            found.setdefault(key, Contrast(name, contrast, tasks, declared.within))
+        for contrast in declared(suite, harness.catalogue, lambda tasks: _in_their_place(tasks, config, harness)):
+            key = tuple(task.name for task in contrast.tasks), contrast.within
+            found.setdefault(key, contrast)
     return list(found.values())
 
 
-def check_columns(contrasts: Iterable[Contrast], plans: Iterable[Plan]) -> None:
+def declared(
+    suite: SuiteSpec, catalogue: Catalogue, chosen: Callable[[Iterable[TaskSpec]], Iterable[TaskSpec]] = iter
+) -> Iterator[Contrast]:
+    """Yield the contrasts of a suite.
+
+    Args:
+        suite: the suite.
+        catalogue: its tasks and suites.
+        chosen: gives the tasks that are asked in the place of those that are listed.
+
+    Raises:
+        TaskError: the tasks of a contrast differ in their first label, or do not belong to the suite.
+        UnknownName: there is no such task.
+    """
+    for name, one in suite.contrasts.items():
+        tasks = tuple(chosen(catalogue.contrasted(suite, name)))
+        firsts = {task.labels[:1] for task in tasks}
+        if len(firsts) != 1 or () in firsts:
+            which = ", ".join(f"{task.name}: {task.labels[0] if task.labels else 'none'}" for task in tasks)
+            raise TaskError(
+                f"{suite.origin or suite.name}: contrast {name!r}: the tasks have different first labels ({which}); "
+                "list tasks whose first label is the same"
+            )
+        yield Contrast(suite.name, name, tasks, one.within)
+
+
+def check_columns(contrasts: Iterable[Contrast], columns: Mapping[str, Collection[str]]) -> None:
     """Raise `TaskError` if a contrast is within a column that the examples of its tasks lack.
 
     Args:
         contrasts: contrasts of the run.
-        plans: plans of the run; a contrast is skipped unless all of its tasks are among them.
+        columns: the meta keys of tasks, by their names; a contrast is skipped unless it has all of its tasks.
     """
-    columns = {plan.name: plan.available.meta_keys for plan in plans}
     for one in contrasts:
         names = [task.name for task in one.tasks]
         if one.within is None or not all(name in columns for name in names):
@@ -210,6 +227,8 @@ class Discrimination:
         answers = [one for task in tasks for row in rows(task.task) if (one := contrast.judged(row)) is not None]
         answered = [one for one in answers if one.answered]
         record = _record_of(contrast, tasks, scores(answered, contrast))
+        if contrast.within is not None:  # most idioms have examples of one kind only: the numbers do not rest on these
+            answers, answered = compared(answers), compared(answered)
         record.positive = sum(one.positive for one in answered)
         record.negative = len(answered) - record.positive
         record.unanswered = len(answers) - len(answered)

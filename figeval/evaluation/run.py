@@ -71,7 +71,7 @@ def run(config: RunConfig, harness: Harness, observer: Observer) -> tuple[RunRec
     """
     model, plans, left_out = prepare(config, harness)
     told_apart = Discrimination(contrasts_of(config, harness))
-    check_columns(told_apart.contrasts, plans)
+    check_columns(told_apart.contrasts, {plan.name: plan.available.meta_keys for plan in plans})
     folder = RunFolder(config.output_path or _default_folder(config))
     is_guest = config.model in harness.guests.models  # belongs to the calling program, so it is not closed
     with nullcontext() if is_guest else closing(model), folder.locked():

@@ -1,32 +1,55 @@
-"""The tasks that the arguments of `figeval validate` name: registered names, task files, folders with task files."""
+"""The tasks that the arguments of `figeval validate` name: registered names, files, and folders with such files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from figeval.errors import FigevalError, TaskError
+from figeval.evaluation.contrasts import check_columns, declared
 from figeval.evaluation.harness import Harness
 from figeval.spec import SuiteSpec, TaskSpec
-from figeval.spec.loader import KINDS, read_folder, read_item
+from figeval.spec.loader import KINDS, Catalogue, read_folder, read_item
 from figeval.spec.tasks import Named
 
 
 @dataclass(slots=True)
 class Gathered:
-    """The tasks that were found, each once, and the problems met on the way; a broken file hides no other problem."""
+    """The tasks that were found, each once, and the problems met on the way; a broken file hides no other problem.
+
+    The problems include those of suites: a task that does not exist, or a contrast that no run could compute.
+    """
 
     tasks: list[TaskSpec] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def add(self, tasks: Callable[[], Iterable[TaskSpec]]) -> None:
-        """Add the tasks that a function finds, or record the problem if it fails."""
+    def add(self, found: Callable[[], tuple[Iterable[TaskSpec | SuiteSpec], Catalogue]]) -> None:
+        """Add what a function finds and check the suites, or record the problem if it fails.
+
+        Args:
+            found: returns tasks and suites, and the catalogue in which the suites' names are looked up.
+        """
         try:
-            known = {(task.name, task.folder) for task in self.tasks}
-            self.tasks += [task for task in tasks() if (task.name, task.folder) not in known]
+            items, catalogue = found()
+            for item in items:
+                if isinstance(item, SuiteSpec):
+                    self._check(item, catalogue)
+                elif (item.name, item.folder) not in {(task.name, task.folder) for task in self.tasks}:
+                    self.tasks.append(item)
         except FigevalError as error:
             self.problems.append(str(error))
+
+    def _check(self, suite: SuiteSpec, catalogue: Catalogue) -> None:
+        """Record what is wrong with a suite."""
+        try:
+            columns = {one.name: one.fields.get("meta") for one in catalogue.expand(suite.tasks)}
+            known = {name: list(meta) for name, meta in columns.items() if isinstance(meta, Mapping)}
+            check_columns(declared(suite, catalogue), known)
+        except FigevalError as error:
+            origin = suite.origin or suite.name
+            self.problems.append(str(error) if origin in str(error) else f"{origin}: {error}")
 
 
 def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) -> Gathered:
@@ -40,59 +63,73 @@ def gather(targets: Iterable[str], folders: Iterable[Path], harness: Harness) ->
     for folder in folders:
         read_folder(folder, lambda item: harness.catalogue.add(item, "--include_path"), gathered.problems.append)
         if not targets:
-            gathered.add(lambda folder=folder: in_folder(folder, harness, gathered.problems.append))  # type: ignore[misc]
+            gathered.add(partial(in_folder, folder, harness, gathered.problems.append))
     for target in targets:
-        gathered.add(lambda target=target: behind(target, harness, gathered.problems.append))  # type: ignore[misc]
+        gathered.add(partial(behind, target, harness, gathered.problems.append))
     if not targets and not folders:
-        gathered.add(lambda: [task for _, task in harness.catalogue.tasks.usable(harness.manager)])
+        gathered.add(partial(registered, harness))
         gathered.problems += [problem for row in harness.manager.plugins.values() for problem in row.problems]
     gathered.problems = list(dict.fromkeys(gathered.problems))  # a file may have been read twice
     return gathered
 
 
-def behind(target: str, harness: Harness, complain: Callable[[str], None]) -> Iterable[TaskSpec]:
-    """Return the tasks that one argument refers to. A registered name takes precedence over a folder of that name."""
-    if target in harness.catalogue.tasks or target in harness.catalogue.suites:
-        return harness.catalogue.expand([target])
+def registered(harness: Harness) -> tuple[list[TaskSpec | SuiteSpec], Catalogue]:
+    """Return all usable tasks and suites of plugins."""
+    catalogue = harness.catalogue
+    tasks = [task for _, task in catalogue.tasks.usable(harness.manager)]
+    return [*tasks, *(suite for _, suite in catalogue.suites.usable(harness.manager))], catalogue
+
+
+def behind(
+    target: str, harness: Harness, complain: Callable[[str], None]
+) -> tuple[list[TaskSpec | SuiteSpec], Catalogue]:
+    """Return what one argument refers to. A registered name takes precedence over a folder of that name."""
+    catalogue = harness.catalogue
+    if target in catalogue.suites:
+        return [catalogue.suites.get(target), *catalogue.expand([target])], catalogue
     path = Path(target)
-    if path.is_dir():
-        return in_folder(path, harness, complain)
-    if target.endswith(tuple(KINDS)):
-        return from_file(path, harness)
-    if path.suffix in {".yaml", ".yml"}:
-        raise TaskError(f"{target}: a task file is called NAME.task.yaml, a suite NAME.suite.yaml; rename it")
-    return harness.catalogue.expand([target])
+    if target not in catalogue.tasks:
+        if path.is_dir():
+            return in_folder(path, harness, complain)
+        if target.endswith(tuple(KINDS)):
+            return from_file(path, harness)
+        if path.suffix in {".yaml", ".yml"}:
+            raise TaskError(f"{target}: a task file is called NAME.task.yaml, a suite NAME.suite.yaml; rename it")
+    return list(catalogue.expand([target])), catalogue
 
 
-def bound(item: Named, harness: Harness) -> Named:
-    """Return a task bound to its task type, or a suite as it is. Raises `TaskError` if a task does not fit its type."""
-    return item.bound(harness.task_types) if isinstance(item, TaskSpec) else item
-
-
-def in_folder(folder: Path, harness: Harness, complain: Callable[[str], None]) -> list[TaskSpec]:
-    """Return the tasks whose files are in a folder. Raises `TaskError` if there are none."""
-    found: list[Named] = []
-    broken: list[str] = []
-    read_folder(folder, lambda item: found.append(bound(item, harness)), broken.append)
+def in_folder(
+    folder: Path, harness: Harness, complain: Callable[[str], None]
+) -> tuple[list[TaskSpec | SuiteSpec], Catalogue]:
+    """Return the tasks and suites whose files are in a folder. Raises `TaskError` if there are none."""
+    found, broken = _read(folder, harness)
     for message in broken:
         complain(message)
     if not found and not broken:
         raise TaskError(f"{folder} holds no *.task.yaml")
-    return [item for item in found if isinstance(item, TaskSpec)]
+    return found, harness.catalogue.overlaid(found)
 
 
-def from_file(file: Path, harness: Harness) -> Iterator[TaskSpec]:
-    """Yield the task of a task file, or the tasks of a suite file; files in its folder win over registered tasks."""
-    item = bound(read_item(file, file.parent), harness)
+def from_file(file: Path, harness: Harness) -> tuple[list[TaskSpec | SuiteSpec], Catalogue]:
+    """Return the task of a task file, or a suite and its tasks; files in its folder win over registered tasks."""
+    item = read_item(file, file.parent)
     if isinstance(item, TaskSpec):
-        yield item
-    if not isinstance(item, SuiteSpec):
-        return
-    beside: dict[str, Named] = {}
-    read_folder(file.parent, lambda one: beside.update({one.name: bound(one, harness)}), lambda _message: None)
-    for name in item.tasks:
-        other = beside.get(name)
-        if isinstance(other, TaskSpec):
-            yield other
-        else:
-            yield from harness.catalogue.expand([name])
+        return [item.bound(harness.task_types)], harness.catalogue
+    beside, _ = _read(file.parent, harness)
+    catalogue = harness.catalogue.overlaid(beside)
+    return [item, *catalogue.expand(item.tasks)], catalogue
+
+
+def _read(folder: Path, harness: Harness) -> tuple[list[TaskSpec | SuiteSpec], list[str]]:
+    """Return the items of a folder, tasks bound to their types, and a message for each file that is broken."""
+    found: list[TaskSpec | SuiteSpec] = []
+    broken: list[str] = []
+
+    def add(item: Named) -> None:
+        if isinstance(item, TaskSpec):
+            found.append(item.bound(harness.task_types))
+        elif isinstance(item, SuiteSpec):
+            found.append(item)
+
+    read_folder(folder, add, broken.append)
+    return found, broken

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from figeval.errors import DataError
 from figeval.metrics.intervals import (
     FEWEST_CLUSTERS,
-    Bounds,
     Interval,
     Moments,
     Spread,
@@ -88,10 +87,10 @@ class MetricAggregator:
         self.name = name
         self.statistic = statistic
         self.higher_is_better = higher_is_better
-        self._bounds: Bounds = (0.0, 1.0)
+        self._bounds = statistic.bounds
         self.n = 0
         self._k = 0
-        self._binary = True
+        self._binary = statistic.bounds == (0.0, 1.0)
         self._clusters = ClusterSums()
         self._moments = Moments()
         self._vectors: Counter[tuple[float, ...]] = Counter()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from figeval.metrics.intervals import Bounds
+
     Floats: TypeAlias = NDArray[np.float64]
 
     from figeval.types import Prediction
@@ -37,6 +39,8 @@ class Statistic:
         combine: maps sums of features, shape (..., k), to values, shape (...): vectorised, NaN where undefined.
         is_mean: promises that the features are (value, 1.0) and the score is the mean value. Then closed-form intervals
             hold; all other statistics are bootstrapped by cluster.
+        bounds: between which the values of a mean lie, None for one that has no bounds. A value beyond them shows that
+            it has none.
         no_interval: why an interval would be wrong; there is none then.
         signature: tells with what a library computes the score, for the record. It raises `FigevalError` if it cannot.
         absent: why there is no value where the metric applies to no example.
@@ -49,6 +53,7 @@ class Statistic:
     features: Callable[[Any, Prediction], Sequence[float] | None]
     combine: Callable[[Floats], Floats]
     is_mean: bool = False
+    bounds: Bounds = (0.0, 1.0)
     no_interval: str = ""
     signature: Callable[[], str] | None = None
     absent: str = "no examples"
@@ -154,19 +159,20 @@ class PerLabel:
     build: Callable[[tuple[str, ...]], Statistic]
 
 
-def mean_of(function: PerExample, *, absent: str = "no examples") -> Statistic:
+def mean_of(function: PerExample, *, absent: str = "no examples", bounds: Bounds = (0.0, 1.0)) -> Statistic:
     """The mean of a per-example number over the examples for which it is not None.
 
     Args:
         function: maps an example and its prediction to the number.
         absent: why there is no value where the function is None for every example.
+        bounds: between which the numbers lie, None where they may be any.
     """
 
     def features(example: Any, prediction: Prediction) -> Sequence[float] | None:
         value = function(example, prediction)
         return None if value is None else (value, 1.0)
 
-    return Statistic(features, ratio, is_mean=True, absent=absent)
+    return Statistic(features, ratio, is_mean=True, bounds=bounds, absent=absent)
 
 
 def ratio(sums: Floats) -> Floats:

@@ -344,7 +344,8 @@ class SpreadRecord(Stored):
 class ContrastRecord(Stored):
     """How well the model tells the examples of several tasks apart, as a suite declares it.
 
-    Examples whose right answer is `label` are positive, all others negative; those without an answer are left out.
+    Examples whose right answer is `label` are positive, all others negative. Examples without an answer are left out,
+    and so are those that `within` leaves without an example of the other kind.
     """
 
     suite: str
@@ -353,8 +354,8 @@ class ContrastRecord(Stored):
     tasks: list[str]
     label: str
     within: str | None = Field(default=None, description="only examples that share this meta key are compared")
-    positive: int = Field(description="answered examples whose right answer is the label")
-    negative: int = Field(description="answered examples with another right answer")
+    positive: int = Field(description="compared examples whose right answer is the label")
+    negative: int = Field(description="compared examples with another right answer")
     unanswered: int = Field(default=0, description="examples without an answer, which are left out")
     scores: list[ScoreRecord] = Field(description="auc and balanced_acc (figeval.metrics.discrimination)")
     baselines: list[BaselineRecord] = []

@@ -35,7 +35,9 @@ class Grid:
         if console.is_terminal:
             console.print(self._harmless()._table(console.width))
         else:
-            console.print("\n".join(self.lines()), markup=False, highlight=False, soft_wrap=True)
+            from rich.text import Text
+
+            console.print(Text("\n".join(self.lines())), soft_wrap=True)  # Text: "[" is no markup, ":x:" no emoji
 
     def lines(self) -> list[str]:
         """Text with columns two blanks apart and no blank at the end of a line."""
@@ -76,9 +78,9 @@ class Grid:
         kept, between = self._fitting(width)
         for place in kept:
             right = self.head[place] in self.right
-            table.add_column(self.head[place], justify="right" if right else "left", overflow="fold")
+            table.add_column(Text(self.head[place]), justify="right" if right else "left", overflow="fold")
         for row in self.rows:
-            table.add_row(*(Text(row[place].replace(AND, between)) for place in kept))  # Text: "[" is no markup
+            table.add_row(*(Text(row[place].replace(AND, between)) for place in kept))
         return table
 
     def _fitting(self, width: int) -> tuple[list[int], str]:
@@ -107,7 +109,9 @@ def _flat(text: str) -> str:
 
 def say(console: Console, text: str) -> None:
     """Print a dim line of small print as it is."""
-    console.print(clean(text), style="dim", markup=False, highlight=False, soft_wrap=not console.is_terminal)
+    from rich.text import Text
+
+    console.print(Text(clean(text), style="dim"), soft_wrap=not console.is_terminal)
 
 
 def page(grids: Iterable[Grid], notes: Iterable[str]) -> str:

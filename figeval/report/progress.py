@@ -73,7 +73,7 @@ class Lines:
 
     def say(self, text: str) -> None:
         """Print the line."""
-        self._console.print(clean(text), markup=False, highlight=False, soft_wrap=True)
+        self._console.print(clean(text), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 class Bars:
@@ -114,7 +114,7 @@ class Bars:
 
     def say(self, text: str) -> None:
         """Print the line above the bars."""
-        self._progress.console.print(clean(text), style="dim", markup=False, highlight=False)
+        self._progress.console.print(clean(text), style="dim", markup=False, emoji=False, highlight=False)
 
 
 def stderr() -> Console:

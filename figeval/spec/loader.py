@@ -46,6 +46,21 @@ class Catalogue:
             first, second = second, first  # refused there, naming both owners
         first.add(item.name, target, owner)
 
+    def overlaid(self, items: Iterable[TaskSpec | SuiteSpec]) -> Catalogue:
+        """Return a catalogue of these tasks and suites and, under other names, those of this one.
+
+        Raises:
+            DuplicateName: two of the items have one name.
+            TaskError: a task is not what its type wants.
+        """
+        found = Catalogue(self.task_types)
+        for item in items:
+            found.add(item, item.origin or item.name)
+        taken = {entry.name for registry in (found.tasks, found.suites) for entry in registry}
+        found.tasks.extend(entry for entry in self.tasks if entry.name not in taken)
+        found.suites.extend(entry for entry in self.suites if entry.name not in taken)
+        return found
+
     def expand(self, names: Iterable[str]) -> list[TaskSpec]:
         """The tasks behind names of tasks and suites, each once, in order.
 

@@ -256,7 +256,7 @@ class Contrast(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    tasks: tuple[str, ...] = Field(min_length=1)  # or suites
+    tasks: Words  # or suites
     within: str | None = None  # meta key: compare only examples that share its value
 
 
@@ -272,12 +272,18 @@ class SuiteSpec(Named):
     owner: str = Field(default="", exclude=True)
     origin: str = Field(default="", exclude=True)
 
-    @field_validator("contrasts")
+    @field_validator("contrasts", mode="before")
     @classmethod
-    def _named_contrasts(cls, contrasts: Mapping[str, Contrast]) -> Mapping[str, Contrast]:
-        for name in contrasts:
-            if not NAME.fullmatch(name):
+    def _well_formed_contrasts(cls, contrasts: Any) -> Any:
+        if not isinstance(contrasts, Mapping):
+            raise ValueError("write a name for each contrast, and its tasks: `NAME: {tasks: [FIRST, SECOND]}`")
+        for name, contrast in contrasts.items():
+            if not (isinstance(name, str) and NAME.fullmatch(name)):
                 raise ValueError(f"{name!r} cannot name a contrast: a name is lower-case letters, digits and _")
+            if not isinstance(contrast, Mapping | Contrast):
+                raise ValueError(f"{name!r} is not a mapping; write `{name}: {{tasks: [FIRST, SECOND]}}`")
+            if isinstance(contrast, Mapping) and not contrast.get("tasks"):
+                raise ValueError(f"{name!r} lists no tasks; write `{name}: {{tasks: [FIRST, SECOND]}}`")
         return contrasts
 
 

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from figeval.metrics import Collective, answered, tied_answers
+from figeval.metrics import Collective, PerLabel, Statistic, answered, mean_of, tied_answers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +42,15 @@ UNDEFINED = "fewer than two different ratings or grades"
 def absolute_error(example: RatingExample, prediction: Prediction) -> float | None:
     """How many units of the scale the answer is from the grade; of answers that tie the mean."""
     return _over_answers(example, prediction, lambda distance: distance)
+
+
+def _within_the_scale(labels: tuple[str, ...]) -> Statistic:
+    """Return the mean absolute error, which is at most the width of the scale."""
+    points = [float(label) for label in labels]
+    return mean_of(absolute_error, bounds=(0.0, points[-1] - points[0]))
+
+
+MAE = PerLabel(_within_the_scale)
 
 
 def within_one(example: RatingExample, prediction: Prediction) -> float | None:

@@ -201,7 +201,7 @@ class Rating(TaskType[RatingExample]):
         metric("spearman", f"{METRICS}:SPEARMAN"),
         metric("pearson", f"{METRICS}:PEARSON"),
         metric("kendall", f"{METRICS}:KENDALL"),
-        metric("mae", f"{METRICS}:absolute_error", lower_is_better=True, routes=ON_SCALE),
+        metric("mae", f"{METRICS}:MAE", lower_is_better=True, routes=ON_SCALE),
         metric("within_one", f"{METRICS}:within_one", routes=ON_SCALE),
         metric("parse_rate", f"{METRICS}:parse_rate", routes=("by_number",)),
     )

@@ -264,7 +264,10 @@ def test_a_path_that_is_none(command: tuple[str, ...], words: str, cli: Cli) -> 
     [
         (("--model", LONG), f"there is no folder '{LONG}'"),
         (("--model", "~nouser/model"), "there is no folder '~nouser/model'"),
-        (("--model", "tagger"), "no checkpoint is named; put its folder or hub id behind a colon, as in encoder:org/name"),
+        (
+            ("--model", "tagger"),
+            "no checkpoint is named; put its folder or hub id behind a colon, as in encoder:org/name",
+        ),
         (("--include_path", "/dev/null"), "/dev/null cannot be read (Not a directory); give a folder with task files"),
         (("--batch_size", "²"), "--batch_size is a whole number from 1 or auto, not '²'"),
         (("--batch_size", "9" * 5_000), "--batch_size is a whole number from 1 or auto"),

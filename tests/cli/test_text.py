@@ -75,8 +75,8 @@ def test_sequences_that_never_end_take_no_time() -> None:
 
 # ---- the records of others ------------------------------------------------------------------------------------------
 
-EVIL = "=cmd|'/C calc'!A0 \x1b[2J\x1b]0;pwned\x07\x9b1m[red]x[/]\u202e <img src=x> ![p](http://x) `a|b`"
-SHOWN = "=cmd|'/C calc'!A0 [red]x[/] <img src=x> ![p](http://x) `a|b`"
+EVIL = "=cmd|'/C calc'!A0 \x1b[2J\x1b]0;pwned\x07\x9b1m[red]x[/] :x:\u202e <img src=x> ![p](http://x) `a|b`"
+SHOWN = "=cmd|'/C calc'!A0 [red]x[/] :x: <img src=x> ![p](http://x) `a|b`"
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_foreign_record_on_a_real_terminal(foreign: Path) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=400)
     show(read_run(foreign)[0], console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert SHOWN in text, "no markup either"
+    assert SHOWN in text, "neither markup nor an emoji"
     assert "\x1b[2J" not in text
     assert "\x9b" not in text
 

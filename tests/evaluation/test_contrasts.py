@@ -94,6 +94,7 @@ def test_the_record_counts_both_kinds_and_has_baselines(workshop):
     whole, within = record.contrasts
     assert (whole.label, whole.positive, whole.negative, whole.tasks) == ("yes", 24, 24, ["pos", "neg"])
     assert (within.within, within.scores[0].n) == ("idiom", 6)
+    assert (within.positive, within.negative) == (19, 19), "five of each have no idiom"
     trivial = {one.baseline: one.scores[0].value for one in whole.baselines}
     assert set(trivial) == {"chance", "overlap"}
     assert trivial["chance"] == 0.5
@@ -205,7 +206,12 @@ def test_one_task_of_several_makes_no_contrast(workshop):
         (SUITE.replace("all: {tasks: [pos, neg]}", "all: {tasks: [pos, ned]}"), "did you mean 'neg'"),
         (SUITE.replace("within: idiom}", "within: idoim}"), "no example has 'idoim' in meta; did you mean 'idiom'"),
         (SUITE.replace("all:", "A B:"), "cannot name a contrast"),
-        (SUITE.replace("all: {tasks: [pos, neg]}", "all: {tasks: []}"), "at least 1 item"),
+        (
+            SUITE.replace("all: {tasks: [pos, neg]}", "all: {tasks: []}"),
+            r"'all' lists no tasks; write `all: \{tasks: \[FIRST",
+        ),
+        (SUITE.replace("all: {tasks: [pos, neg]}", "all: [pos, neg]"), r"'all' is not a mapping; write `all: \{tasks"),
+        (SUITE.partition("contrasts:")[0] + "contrasts: [all]", "write a name for each contrast"),
         (SUITE.replace("within: idiom}", "whithin: idiom}"), "whithin"),
     ],
 )
@@ -243,9 +249,14 @@ def test_examples_without_an_answer_are_counted_and_told(workshop):
     write_suite(workshop.folder)
     workshop.backend = Writer(function=lambda question: "Yes" if " 3" not in question else "hm")
     record = workshop.run("s")
-    whole = record.contrasts[0]
+    whole, within = record.contrasts
     assert whole.unanswered == 48 - whole.positive - whole.negative > 0
-    assert f"s:all, s:within: {whole.unanswered} of 48 unanswered, left out" in list(notes(record))
+    assert within.unanswered == 38 - within.positive - within.negative > 0
+    told = [line for line in notes(record) if "unanswered" in line]
+    assert told == [
+        f"s:all: {whole.unanswered} of 48 unanswered, left out",
+        f"s:within: {within.unanswered} of 38 unanswered, left out",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -366,5 +377,5 @@ def test_exports_say_what_the_numbers_of_contrasts_are(workshop):
     shown = [grid for grid in grids(record) if grid.title == "discrimination: yes against the rest"]
     assert [row[4:7] for row in shown[0].rows[::2]] == [
         ("24", "24", "16 (9.1 eff.)"),
-        ("24", "24", "6 × idiom"),
+        ("19", "19", "6 × idiom"),
     ]

@@ -158,12 +158,14 @@ def test_what_the_model_says_of_itself_is_said() -> None:
     assert "\n  2 opening tokens\n  log-likelihoods from plain rows (packed trees: no)\n" in text
 
 
-def test_brackets_are_no_markup() -> None:
-    record = run(task("t", warnings=["[bold]see[/bold] [/]"]), model=ModelRecord(name="hf:a[/]b", backend="[red]x"))
+def test_brackets_are_no_markup_and_colons_no_emoji() -> None:
+    about = ModelRecord(name="hf:a[/]b", backend="[red]x")
+    record = run(task("t:fire:", warnings=["[bold]see[/bold] [/] :x:"]), model=about)
     for console in ({}, {"force_terminal": True, "width": 200, "no_color": True}):
         text = printed(record, **console)
         assert "hf:a[/]b ([red]x)" in text
-        assert "[bold]see[/bold] [/]" in text
+        assert "[bold]see[/bold] [/] :x:" in text
+        assert "t:fire:" in text
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 160])

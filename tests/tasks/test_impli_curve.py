@@ -198,8 +198,10 @@ def pairs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def test_a_folder_with_another_curve_is_refused(tmp_path: Path, pairs: list[dict[str, Any]]) -> None:
+    command.Work(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()
     before = command.Work(tmp_path, "a", {"lr": 1e-4}, curve(), keep_models=False)
-    before.begin()
+    before.begin()  # nothing was trained for the other one yet
+    (tmp_path / "models").mkdir()
     command.Work(tmp_path, "a", {"lr": 1e-4}, curve(points=(0, 9)), keep_models=False).begin()
     with pytest.raises(TrainError, match="has a curve with another model; choose another --output"):
         command.Work(tmp_path, "b", {"lr": 1e-4}, curve(), keep_models=False).begin()

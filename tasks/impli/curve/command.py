@@ -138,6 +138,8 @@ class Work:
         from figeval.yamlfile import read_mapping
 
         before = self.stored()
+        if not (self.output / "models").exists():  # a refused option, such as a head that does not exist, leaves this
+            before = {}
         changed = [key for key, value in self.config.items() if before and before["config"].get(key) != value]
         if changed:
             raise TrainError(f"{self.output} has a curve with another {changed[0]}; choose another --output")
