@@ -1,1 +1,1 @@
-"""Scores → files: what a run leaves behind, and how it is read back."""
+"""The files that a run leaves behind, and the functions that write them and read them back."""

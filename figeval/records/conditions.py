@@ -1,8 +1,8 @@
-"""What a run changed about how its tasks are asked, as tables, comparisons and exports say it.
+"""The conditions under which a run asked its tasks, as tables, comparisons and exports print them.
 
-Two runs of one model may differ in nothing else: in what was retrieved and added to the input, in the solved examples
-before a question, in the system message, in the orders of the options, in calibration. Further prompts and probes are
-tasks of their own, with names of their own.
+Two runs of one model may differ in nothing but a condition: the examples that were retrieved and added to the input,
+the solved examples before a question, the system message, the orders of the options, or calibration. Prompts and
+probes are not conditions: they are tasks of their own, with names of their own.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from figeval.text import one_line
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One thing that was changed.
+    """One setting that a run changed for a task.
 
     Attributes:
-        label: a word or two behind the name of a model, such as `concepts`.
-        detail: what tells it from another one with this label, such as `k=3, minilm`.
-        note: the whole of it, for the lines under a table.
+        label: one or two words that follow the name of the model, e.g. `concepts`.
+        detail: what distinguishes it from another condition with the same label, e.g. `k=3, minilm`.
+        note: full description, for the lines below a table.
     """
 
     label: str
@@ -32,7 +32,7 @@ class Condition:
 
 
 def conditions(task: TaskRecord) -> list[Condition]:
-    """Return what was changed about a task; empty where it was asked as it is."""
+    """Return the conditions of a task; the list is empty if the task was asked unchanged."""
     settings = task.settings
     found = []
     if added := settings.get("augment"):
@@ -52,7 +52,7 @@ def conditions(task: TaskRecord) -> list[Condition]:
 
 
 def described(task: TaskRecord) -> str:
-    """Return all that was changed about a task, in one line; empty where it was asked as it is."""
+    """Return the conditions of a task in one line, or an empty string if it was asked unchanged."""
     return "; ".join(one.note for one in conditions(task))
 
 
@@ -78,7 +78,7 @@ def _shots(k: int, nearest: dict[str, Any] | None, shots: str | None) -> Conditi
 
 
 def notes(run: RunRecord) -> Iterator[str]:
-    """Yield a line for each condition of a run, with the names of the tasks where it is not that of all."""
+    """Yield one line per condition of a run, with the task names if the condition does not hold for all tasks."""
     tasks = [task for task in run.tasks if task.kind == "task"]
     found: dict[str, list[str]] = {}
     for task in tasks:
@@ -89,9 +89,9 @@ def notes(run: RunRecord) -> Iterator[str]:
 
 
 def labels(runs: Sequence[RunRecord]) -> list[str]:
-    """Return the name of each run's model, with the conditions that not all of the runs share: `minilm + concepts`.
+    """Return each run's model name, followed by the conditions that not all runs share, e.g. `minilm + concepts`.
 
-    Runs that would have the same label get the details, too. They still have the same one where they differ in
+    Runs whose labels would be equal get the details as well. Their labels are still equal if the runs differ in
     something else.
     """
     found = [dict.fromkeys(one for task in run.tasks for one in conditions(task)) for run in runs]

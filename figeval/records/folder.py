@@ -1,9 +1,9 @@
-"""The folder of a run: `run.json` and `predictions/<task>.jsonl`, written so that a kill at any moment loses nothing.
+"""The folder of a run, `run.json` and `predictions/<task>.jsonl`, written so that a kill at any moment loses nothing.
 
-Predictions are appended a line at a time and flushed; `run.json` is replaced atomically. A line cut short by a kill
-is dropped when the run goes on. When a task is finished its record gets the sha256 of its predictions, and whoever
-reads the task later first compares the two. The order of writing is rows, then record; before the rows of a finished
-task change, the record is written without the sha256.
+Predictions are appended line by line and flushed; `run.json` is replaced atomically. A line that a kill cut short is
+dropped when the run resumes. The record of a finished task contains the sha256 of its predictions, and every later
+reader of the task checks it first. Rows are written before the record; before the rows of a finished task change, the
+record is written without the sha256.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ if TYPE_CHECKING:
 
 
 class RunFolder:
-    """Reads and writes one run's folder."""
+    """Reader and writer of one run folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.run_file = path / "run.json"
 
     def predictions_file(self, task: str) -> Path:
-        """The path of the predictions of a task.
+        """Return the path of a task's predictions.
 
         Raises:
-            RecordError: the name would lead out of the folder, or `predictions` is a link to somewhere else.
+            RecordError: the name would lead out of the folder, or `predictions` is a symbolic link.
         """
         return self._file("predictions", task)
 
     def replies_file(self, task: str) -> Path:
-        """The path of the replies that did not become rows of a task. Raises as `predictions_file` does."""
+        """Return the path of the replies that did not become rows. Raises `RecordError` like `predictions_file`."""
         return self._file("replies", task)
 
     def _file(self, kind: str, task: str) -> Path:
@@ -69,12 +69,12 @@ class RunFolder:
         return own_folder(self.path / kind) / f"{task}.jsonl"
 
     def has_predictions(self, task: str) -> bool:
-        """Whether predictions of a task are there, packed or not. Raises `RecordError` as `predictions_file` does."""
+        """Return whether a task has predictions, packed or not. Raises `RecordError` like `predictions_file`."""
         return stored(self.predictions_file(task)) is not None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the folder and keep it for this process alone.
+        """Create the folder and lock it for this process.
 
         Raises:
             RecordError: the folder cannot be written, or another process writes it.
@@ -83,13 +83,13 @@ class RunFolder:
         with cure(self.path):
             self.predictions_file("x").parent.mkdir(parents=True, exist_ok=True)
             if not is_own(lock):
-                lock.touch()  # no room, no permission: told as such
+                lock.touch()  # fails here, with the right message, if there is no space or no permission
         refusal = RecordError(f"{self.path}: another figeval run is writing here; wait for it")
         with locked(lock, refusal):
             yield
 
     def read(self) -> RunRecord | None:
-        """The record, None if there is none yet. Raises `RecordError` for a file that is no record of ours."""
+        """Return the record, or None if there is none yet. Raises `RecordError` if `run.json` is not a record."""
         if not self.run_file.exists():
             return None
         return read_record(self.run_file)
@@ -98,7 +98,7 @@ class RunFolder:
         """Replace `run.json` atomically."""
         try:
             text = record.model_dump_json(indent=1)
-        except ValueError:  # what a model says of itself may hold half a surrogate pair, which no file does
+        except ValueError:  # a model's description may contain half a surrogate pair, which UTF-8 cannot encode
             text = RunRecord.model_validate(cleaned(record.model_dump(), valid)).model_dump_json(indent=1)
         with cure(self.run_file):
             replace_text(self.run_file, text + "\n")
@@ -110,12 +110,12 @@ class RunFolder:
         return any(any(self.path.glob(kind)) for kind in kinds)
 
     def put_aside(self) -> None:
-        """Move an earlier run to `earlier/<when it began>-<identity>/`, where it can be read as before.
+        """Move an earlier run to `earlier/<start time>-<identity>/`, where it remains readable.
 
-        `run.json` goes last, so that after a kill the next call finishes the move.
+        `run.json` is moved last, so that the next call finishes a move that was killed.
 
         Raises:
-            RecordError: it cannot be moved, or there is something that is no record of a run.
+            RecordError: the run cannot be moved, or `run.json` is not a record of a run.
         """
         record = self.read()
         if record is None and not self.has_rows:
@@ -132,10 +132,10 @@ class RunFolder:
             self.predictions_file("x").parent.mkdir(exist_ok=True)
 
     def rows(self, task: str) -> Iterator[PredictionRow]:
-        """The stored predictions of a task, one at a time; a last line cut short is left out.
+        """Yield the stored predictions of a task one at a time, without a last line that was cut short.
 
         Raises:
-            RecordError: a line is no prediction, or two are about the same example.
+            RecordError: a line is not a prediction, or two lines are about the same example.
         """
         file = self.predictions_file(task)
         seen: set[str] = set()
@@ -149,19 +149,19 @@ class RunFolder:
             yield row
 
     def seal(self, task: TaskRecord) -> None:
-        """Put the digest of a task's predictions into its record: it is finished, and they are on the disk."""
+        """Flush a finished task's predictions to disk and put their sha256 into its record."""
         file = self.predictions_file(task.task)
         with cure(file), file.open("rb") as stream:
             os.fsync(stream.fileno())
         task.predictions_sha256 = sha256_of(file)
 
     def check(self, task: TaskRecord) -> None:
-        """Compare the predictions of a finished task with what they were when it was scored.
+        """Check that the predictions of a finished task are unchanged since it was scored.
 
-        Records before 1.4 have no digest, and records may be passed on without predictions: neither is refused.
+        Records before 1.4 have no sha256, and records may be shared without predictions: both are accepted.
 
         Raises:
-            RecordError: the predictions have been changed since.
+            RecordError: the predictions have been changed.
         """
         file = self.predictions_file(task.task)
         if task.predictions_sha256 is None or not self.has_predictions(task.task):
@@ -175,7 +175,7 @@ class RunFolder:
             )
 
     def drop(self, task: str, unwanted: Callable[[PredictionRow], bool]) -> int:
-        """Take rows out, atomically: they are to be computed anew. How many there were."""
+        """Remove the unwanted rows atomically, so that they are computed anew; return how many were removed."""
         file = self.predictions_file(task)
         kept, dropped = [], 0
         for row, place in indexed(file):
@@ -188,16 +188,16 @@ class RunFolder:
         return dropped
 
     def replace(self, task: str, rows: Iterable[PredictionRow]) -> None:
-        """Put other rows in the place of the stored ones, atomically."""
+        """Replace the stored rows atomically."""
         with replaced(self.predictions_file(task)) as writer:
             for row in rows:
                 writer.write(row)
 
     def arrange(self, task: str, ids: Iterable[str], others: Sequence[RunFolder] = ()) -> int:
-        """Put rows into the order of these ids, if they are not: what came later by a detour goes where it belongs.
+        """Sort the stored rows by these ids and return their number.
 
-        Rows that only the `others` have are taken in. Each id has one row in the end, the first one found, and rows
-        with other ids have no place; how many there are then.
+        Rows that only the `others` have are added. In the end each id has one row, the first that was found; rows
+        with other ids are dropped. The file is rewritten only if something changes.
         """
         found: dict[str, StoredLine] = {}
         rows = 0
@@ -213,10 +213,10 @@ class RunFolder:
 
     @contextmanager
     def appending(self, task: str) -> Iterator[PredictionWriter]:
-        """A writer that goes on after the last whole line.
+        """Open the predictions for appending after the last complete line.
 
         Raises:
-            RecordError: no room or no permission; what was written stays.
+            RecordError: no space or no permission; what was already written stays.
         """
         with appended(self.predictions_file(task)) as writer:
             yield writer
@@ -224,8 +224,8 @@ class RunFolder:
     def replies(self, task: str) -> dict[str, KeptReply]:
         """Return the replies that did not become rows of a task, because a reader or a metric failed on them.
 
-        The keys are digests of requests (`figeval.models.batching.digest_of`). A line that is no reply is skipped: it
-        costs no more than asking again.
+        The keys are digests of requests (`figeval.models.batching.digest_of`). An invalid line is skipped: the only
+        cost is that the model is asked again.
         """
         file = self.replies_file(task)
         if not is_own(file):
@@ -241,7 +241,7 @@ class RunFolder:
         return found
 
     def keep_replies(self, task: str, replies: Mapping[str, KeptReply]) -> None:
-        """Append replies that did not become rows. Raises `RecordError` if there is no room."""
+        """Append replies that did not become rows. Raises `RecordError` if there is no space."""
         file = self.replies_file(task)
         with cure(file):
             file.parent.mkdir(exist_ok=True)
@@ -253,7 +253,7 @@ class RunFolder:
                     stream.write(json.dumps(cleaned({"request": request, **kept}, valid)) + "\n")
 
     def forget_replies(self, task: str) -> None:
-        """Remove the replies of a task whose rows are all there."""
+        """Remove the kept replies of a task that has all its rows."""
         file = self.replies_file(task)
         file.unlink(missing_ok=True)
         with suppress(OSError):  # not there, or not empty
@@ -261,30 +261,30 @@ class RunFolder:
 
 
 class _KeptReply(TypedDict):
-    request: str  # its digest
+    request: str  # digest of the request
     text: str
-    finish: Literal["stop", "length", "refusal"] | None  # None: the model gave a plain string
+    finish: Literal["stop", "length", "refusal"] | None  # None: the model returned a plain string
     reasoning: str
     truncated: bool
 
 
 @lru_cache(maxsize=1)
 def _kept_reply() -> TypeAdapter[_KeptReply]:
-    """What checks a line of replies; built when it is needed."""
+    """Return the validator for a line of replies, built on first use."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(_KeptReply)
 
 
 def own_folder(path: Path) -> Path:
-    """A folder within a run's folder. Raises `RecordError` if it is a link to somewhere else."""
+    """Return a folder within a run folder. Raises `RecordError` if it is a symbolic link."""
     if path.is_symlink():
         raise RecordError(f"{path} is a symbolic link, which figeval does not follow in a run's folder; move it away")
     return path
 
 
 def read_record(file: Path) -> RunRecord:
-    """A `run.json`. Raises `RecordError` when it is missing, of another version, or no record."""
+    """Read a `run.json`. Raises `RecordError` if it is missing, has another version, or is not a record."""
     content: JsonValue = cleaned(read_json(file, RecordError, cure="give the folder of a run that figeval wrote"))
     version = content.get("schema_version") if isinstance(content, dict) else None
     if str(version).partition(".")[0] not in READABLE:
@@ -293,15 +293,15 @@ def read_record(file: Path) -> RunRecord:
 
 
 def find_record(path: Path) -> Path:
-    """The `run.json` that a path means: the file itself or the folder that holds it."""
+    """Return the `run.json` for a path, which is the file itself or its folder."""
     return path / "run.json" if path.is_dir() else path
 
 
 def read_run(path: Path) -> tuple[RunRecord, RunFolder]:
-    """The record of a run and its folder, for whoever reads its finished tasks; `path` is either of the two.
+    """Read a run's record and check its finished tasks; `path` is the folder or its `run.json`.
 
     Raises:
-        RecordError: there is no record, or the predictions of a finished task have been changed since.
+        RecordError: there is no record, or the predictions of a finished task have been changed.
     """
     file = find_record(path)
     record, folder = read_record(file), RunFolder(file.parent)

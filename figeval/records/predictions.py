@@ -1,11 +1,11 @@
-"""A stored prediction: its row, how the row is made, and the file `predictions/<task>.jsonl` that holds a line each.
+"""The rows of predictions, how they are made, and the file `predictions/<task>.jsonl` that stores one per line.
 
-Rows hold named fields and typed numbers, and no text of the benchmark, because most licences do not allow passing texts
-on; `--log_samples` adds them for one's own eyes. Lines are appended, checked when they are read, and replaced as a
-whole. Runs that are kept for reading may have `<task>.jsonl.gz` in place of the file (`packed`), read in the same way.
+Rows contain named fields and typed numbers but no benchmark texts, because most licences forbid redistributing them;
+`--log_samples` adds the texts for private use. Lines are appended, validated when they are read, and replaced as a
+whole. An archived run may have `<task>.jsonl.gz` instead of the file (`packed`), which is read in the same way.
 
-The folder of a run may come from somebody else. Therefore no link in it is followed, and every line must be a
-`PredictionRow` whose id no earlier line has.
+A run folder may come from somebody else. Therefore no link in it is followed, and every line must be a
+`PredictionRow` with an id that no earlier line has.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from figeval.text import cleaned, one_line, valid
 from figeval.types import JSON, Example, Finish, Prediction, Role, Status, written
 from figeval.validation import first_problem
 
-MAX_BYTES = 1 << 26  # of a line
-MAX_UNPACKED = 1 << 29  # of a packed file; gzip makes a thousand times as much of it
-MOST_TEXTS = 16  # of an example that --log_samples keeps; of more only the first
-HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half a surrogate pair
-COMMON = frozenset(  # fields that `prediction_row` fills, whatever the task type
+MAX_BYTES = 1 << 26  # per line
+MAX_UNPACKED = 1 << 29  # per unpacked file; a gzip bomb expands a thousandfold
+MOST_TEXTS = 16  # --log_samples keeps an example's texts up to this number, otherwise only the first
+HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half of a surrogate pair
+COMMON = frozenset(  # fields that `prediction_row` fills for every task type
     (
         *("id", "status", "pred", "tied", "truncated", "metrics", "seen", "cluster", "group", "meta", "language"),
         *("priors", "remarks", "retrieved", "raw", "finish", "error", "answers", "texts", "all_scores"),
@@ -184,16 +184,16 @@ class PredictionRow(TypedDict):
 
 
 class RowForm(Protocol):
-    """What a task type says of its rows (`figeval.task_types.base.TaskType`)."""
+    """The methods of a task type that define its rows (`figeval.task_types.base.TaskType`)."""
 
     def row(self, example: Any, prediction: Prediction) -> JSON:
-        """Return the fields that are this type's own."""
+        """Return the fields that are specific to this task type."""
 
     def to_json(self, value: Any) -> Any:
-        """Return an answer as JSON knows it."""
+        """Return an answer as a JSON value."""
 
     def from_json(self, stored: Any) -> Any:
-        """Return the answer that `to_json` has stored."""
+        """Return the answer that `to_json` stored."""
 
 
 def prediction_row(
@@ -205,10 +205,10 @@ def prediction_row(
     samples: bool,
     retrieved: Sequence[str] = (),
 ) -> PredictionRow:
-    """Return the row of one example, in the form of its task type.
+    """Return the row of one example, with the fields of its task type.
 
-    `metrics` holds per metric what scores are summed up from later; `samples` adds texts and all scores; `retrieved`
-    are the ids of the examples that were added to the input.
+    `metrics` maps each metric to what its score is later aggregated from; `samples` adds the texts and all scores;
+    `retrieved` are the ids of the examples that were added to the input.
     """
     own = form.row(example, prediction)
     if shared := COMMON & own.keys():
@@ -239,11 +239,11 @@ def prediction_row(
     if samples:
         row["texts"] = list(example.texts) if len(example.texts) <= MOST_TEXTS else [example.texts[0]]
         row["all_scores"] = json_scores(prediction.scores)
-    return cast("PredictionRow", row)  # the task type's own fields are checked when the line is read
+    return cast("PredictionRow", row)  # the task type's own fields are validated when the line is read
 
 
 def _answer(form: RowForm, answer: Prediction) -> JSON:
-    """Return the answer to one order of the options."""
+    """Return the row of the answer to one order of the options."""
     row: JSON = {"order": list(answer.order), "status": answer.status, "pred": form.to_json(answer.value)}
     if answer.scores:
         row |= {"scores": json_scores(answer.scores), "tied": answer.tied}
@@ -251,12 +251,12 @@ def _answer(form: RowForm, answer: Prediction) -> JSON:
 
 
 def answers_of(row: PredictionRow) -> Sequence[AnswerRow | PredictionRow]:
-    """Return the answers of a row: one for each order of the options, or the row itself."""
+    """Return the answers of a row: one per order of the options, or the row itself."""
     return row.get("answers") or [row]
 
 
 def form_problem(form: RowForm, example: Example, prediction: Prediction) -> str:
-    """Return what is wrong with the row that a task type makes of a prediction, empty where it can be read back."""
+    """Return the problem with the row that a task type makes of a prediction, or "" if it can be read back."""
     try:
         own = form.row(example, prediction)
         if shared := sorted(COMMON & set(own)):
@@ -267,7 +267,7 @@ def form_problem(form: RowForm, example: Example, prediction: Prediction) -> str
         value = prediction.value if prediction.source else form.from_json(stored)
     except ValidationError as error:
         return f"row() makes a wrong line ({first_problem(error)}); what has no field there goes into `details`"
-    except Exception as error:  # whatever a plugin's row() or from_json() raises
+    except Exception as error:  # a plugin's row() or from_json() may raise anything
         return f"row() makes no line that can be written and read back: {one_line(describe(error), 200)}"
     if value != prediction.value:
         return f"{prediction.value!r:.80} is stored as {stored!r:.80}, of which from_json makes {value!r:.80}"
@@ -278,15 +278,15 @@ def form_problem(form: RowForm, example: Example, prediction: Prediction) -> str
 
 
 def check_row(row: Mapping[str, Any]) -> bytes:
-    """Return the line that a row is stored as; half a surrogate pair becomes U+FFFD.
+    """Return the line to store for a row; half of a surrogate pair becomes U+FFFD.
 
     Raises:
-        PluginError: it could not be read back, because of what a metric, a reader or `row()` of a task type returned.
+        PluginError: a metric, a reader or a task type's `row()` returned a value that could not be read back.
     """
     try:
         line = valid(encoded(row)).encode("utf-8")
         _adapter().validate_json(line, strict=True)
-    except (TypeError, ValueError) as error:  # not what a row holds, or what JSON cannot hold
+    except (TypeError, ValueError) as error:  # a row or JSON cannot hold the value
         name, why = one_line(str(row.get("id")), 80), one_line(first_problem(error), 200)
         raise PluginError(
             f"the row of example {name!r} cannot be stored ({why}); correct the example, or the metric, reader or task "
@@ -296,32 +296,32 @@ def check_row(row: Mapping[str, Any]) -> bytes:
 
 
 class PredictionWriter:
-    """Appends prediction rows, each handed to the operating system at once."""
+    """Writer that appends prediction rows and passes each to the operating system immediately."""
 
     def __init__(self, stream: IO[bytes], file: Path) -> None:
         self._stream = stream
         self._file = file
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append one row; half a surrogate pair becomes U+FFFD.
+        """Append one row; half of a surrogate pair becomes U+FFFD.
 
         Raises:
-            PluginError: the row could not be read back, because of a metric or of a task type's `row()`.
-            RecordError: there is no room; a half-written line is dropped on resume.
+            PluginError: a metric or a task type's `row()` returned a value that could not be read back.
+            RecordError: there is no space; a half-written line is dropped on resume.
         """
         line = check_row(row)
         with cure(self._file):
-            while line:  # an unbuffered write may take only a part
+            while line:  # an unbuffered write may write only a part
                 line = line[self._stream.write(line) :]
 
 
 def encoded(row: Mapping[str, Any]) -> str:
-    """A row as a line of text."""
+    """Return a row as a line of JSON."""
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
 
 
 class StoredLine(NamedTuple):
-    """Where a line is; `begin` and `length` are in bytes."""
+    """Position of a line; `begin` and `length` are in bytes."""
 
     file: Path
     begin: int
@@ -329,16 +329,16 @@ class StoredLine(NamedTuple):
 
 
 def indexed(file: Path) -> Iterator[tuple[PredictionRow, StoredLine]]:
-    """The whole lines of a predictions file and where they are: memory does not grow with their length.
+    """Yield the complete lines of a predictions file with their positions, in constant memory.
 
     Raises:
-        RecordError: a whole line is no prediction, or the file is a link or something else that is no file.
+        RecordError: a complete line is not a prediction, or the file is not a regular file, e.g. a link.
     """
     source = stored(file)
     if source is None:
         return
     begin = 0
-    with opened(source) as stream:  # bytes: a cut may go through a character
+    with opened(source) as stream:  # bytes, because a cut may split a character
         for number, line in enumerate(iter(partial(stream.readline, MAX_BYTES), b""), start=1):
             if len(line) == MAX_BYTES:
                 raise RecordError(f"{file}, line {number}, is larger than {MAX_BYTES:,} bytes; delete that line")
@@ -348,9 +348,9 @@ def indexed(file: Path) -> Iterator[tuple[PredictionRow, StoredLine]]:
 
 
 def parsed(line: bytes, file: Path, number: int) -> PredictionRow:
-    """One line of a predictions file. Raises `RecordError` if it is no `PredictionRow`."""
+    """Parse one line of a predictions file. Raises `RecordError` if it is not a `PredictionRow`."""
     try:
-        if HALF.search(line) is not None:  # which no UTF-8 holds: written by a figeval before 0.2, or by somebody else
+        if HALF.search(line) is not None:  # UTF-8 cannot encode it: from a figeval before 0.2, or from somebody else
             line = encoded(cleaned(parse_json(line), valid)).encode("utf-8")
         _adapter().validate_json(line, strict=True)
         row: PredictionRow = parse_json(line)
@@ -364,12 +364,12 @@ def parsed(line: bytes, file: Path, number: int) -> PredictionRow:
 
 @lru_cache(maxsize=1)
 def _adapter() -> TypeAdapter[PredictionRow]:
-    """What checks a row. Built once, when the first row is read."""
+    """Return the validator for a row, built when the first row is read."""
     return TypeAdapter(PredictionRow)
 
 
 def is_own(file: Path) -> bool:
-    """Whether a file is there. Raises `RecordError` for a link, a pipe or a device, which lead out of the folder."""
+    """Return whether a regular file exists. Raises `RecordError` for a link, a pipe, a device or a folder."""
     try:
         mode = file.lstat().st_mode
     except FileNotFoundError:
@@ -383,10 +383,10 @@ def is_own(file: Path) -> bool:
 
 
 def sha256_of(file: Path) -> str:
-    """The sha256 of predictions that are there, of their lines and not of what they are packed in.
+    """Return the sha256 of stored predictions, computed over their lines and not over the gzip file.
 
     Raises:
-        RecordError: they cannot be read.
+        RecordError: the predictions cannot be read.
     """
     source = stored(file) or file
     digest = hashlib.sha256()
@@ -400,21 +400,21 @@ def sha256_of(file: Path) -> str:
 
 
 def packed(file: Path) -> Path:
-    """Where the predictions lie that a file would hold, in a run that is kept for reading."""
+    """Return the path of the packed predictions of an archived run."""
     return file.with_name(f"{file.name}.gz")
 
 
 def stored(file: Path) -> Path | None:
-    """The file, or the packed one in its place; None if there is neither. Raises `RecordError` as `is_own` does."""
+    """Return the file or its packed version, or None if neither exists. Raises `RecordError` like `is_own`."""
     return next((one for one in (file, packed(file)) if is_own(one)), None)
 
 
 @contextmanager
 def opened(source: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a predictions file, unpacked if need be.
+    """Open a predictions file for reading bytes, unpacked if it is a gzip file.
 
     Raises:
-        RecordError: an archive is damaged, or holds more than 512 MiB.
+        RecordError: the gzip file is damaged, or holds more than 512 MiB.
     """
     if source.suffix != ".gz":
         with source.open("rb") as stream:
@@ -428,7 +428,7 @@ def opened(source: Path) -> Iterator[IO[bytes]]:
 
 
 class _Unpacked(io.RawIOBase):
-    """What an archive holds, as far as it is not too much."""
+    """Content of a gzip file, up to a limit that protects the memory."""
 
     def __init__(self, stream: gzip.GzipFile, source: Path) -> None:
         self._stream = stream
@@ -436,11 +436,11 @@ class _Unpacked(io.RawIOBase):
         self._left = MAX_UNPACKED
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Fill the buffer; how many bytes there were. Raises `RecordError` beyond the limit."""
+        """Fill the buffer and return the number of bytes read. Raises `RecordError` beyond the limit."""
         data = self._stream.read(len(buffer))
         self._left -= len(data)
         if self._left < 0:
@@ -450,7 +450,7 @@ class _Unpacked(io.RawIOBase):
 
 
 def rewrite(file: Path, places: Sequence[StoredLine]) -> None:
-    """Replace a predictions file, atomically, by these lines of itself and of others."""
+    """Replace a predictions file atomically by these lines of itself and of other files."""
     if any(place.file.suffix == ".gz" for place in places):
         raise RecordError(f"{packed(file)} is kept for reading; gunzip it before the run goes on")
     with ExitStack() as files, cure(file), replacing(file) as new:
@@ -462,17 +462,17 @@ def rewrite(file: Path, places: Sequence[StoredLine]) -> None:
 
 @contextmanager
 def replaced(file: Path) -> Iterator[PredictionWriter]:
-    """A writer of rows that take the place of those in a file, at once or not at all."""
+    """Open a writer whose rows replace those of a file, all or none."""
     with cure(file), replacing(file) as stream:
         yield PredictionWriter(stream, file)
 
 
 @contextmanager
 def appended(file: Path) -> Iterator[PredictionWriter]:
-    """A writer that goes on after the last whole line.
+    """Open a predictions file for appending after the last complete line.
 
     Raises:
-        RecordError: no room or no permission; what was written stays.
+        RecordError: no space or no permission; what was already written stays.
     """
     with cure(file):
         if is_own(file):
@@ -483,7 +483,7 @@ def appended(file: Path) -> Iterator[PredictionWriter]:
 
 
 def drop_torn_line(file: Path) -> None:
-    """Cut a file back to its last line feed."""
+    """Truncate a file after its last line feed."""
     with file.open("rb+") as stream:
         size = end = stream.seek(0, 2)
         while end > 0:

@@ -1,4 +1,4 @@
-"""With what a run was made: versions, hardware, the state of the code. No paths and no environment: runs are shared."""
+"""Provenance of a run: versions, hardware, state of the code. It has no paths or environment: runs are shared."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ ROOMS = ("figeval", "tasks", "templates", "plugins", "pyproject.toml")
 
 
 def now() -> str:
-    """UTC, to the second: 2026-01-31T23:59:59Z."""
+    """Return the current UTC time to the second, e.g. 2026-01-31T23:59:59Z."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def versions() -> dict[str, str]:
-    """Installed versions of what can change a number."""
+    """Return the installed versions of the packages that can change a number."""
     found = {package: installed(package) for package in PACKAGES}
     return {package: known for package, known in found.items() if known is not None}
 
 
 def installed(package: str) -> str | None:
-    """The installed version of a package, None where it is not there."""
+    """Return the installed version of a package, or None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -53,10 +53,10 @@ def installed(package: str) -> str | None:
 
 
 def git_state(root: Path | None = None) -> dict[str, str | bool] | None:
-    """Commit of figeval's own checkout and whether it was changed; None for an installed package, or without git.
+    """Return the commit of figeval's checkout and whether it was changed; None without a checkout or without git.
 
-    It is the code's repository that counts, not the current directory's; and in it what can change a number, not the
-    results that are just being written.
+    The repository of the code counts, not the one of the current directory. Only files that can change a number are
+    compared, so that the results that are being written do not make the checkout dirty.
     """
     root = root or Path(str(files("figeval"))).parent
     if not (root / ".git").exists():
@@ -66,17 +66,17 @@ def git_state(root: Path | None = None) -> dict[str, str | bool] | None:
 
 
 def git(root: Path, *arguments: str) -> str | None:
-    """What git prints about the repository in `root`, not about one around it; None if it cannot be asked."""
+    """Return what git prints about the repository at `root`, not about an enclosing one; None if git fails."""
     command, around = ("git", "-C", str(root), *arguments), {"GIT_CEILING_DIRECTORIES": str(root.resolve().parent)}
     try:
         done = subprocess.run(command, env={**os.environ, **around}, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):  # no git, no commit yet, or a repository of somebody else
+    except (OSError, subprocess.CalledProcessError):  # no git, no commit yet, or a repository of another user
         return None
     return done.stdout.strip()
 
 
 def hardware() -> dict[str, str | int | float | None]:
-    """Processor, cores and memory."""
+    """Return the processor, the number of cores and the memory."""
     import psutil
 
     return {
@@ -88,7 +88,7 @@ def hardware() -> dict[str, str | int | float | None]:
 
 
 def collect() -> dict[str, Any]:
-    """All of it, for `run.json`."""
+    """Return the provenance for `run.json`."""
     return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.release()}",
@@ -99,8 +99,8 @@ def collect() -> dict[str, Any]:
 
 
 def peak_memory_mb() -> float:
-    """Highest resident memory of this process so far, MiB."""
-    import resource  # not on Windows
+    """Return the highest resident memory of this process so far, in MiB."""
+    import resource  # not available on Windows
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (2**20 if platform.system() == "Darwin" else 2**10), 1)

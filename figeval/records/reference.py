@@ -1,4 +1,4 @@
-"""Published numbers, each with the paper, version and table it stands in: `results/reference/<benchmark>.json`."""
+"""Published results, each with its paper, version and table, from `results/reference/<benchmark>.json`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESULTS = "figeval.builtin.results"
 
 
 class Published(Stored):
-    """One number out of a paper; shares are fractions, as figeval prints them. `note` says what to beware of."""
+    """One result from a paper; shares are fractions, as figeval prints them. `note` is a caveat."""
 
     task: str
     metric: str
@@ -26,7 +26,7 @@ class Published(Stored):
 
 
 def published(task: str | None = None) -> Iterator[Published]:
-    """The published numbers of a task, or all of them, in the order of the files."""
+    """Yield the published results of a task, or all of them, in the order of the files."""
     rows = TypeAdapter(list[Published])
     for file in sorted((files(RESULTS) / "reference").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".json"):

@@ -1,7 +1,8 @@
-"""`run.json`, field by field, and the published JSON Schemas.
+"""The fields of `run.json`, and the published JSON Schemas.
 
-A file of another major version is refused with a message, never guessed at. The JSON Schemas in `results/schema` are
-made from these models and from `PredictionRow`: run `python -m figeval.records.schema` in a checkout to update them.
+A file of another major version is refused with a message and never guessed at. The JSON Schemas in `results/schema`
+are generated from these models and from `PredictionRow`: run `python -m figeval.records.schema` in a checkout to update
+them.
 """
 
 from __future__ import annotations
@@ -32,23 +33,22 @@ from figeval.types import Role as Role
 from figeval.validation import first_problem
 
 # 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
-# 1.4: examples that the model was trained on or chosen on, gold answers that are all one label, hidden or absent;
-# sha256 of the predictions; 2.0: the key `protocol` of a task is called `task_type`; 2.1: kinds of options that were
-# chosen (`choices` of a task, `choice` of a prediction) and rows in several languages (`languages` of a task,
-# `language` of a prediction), what the settings of a route mean (`legend` of a task); these keys are left out where
-# there is nothing to tell; so are `weights` of a baseline, the trained floor of a model,
-# and `contrasts` of a run
+# 1.4: examples that the model was trained on or chosen on, gold answers that all share one label, are hidden or absent;
+# sha256 of the predictions; 2.0: a task's key `protocol` is renamed to `task_type`; 2.1: kinds of options that were
+# chosen (`choices` of a task, `choice` of a prediction), rows in several languages (`languages` of a task, `language`
+# of a prediction), the meaning of a route's settings (`legend` of a task); these keys are omitted if they are empty,
+# and so are `weights` of a baseline (the trained floor of a model) and `contrasts` of a run
 SCHEMA_VERSION = "2.1"
 READABLE = ("1", "2")  # major versions
 
-# Part of a file's name, so neither a separator, nor a control character, nor hidden, nor longer than file systems take.
+# Part of a file name, so no separator, control character or leading dot, and no longer than file systems allow.
 TASK_NAME = re.compile(r"[^./\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]{0,199}")
 
-SEEN_NOTES: dict[Role, str] = {  # what the mark behind such a score means, for all tables
+SEEN_NOTES: dict[Role, str] = {  # explanation of the mark behind such a score, for all tables
     "trained": "the model was trained on some of these examples, so the score does not predict performance on new ones",
     "chosen": "the model was chosen on some of these examples, so the score is a maximum without a valid interval",
 }
-CHOSEN_ON_TEST = "none: chosen on test"  # the interval of a maximum over checkpoints, where its examples are not known
+CHOSEN_ON_TEST = "none: chosen on test"  # interval of a maximum over checkpoints if its examples are unknown
 SEEN = (
     "how the model has seen examples behind this number: it was trained on some of them, or chosen on some; null: none"
 )
@@ -66,16 +66,16 @@ def _task_name(name: str) -> str:
     return name
 
 
-# What figeval reads of the settings of retrieved examples.
+# The settings of retrieved examples that figeval reads back.
 _Retrieved = TypedDict("_Retrieved", {"add": str, "from": str, "k": int, "retriever": str}, total=False)
 
 
 class _ReadAgain(TypedDict, total=False):
-    """The settings of a task, and the flags of a run, that figeval reads from a record; there may be others."""
+    """Settings of a task and flags of a run that figeval reads back from a record; there may be others."""
 
     augment: _Retrieved
     calibration: list[str]
-    fewshot_sampler: str | _Retrieved  # the flag of a run, and what a task says of it
+    fewshot_sampler: str | _Retrieved  # a run stores the flag, a task the settings
     labels: list[str]
     language: str
     languages: list[str]
@@ -92,12 +92,12 @@ class _ReadAgain(TypedDict, total=False):
 
 @lru_cache(maxsize=1)
 def _read_again() -> TypeAdapter[_ReadAgain]:
-    """Return what checks them. Built once, when the first record is made or read."""
+    """Return the validator for these settings, built when the first record is made or read."""
     return TypeAdapter(_ReadAgain)
 
 
 def _readable(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return settings or flags as they are. Raises `ValueError` where what is read from them is of another type."""
+    """Return settings or flags unchanged. Raises `ValueError` if one that figeval reads back has another type."""
     try:
         _read_again().validate_python(stored)
     except ValidationError as error:
@@ -128,7 +128,7 @@ class ScoreRecord(Stored):
 
     @model_validator(mode="after")
     def _marked(self) -> ScoreRecord:
-        """Refuse half an interval, and mark what records before 1.4 say in `interval` alone."""
+        """Refuse half an interval, and set the mark that records before 1.4 only have in `interval`."""
         if (self.low is None) != (self.high is None):
             raise ValueError("low and high are two numbers, or both are null")
         if self.interval == CHOSEN_ON_TEST and self.seen is None:
@@ -137,7 +137,7 @@ class ScoreRecord(Stored):
 
 
 def _without_weights(schema: dict[str, Any]) -> None:
-    """Of the published schema: a trivial model has none."""
+    """Make `weights` optional in the published schema: a trivial model has none."""
     schema["required"].remove("weights")
 
 
@@ -152,7 +152,7 @@ class BaselineRecord(Stored):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        """Leave out the weights of models that have none."""
+        """Omit the weights of models that have none."""
         return {key: value for key, value in handler(self).items() if value or key != "weights"}
 
 
@@ -216,11 +216,11 @@ class OverlapRecord(Stored):
     baselines: list[BaselineRecord] = Field(default=[], description="trivial models on the remaining examples")
 
 
-SPARSE = ("choices", "is_floor", "languages", "legend")  # fields of a task that are left out where they are empty
+SPARSE = ("choices", "is_floor", "languages", "legend")  # fields of a task that are omitted if they are empty
 
 
 def _sparse(schema: dict[str, Any]) -> None:
-    """Of the published schema: these fields are not required."""
+    """Make the fields in `SPARSE` optional in the published schema."""
     schema["required"] = [name for name in schema["required"] if name not in SPARSE]
 
 
@@ -276,15 +276,15 @@ class TaskRecord(Stored):
     peak_memory_mb: float = Field(default=0.0, description="resident memory of the process at its highest, MiB")
 
     def shown_scores(self) -> Iterator[ScoreRecord]:
-        """Yield the scores that tables show: its own, by language, and of the kinds of options that were chosen."""
+        """Yield the scores that tables show: the task's own, those by language, and those of chosen option kinds."""
         yield from self.scores
         yield from (score for one in self.languages for score in one.scores)
         yield from (score for one in self.choices for kind in one.kinds for score in (kind.chosen, kind.chosen_wrong))
 
-    # Without a return type: pydantic would take it for the published schema of a task.
+    # No return type: pydantic would use it as the published schema of a task.
     @model_serializer(mode="wrap")
     def _without_empty(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        """Leave out the fields that most tasks do not have."""
+        """Omit the fields that most tasks do not have."""
         return {key: value for key, value in handler(self).items() if value or key not in SPARSE}
 
 
@@ -362,12 +362,12 @@ class ContrastRecord(Stored):
 
     @property
     def name(self) -> str:
-        """As tables and exports call it: `suite:contrast`, and `suite:contrast@variant` of a prompt or probe."""
+        """Name in tables and exports: `suite:contrast`, or `suite:contrast@variant` for a prompt or probe."""
         return f"{self.suite}:{self.contrast}" + (f"@{self.variant}" if self.variant else "")
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences without a full stop that say what the two numbers are, for below a table."""
+        """Sentences without a full stop that explain the two metrics below a table."""
         means = (
             f"auc: how often an example whose right answer is {self.label} has a higher score for it than an example "
             "with another right answer; balanced_acc: the mean of the accuracies on both kinds; .5 is chance"
@@ -380,7 +380,7 @@ class ContrastRecord(Stored):
 
 
 def _maybe_without_contrasts(schema: dict[str, Any]) -> None:
-    """Of the published schema: a run whose suites declare no contrasts has none."""
+    """Make `contrasts` optional in the published schema: a run whose suites declare none has none."""
     schema["required"].remove("contrasts")
 
 
@@ -405,7 +405,7 @@ class RunRecord(Stored):
     warnings: list[str] = []
 
     def shown_scores(self) -> Iterator[ScoreRecord]:
-        """Yield the scores that tables show: those of the tasks, and those of contrasts."""
+        """Yield the scores that tables show: those of the tasks and those of the contrasts."""
         for task in self.tasks:
             yield from task.shown_scores()
         for contrast in self.contrasts:
@@ -413,12 +413,12 @@ class RunRecord(Stored):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, handler: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        """Leave out contrasts where there are none."""
+        """Omit contrasts if there are none."""
         return {key: value for key, value in handler(self).items() if value or key != "contrasts"}
 
 
 def json_schemas() -> dict[str, dict[str, Any]]:
-    """Return by file name the JSON Schema (draft 2020-12) of what this version stores.
+    """Return the JSON Schemas (draft 2020-12) of the files that this version writes, by file name.
 
     `run.json` has all its fields, a line of predictions only those of its task type.
     """

@@ -1,4 +1,4 @@
-"""What stands on disk of several trainings: `seeds.json` and `grid.json` on top of their folders."""
+"""The records of several trainings, `seeds.json` and `grid.json`, stored above the folders of the trainings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SeedScore(Stored):
 
     @model_validator(mode="after")
     def _marked(self) -> SeedScore:
-        """Records before 1.4 say it in `interval` alone."""
+        """Set the mark that records before 1.4 only have in `interval`."""
         if self.interval == CHOSEN_ON_TEST and self.seen is None:
             self.seen = "chosen"
         return self
@@ -57,7 +57,7 @@ class SeedsRecord(Stored):
 
 
 class GridPoint(Stored):
-    """One combination of values."""
+    """One combination of config values."""
 
     folder: str = Field(description="relative to this file")
     values: dict[str, Any]
@@ -67,7 +67,7 @@ class GridPoint(Stored):
 
 
 class GridRecord(Stored):
-    """Trainings that differ in values of the config, compared on dev."""
+    """Trainings that differ in config values, compared on dev."""
 
     task: str
     model: str
@@ -83,7 +83,7 @@ def write(record: SeedsRecord | GridRecord, file: Path) -> None:
 
 
 def read(kind: type[Sweep], file: Path) -> Sweep:
-    """What stands in the file. Raises `RecordError` where it is no such record."""
+    """Read a record from a file. Raises `RecordError` if the file is not a record of this kind."""
     return read_model(file, kind, RecordError, cure="it was not written by this version of figeval")
 
 
@@ -91,10 +91,10 @@ def read(kind: type[Sweep], file: Path) -> Sweep:
 
 
 def run_or_mean(path: Path) -> RunRecord:
-    """The run in a folder, or, where the folder is one of several seeds, one record of their means.
+    """Return the run in a folder, or one record of means if the folder holds several seeds.
 
     Raises:
-        RecordError: there is neither, or one of the seeds has no run.
+        RecordError: there is neither, or a seed has no run.
     """
     file = path / SEEDS if path.is_dir() else path
     if file.name != SEEDS or not file.is_file():
@@ -106,8 +106,10 @@ def run_or_mean(path: Path) -> RunRecord:
 
 
 def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:
-    """The first of the runs with the means of all of them in place of its scores; what is one training's own is left
-    out (breakdowns, kinds of options, counts, predictions)."""
+    """Return the first run with its scores replaced by the means of all runs.
+
+    Results of a single training are left out (breakdowns, kinds of options, counts, predictions).
+    """
     first = runs[0]
     known = {(score.task, score.metric, score.language, score.unseen_only): score for score in record.scores}
     return RunRecord(
@@ -133,7 +135,7 @@ Means: TypeAlias = dict[tuple[str, str, str, bool], SeedScore]
 def _means(
     scores: Sequence[ScoreRecord], name: str, known: Means, language: str = "", *, unseen_only: bool = False
 ) -> list[ScoreRecord]:
-    """The means in place of scores of a task or contrast."""
+    """Return the scores of a task or contrast with their values replaced by the means."""
     found = []
     for score in scores:
         mean = known.get((name, score.metric, language, unseen_only))
