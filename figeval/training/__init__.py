@@ -1,1 +1,1 @@
-"""Fine-tuning: one loop, and the contract that every learner keeps. It knows no task and no model."""
+"""Fine-tuning: one loop for all task types and models, which differ only in their learner (`contract`)."""

@@ -1,9 +1,9 @@
-"""LoRA (Hu et al. 2022) through peft: small matrices beside frozen ones are trained, and folded into them in the end.
+"""LoRA (Hu et al. 2022) through peft: small matrices are trained beside frozen ones and merged into them at the end.
 
-Trained are the adapters, and whatever is new: modules of the learner outside any pretrained model, heads on a
-pretrained body that do not predict words (those came with the body), and children of the model that the network names
-in an attribute `fresh`. Everything else is frozen. A checkpoint has the names that it would have without adapters, so
-whoever reads it need not know of them.
+The trained weights are the adapters and everything that is new: modules of the learner outside any pretrained model,
+heads on a pretrained body that do not predict words (a language-model head came with the body), and children of the
+model that the network names in an attribute `fresh`. Everything else is frozen. A checkpoint has the same names as
+without adapters, so its readers need not know about them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from torch.nn import Module, Parameter
     from transformers import PreTrainedModel
 
-NAME = "default"  # peft's own for the first adapter of a module
+NAME = "default"  # peft's name for the first adapter of a module
 BASE = "base_layer"
 
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """The adapters of a network: module → whether its matrix is stored as (in, out), as GPT-2 does."""
+    """Adapters of a network; `modules` maps each to whether its matrix is stored as (in, out), as in GPT-2."""
 
     modules: Mapping[str, bool] = field(default_factory=dict)
     scale: float = 1.0
 
     def merged(self, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """A state dict without adapters: W + scale · B A in the place of W; tensors are on one device."""
+        """Return a state dict with W + scale · B A in place of W and the adapters; tensors are on one device."""
         if not self.modules:
             return weights
         folded = {}
@@ -61,7 +61,7 @@ def with_adapters(network: Module, config: TrainConfig) -> Adapters:
     """Add adapters to the pretrained models of a network, if the config asks for them, and freeze all other weights.
 
     Raises:
-        TrainError: peft is not installed, there is no such module, or the network has no pretrained model.
+        TrainError: peft is not installed, a module does not exist, or the network has no pretrained model.
     """
     if config.lora is None:
         return Adapters()
@@ -81,7 +81,7 @@ def with_adapters(network: Module, config: TrainConfig) -> Adapters:
 
 
 def alpha_of(config: TrainConfig) -> float:
-    """Return alpha, which is the scale of the adapters times their rank."""
+    """Return alpha: the scale of the adapters times their rank."""
     return config.lora_alpha or 2.0 * (config.lora or 0)
 
 
@@ -99,8 +99,8 @@ def pretrained(network: Module) -> Iterator[PreTrainedModel]:
 def new_weights(base: PreTrainedModel, fresh: Sequence[str]) -> list[Parameter]:
     """Return the weights of a model that were not pretrained.
 
-    They are those of the children that the learner names, and of heads on the body that do not predict words, except
-    weights that are tied to the body.
+    These are the weights of the children that the learner names, and of heads on the body that do not predict words,
+    except weights that are tied to the body.
     """
     body = base.base_model
     new_heads = body is not base and base.get_output_embeddings() is None
@@ -110,10 +110,10 @@ def new_weights(base: PreTrainedModel, fresh: Sequence[str]) -> list[Parameter]:
 
 
 def check_targets(base: PreTrainedModel) -> None:
-    """Check that every adapter can be folded into its matrix.
+    """Check that every adapter can be merged into its matrix.
 
     Raises:
-        TrainError: One belongs to an embedding, or to a matrix that is tied to an embedding.
+        TrainError: an adapter belongs to an embedding, or to a matrix that is tied to an embedding.
     """
     for name, module in base.named_modules():
         if hasattr(module, BASE) and (NAME not in module.lora_A or module is base.get_output_embeddings()):
@@ -121,7 +121,7 @@ def check_targets(base: PreTrainedModel) -> None:
 
 
 def inject(body: PreTrainedModel, config: TrainConfig) -> None:
-    """Add adapters to the modules that were named, else to peft's defaults for such a model, else to all matrices.
+    """Add adapters to the modules in the config, else to peft's defaults for the model, else to all matrices.
 
     Raises:
         TrainError: peft is not installed, or the body has none of the modules.
@@ -134,7 +134,7 @@ def inject(body: PreTrainedModel, config: TrainConfig) -> None:
     targets = list(config.lora_targets) or KNOWN.get(body.config.model_type, "all-linear")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it turned GPT-2's matrices round, which it is to do
+            warnings.simplefilter("ignore")  # peft warns that it transposed GPT-2's matrices, as intended
             inject_adapter_in_model(
                 LoraConfig(r=config.lora, lora_alpha=alpha_of(config), target_modules=targets), body
             )

@@ -1,7 +1,7 @@
-"""The examples of each step and their batches: functions of seed, epoch and step, so nothing of them is stored.
+"""The examples of each step and their batches, which are functions of seed, epoch and step and are not stored.
 
-All processes know the whole plan and take their share of it. So a loss is divided by the right number however many
-processes there are, and a run may go on with another number of them.
+Every process knows the whole plan and takes its share. Losses are therefore divided by the same number whatever the
+number of processes, and a training may resume with another number of them.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-# Padded tokens that go through the network at once. On a CPU more only pushes activations out of its caches.
+# Padded tokens per call of the network. On a CPU, more would only push activations out of the caches.
 TOKENS = {"cpu": 1_024}
 TOKENS_ON_ACCELERATOR = 16_384
-ALIKE = 0.85  # of the longest row of a batch, unless it would be smaller than
-WORTH = 8  # such a part of the budget
+ALIKE = 0.85  # rows longer than this share of the longest row go into its batch
+WORTH = 8  # shorter rows, too, until the batch reaches this fraction (1/WORTH) of the budget
 
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """The order of `n` examples in every epoch, cut into steps of `batch_size`; the last one may be smaller.
+    """The order of `n` examples in every epoch, cut into steps of `batch_size`; the last step may be smaller.
 
-    `shuffle` "epochs" draws another order for each, "once" one for all (as Ghosh and Srivastava's code does).
+    `shuffle="epochs"` draws another order for each epoch, "once" one for all (as Ghosh and Srivastava's code does).
     """
 
     n: int
@@ -31,7 +31,7 @@ class Epochs:
 
     @property
     def steps(self) -> int:
-        """The number of steps of one epoch."""
+        """Number of steps in one epoch."""
         return -(-self.n // self.batch_size)
 
     def rows(self, step: int) -> list[int]:
@@ -53,16 +53,17 @@ class Epochs:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The rows of one process in one batch, and whether each counts (1) or is padding (0)."""
+    """The rows of one process in one batch, and whether each row counts (1) or is padding (0)."""
 
     rows: list[int]
     counts: list[float]
 
 
 def shares(rows: Sequence[int], lengths: Sequence[int], tokens: int, process: int, processes: int) -> Iterator[Share]:
-    """Yield the part of one process in a step: batches of similar length, of at most `tokens` each after padding.
+    """Yield one process's batches of a step: rows of similar length, at most `tokens` per batch after padding.
 
-    Every process gets the same number of batches and no empty one, since gathering gradients or weights waits for all.
+    Every process gets the same number of batches and no empty one, since the exchange of gradients or weights waits
+    for all processes.
     """
     ordered = sorted(rows, key=lengths.__getitem__, reverse=True)
     while ordered:
@@ -73,9 +74,10 @@ def shares(rows: Sequence[int], lengths: Sequence[int], tokens: int, process: in
 
 
 def together(lengths: Sequence[int], tokens: int, processes: int) -> int:
-    """Return how many of the first rows, longest first, make one batch: no more than fit, and no much shorter ones.
+    """Return how many of the first rows, longest first, make one batch: those that fit and are not much shorter.
 
-    A batch goes on to shorter rows only until it is worth a call; from there on padding costs more than another call.
+    Much shorter rows are added only until the batch is large enough for a call; beyond that, their padding costs more
+    than another call.
     """
     longest = max(1, lengths[0])
     most = max(1, tokens // longest) * processes
@@ -85,5 +87,5 @@ def together(lengths: Sequence[int], tokens: int, processes: int) -> int:
 
 
 def budget(asked: int | None, device: str) -> int:
-    """Return the padded tokens per batch: as configured, else as many as keep such a device busy."""
+    """Return the padded tokens per batch: the configured number, or else enough to keep the device busy."""
     return asked or TOKENS.get(device.partition(":")[0], TOKENS_ON_ACCELERATOR)

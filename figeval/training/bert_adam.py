@@ -1,6 +1,6 @@
-"""AdamW without correction of its moments' bias, as BERT's own code and papers after it trained (Mosbach et al. 2021).
+"""AdamW without bias correction, as used by BERT's own code and by papers that followed it (Mosbach et al. 2021).
 
-Imported where it is used: a torch optimizer is a subclass of torch's.
+Import this module only where it is used: a torch optimizer subclasses torch's, so this one imports torch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class BertAdam(Optimizer):  # type: ignore[misc]
-    """w -= lr (m / (sqrt(v) + eps) + decay w), m and v the running means of the gradient and its square."""
+    """The update w -= lr (m / (sqrt(v) + eps) + decay w); m and v are running means of the gradient and its square."""
 
     def __init__(
         self, groups: Sequence[Mapping[str, object]], lr: float, betas: tuple[float, float], eps: float
@@ -23,7 +23,7 @@ class BertAdam(Optimizer):  # type: ignore[misc]
         super().__init__(groups, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0})
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One update of all weights that have a gradient."""
+        """Update all weights that have a gradient."""
         import torch
 
         loss = None if closure is None else closure()

@@ -1,4 +1,4 @@
-"""What a training is asked to do: `figeval train`'s flags and a config file as one value, checked field by field."""
+"""The configuration of a training: the flags of `figeval train` and a config file as one validated value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from figeval.config import Augment
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 
-# What changes how fast or where a model is trained, not which one comes out.
+# Settings that change how fast or where a model is trained, but not the result.
 ELSEWHERE = frozenset(
     (
         *("output", "device", "processes", "nodes", "node_rank", "master", "deepspeed", "fsdp", "compile"),
@@ -23,7 +23,7 @@ ELSEWHERE = frozenset(
 
 
 class TrainConfig(BaseModel):
-    """One training. Unknown keys are refused; the descriptions are those of `figeval train --help`."""
+    """Configuration of one training. Unknown keys are refused; the descriptions are those of `figeval train --help`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
@@ -112,8 +112,8 @@ class TrainConfig(BaseModel):
         return self
 
     def identity(self) -> str:
-        """Eight hex digits over all that can change the weights, and nothing that cannot."""
-        # Keys that came later do not count without a value, so that trainings of an earlier figeval go on.
+        """Return eight hex digits over the settings that can change the weights."""
+        # Keys that were added later count only if they are set, so that trainings of an earlier figeval can resume.
         late = {name for name in ("probe", "augment") if not getattr(self, name)}
         values = self.model_dump(mode="json", exclude={*ELSEWHERE, *late})
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""The interface of a learner, the only part of a training that differs between tasks.
+"""The interface of a learner, the only part of a training that differs between task types.
 
 examples ──features──▶ token ids ──batch──▶ tensors ──network──▶ a loss per example
                                                         │
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-Batch: TypeAlias = "dict[str, Tensor]"  # name → tensor; the first axis are rows
+Batch: TypeAlias = "dict[str, Tensor]"  # name → tensor; the first axis is the rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What a learner is made from: the model to begin with, and the settings of the config that concern it.
+    """The arguments of a learner's factory: the model to start from, and the settings that concern it.
 
-    `labels` are those of a pairs task. `device` is where the network will be; the learner leaves it on the CPU.
+    `labels` are those of a pairs task. `device` is where the network will run; the learner leaves it on the CPU.
     """
 
     model: str
@@ -34,7 +34,7 @@ class Setup:
     max_length: int | None = None
     tokens_per_batch: int | None = None
     gradient_checkpointing: bool = False
-    dropout: float | None = None  # None: as the model's configuration has it
+    dropout: float | None = None  # None: as in the model's configuration
     allow_pickle: bool = False
     seed: int = 0
     device: str = "cpu"
@@ -43,9 +43,9 @@ class Setup:
 class Features(Protocol):
     """The examples of one split, tokenised once. Row i is example i.
 
-    `lengths[i]` is its number of tokens: rows of similar length go through the network together. `weights[i]` is what
-    its loss is divided by: 1, or its number of target tokens where the mean is over tokens. Where rows are not examples
-    but pieces of texts, an attribute `ids` has their names, for messages.
+    `lengths[i]` is its number of tokens: rows of similar length go through the network together. `weights[i]` is the
+    divisor of its loss: 1, or its number of target tokens if the mean is over tokens. If rows are pieces of texts and
+    not examples, an attribute `ids` has their names, for messages.
     """
 
     lengths: Sequence[int]
@@ -57,7 +57,7 @@ class Features(Protocol):
         ...
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:
-        """Return what all rows of a step are read with (its candidates), in batches of similar length; usually none.
+        """Return the inputs that all rows of a step share (its candidates), in batches of similar length; usually none.
 
         If there are any, all batches of a step go through the network in one call.
         """
@@ -65,11 +65,12 @@ class Features(Protocol):
 
 
 class Learner(Protocol):
-    """A head on a model, and how it is trained. A factory that is registered for a task type makes it.
+    """A head on a model, with its loss. It is made by a factory that is registered for a task type.
 
-    `select_by` is "loss" where scores on dev are expensive or do not exist, and None for the task's metrics. A learner
-    whose features do not come from the examples has a method `held_out(examples)`, the features of dev. One that reads
-    plain texts has a method `texts(examples)`, which returns all of them, for the record of what the model has seen.
+    `select_by` is "loss" if scores on dev are expensive or do not exist, and None for the task's metrics. A learner
+    whose features do not come from the examples has a method `held_out(examples)`, which returns the features of dev.
+    A learner of plain texts has a method `texts(examples)`, which returns all of them for the record of what the model
+    has seen.
     """
 
     select_by: str | None
@@ -77,9 +78,9 @@ class Learner(Protocol):
     def network(self) -> Module:
         """Return a fresh `torch.nn.Module` with weights on the CPU, in float32, in training mode.
 
-        `network(batches, beside)` returns the losses (rows,) of the rows of all batches, in float32, summed over what
-        `Features.weights` counts. Its random numbers are torch's, so that a step can be repeated. An attribute `fresh`
-        of the network lists the children of a pretrained model that are new, which get no adapters.
+        `network(batches, beside)` returns the losses (rows,) of all batches in float32, each summed over the units
+        that `Features.weights` counts. It draws random numbers from torch, so that a step can be repeated. An
+        attribute `fresh` of the network lists the new children of a pretrained model, which get no adapters.
         """
         ...
 
@@ -87,7 +88,7 @@ class Learner(Protocol):
         """Tokenise the examples.
 
         Raises:
-            FigevalError: One of them cannot be learnt from.
+            FigevalError: an example cannot be learnt from.
         """
         ...
 
@@ -96,12 +97,12 @@ class Learner(Protocol):
         ...
 
     def save(self, network: Module, weights: Mapping[str, Tensor], folder: Path) -> JSON:
-        """Write what `figeval run --model FOLDER` reads, in safetensors, and return the declarations for figeval.json.
+        """Write the files for `figeval run --model FOLDER`, in safetensors; return what figeval.json declares.
 
-        `weights` is the whole state dict of the network, on the CPU, gathered from all shards.
+        `weights` is the full state dict of the network, on the CPU, gathered from all shards.
         """
         ...
 
     def describe(self) -> JSON:
-        """Return what the record says of the learner: head, pooling, similarity, what was cut …"""
+        """Return the learner's entries in the record: head, pooling, similarity, truncation …"""
         ...

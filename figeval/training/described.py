@@ -1,4 +1,4 @@
-"""A row of a preset as people read it."""
+"""The row of a preset in a form for people to read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADINGS = {
 
 
 def described(preset: Preset) -> JSON:
-    """All of a row."""
+    """Return all fields of a row."""
     return {
         "name": preset.full_name,
         "source": preset.table.source,
@@ -29,7 +29,7 @@ def described(preset: Preset) -> JSON:
 
 
 def sections(row: JSON) -> Iterator[tuple[str, list[str]]]:
-    """Heading and lines of all that is to be said of a row (`described`)."""
+    """Yield the headings and lines that describe a row (`described`)."""
     printed, settings = flat(row["printed"]), flat(row["settings"])
     filled_in = {name: value for name, value in settings.items() if name not in printed}
     for heading, values in (("published", printed), ("filled in from the released code", filled_in)):
@@ -39,7 +39,7 @@ def sections(row: JSON) -> Iterator[tuple[str, list[str]]]:
 
 
 def flat(settings: JSON) -> dict[str, str]:
-    """Settings as flags take them, options of a head one by one."""
+    """Return settings as flags take them, with each option of a head on its own."""
     options = {f"head_args {name}": value for name, value in settings.get("head_args", {}).items()}
     values = {name: value for name, value in settings.items() if name != "head_args"} | options
     typed = {}
@@ -52,7 +52,7 @@ def flat(settings: JSON) -> dict[str, str]:
 
 
 def numbers(settings: JSON) -> str:
-    """The main ones in a few words: `lr 2e-05, 25 epochs, batches of 16, seed 42`."""
+    """Return the main settings in a few words: `lr 2e-05, 25 epochs, batches of 16, seed 42`."""
     rate = settings.get("lr")
     parts = [f"lr {rate:g}" if rate else str(settings.get("optimizer"))]
     parts.append(f"{settings['epochs']} epochs" if "epochs" in settings else "")

@@ -1,6 +1,6 @@
-"""The processes of a training, seen from one of them: accelerate behind a small interface.
+"""The processes of a training, seen from one of them: a small interface to accelerate.
 
-Data parallelism, ZeRO and FSDP differ in their `sharding` of weights and moments alone.
+Data parallelism, ZeRO and FSDP differ only in their `sharding` of weights and moments.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Distributed:
-    """One of the processes that train together; `sharding` knows which of them holds which part of the weights."""
+    """One of the processes that train together; `sharding` knows which process holds which part of the weights."""
 
     def __init__(self, accelerator: Accelerator, sharding: Replicated | None = None, *, compiled: bool = False) -> None:
         self.accelerator = accelerator
@@ -40,22 +40,22 @@ class Distributed:
 
     @property
     def process(self) -> int:
-        """The number of this process, from 0."""
+        """Number of this process, from 0."""
         return int(self.accelerator.process_index)
 
     @property
     def processes(self) -> int:
-        """The number of processes on all machines."""
+        """Number of processes on all machines."""
         return int(self.accelerator.num_processes)
 
     @property
     def is_main(self) -> bool:
-        """Whether this is process 0, which writes files."""
+        """True for process 0, which writes the files."""
         return bool(self.accelerator.is_main_process)
 
     @property
     def device(self) -> str:
-        """The device of this process."""
+        """Device of this process."""
         return str(self.accelerator.device)
 
     def wait(self) -> None:
@@ -84,9 +84,9 @@ class Distributed:
         return float(self.accelerator.reduce(value.detach().float(), reduction="mean"))
 
     def seed(self, seed: int, step: int) -> None:
-        """Seed the random numbers of a step, counted from 1; every process draws its own.
+        """Seed the random numbers of a step, counted from 1, differently in every process.
 
-        In step 0 the network is made: there all processes draw alike, since fresh weights must not differ.
+        The network is made in step 0, where all processes share one seed because fresh weights must not differ.
         """
         import random
 
@@ -99,12 +99,12 @@ class Distributed:
     def prepare(
         self, network: Module, optimizer_of: Callable[[Module], Optimizer], checkpoint: Path | None = None
     ) -> tuple[Module, AcceleratedOptimizer]:
-        """Move a network and its optimizer to their devices, wrapped as the processes need them.
+        """Move a network and its optimizer to their devices, wrapped as the sharding requires.
 
         Weights and moments are those of the checkpoint, if there is one.
 
         Raises:
-            TrainError: The checkpoint is of another network, or damaged.
+            TrainError: the checkpoint belongs to another network, or is damaged.
         """
         tensors = {} if checkpoint is None else read_state(checkpoint / "state")
         if checkpoint is not None:
@@ -121,7 +121,7 @@ class Distributed:
         return self.accelerator.unwrap_model(network)
 
     def whole(self, network: Module, make: Callable[[], Module]) -> Module:
-        """Return a network that one process can compute with, in evaluation mode: a copy (`make`) of a sharded one."""
+        """Return a network in evaluation mode that one process can run alone: a copy from `make` if it is sharded."""
         import torch
 
         network = self.unwrapped(network)
@@ -139,12 +139,12 @@ class Distributed:
         return {name: tensor.to(self.accelerator.device) for name, tensor in batch.items()}
 
     def numbers(self, values: Sequence[float], like: Tensor) -> Tensor:
-        """Return numbers as a tensor of the type and on the device of another one."""
+        """Return numbers as a tensor with the type and device of another one."""
         return like.new_tensor(values)
 
     @contextmanager
     def syncing(self, network: Module, last: bool) -> Iterator[None]:
-        """Exchange gradients between processes with the last batch of a step only."""
+        """Exchange gradients between processes only with the last batch of a step."""
         self.accelerator.sync_gradients = last
         if last or not hasattr(network, "no_sync"):
             yield
@@ -166,7 +166,7 @@ class Distributed:
     # ---- checkpoints ------------------------------------------------------------------------------------------------
 
     def weights(self, network: Module) -> Mapping[str, Tensor]:
-        """Return the whole state dict on the CPU; it is empty except in process 0. Tied weights are gathered once."""
+        """Return the full state dict on the CPU; it is empty except in process 0. Tied weights are gathered once."""
         found: dict[int, Tensor | None] = {}
         names = dict(named_tensors(self.unwrapped(network)))
         for weight in names.values():
@@ -176,7 +176,7 @@ class Distributed:
         return {name: found[id(weight)] for name, weight in names.items()} if self.is_main else {}
 
     def state(self, network: Module, optimizer: AcceleratedOptimizer) -> dict[str, Tensor]:
-        """Return weights and moments to resume with, by name, on the CPU; empty except in process 0."""
+        """Return the weights and moments for resuming, by name, on the CPU; empty except in process 0."""
         found = gathered(self.unwrapped(network), optimizer.optimizer, self.sharding)
         return {name: tensor.cpu() for name, tensor in found if self.is_main}
 
@@ -196,13 +196,13 @@ class Distributed:
 
 
 def named_tensors(network: Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield the state dict of a network with the parameters themselves, which carry the marks of their sharding."""
+    """Yield a network's state dict with the parameters themselves, which carry their sharding."""
     weights = dict(network.named_parameters(remove_duplicate=False))
     return ((name, weights.get(name, value)) for name, value in network.state_dict().items())
 
 
 def sharding_of(config: TrainConfig) -> Replicated:
-    """Return how weights and moments are held."""
+    """Return the sharding of weights and moments that the config asks for."""
     if config.deepspeed:
         from figeval.training.zero import Zero, configuration
 
@@ -216,14 +216,14 @@ def connect(config: TrainConfig) -> Distributed:
     """Connect the processes that a launcher has started, or use this one alone.
 
     Raises:
-        TrainError: A device that is not there, half precision on a CPU, or a tracker that is not installed.
+        TrainError: the device does not exist, mixed precision is used without CUDA, or a tracker is not installed.
     """
     device = device_of(config.device)
     if config.mixed_precision != "no" and device != "cuda":
         what = f"--mixed_precision {config.mixed_precision}"
         raise TrainError(f"{what} on {device} is far slower than float32; leave it out")
     if device == "cpu":
-        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # or DeepSpeed, where it is installed, warns that it saw no GPU
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # otherwise DeepSpeed, if installed, warns that it found no GPU
     from accelerate import Accelerator
 
     check_trackers(config.trackers)
@@ -234,7 +234,7 @@ def connect(config: TrainConfig) -> Distributed:
         project_dir=str(config.output / "training" / "runs"),
         **sharding.options(device),
     )
-    name = str(config.output)  # or W&B and MLflow make up one
+    name = str(config.output)  # otherwise W&B and MLflow make one up
     named = {"wandb": {"name": name}, "mlflow": {"run_name": name}}
     accelerator.init_trackers("figeval", config=flat(config), init_kwargs=named)
     sharding.on_initialized()
@@ -257,10 +257,10 @@ def device_of(asked: str | None) -> str:
     """Return the kind of device to train on.
 
     Raises:
-        TrainError: This machine does not have it.
+        TrainError: this machine has no such device.
     """
     if asked == "cpu":
-        return asked  # without torch, whose import takes seconds
+        return asked  # without importing torch, which takes seconds
     import torch
 
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
@@ -275,6 +275,6 @@ def device_of(asked: str | None) -> str:
 
 
 def flat(config: TrainConfig) -> dict[str, int | float | str]:
-    """Return the config as trackers take it: numbers and texts."""
+    """Return the config in the form that trackers accept: numbers and strings."""
     values = config.model_dump(mode="json")
     return {name: value if isinstance(value, int | float | str) else str(value) for name, value in values.items()}

@@ -1,8 +1,8 @@
-"""The floor of a trained model: a second one, trained with the same settings on a probe of the task.
+"""The floor of a trained model: a second model, trained with the same settings on a probe of the task.
 
-A model that was trained with the query (the story, the premise) meets a text unlike those of its training when it is
-asked without. What can be read off the options alone is known only from a model that was trained so. It lies in the
-folder `floor` of the model's own; one that was trained by hand (`figeval train --probe`) may be moved there.
+A model that was trained with the query (the story, the premise) sees unfamiliar inputs when it is evaluated without.
+Only a model that was trained on the options alone shows how much they give away. The floor is stored in the folder
+`floor` of its model; one that was trained by hand (`figeval train --probe`) may be moved there.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ OWN = ELSEWHERE | {"probe"}  # settings that may differ between a model and its 
 
 
 def config_of_floor(config: TrainConfig, probe: str) -> TrainConfig:
-    """Return the config of the floor of a training. It is evaluated beside its model, and not by itself."""
+    """Return the config of a training's floor. It is evaluated together with its model, not by itself."""
     own = {"probe": probe, "floor": False, "evaluate": (), "output": config.output / FOLDER}
     return config.model_copy(update=own)
 
 
 def name_of(probe: str) -> str:
-    """Return the name of a floor among the baselines of a task: `no_query_trained`."""
+    """Return the name of a floor among the baselines of a task, e.g. `no_query_trained`."""
     return f"{probe}_trained"
 
 
@@ -49,31 +49,31 @@ class Floor:
 
     @property
     def folder(self) -> Path:
-        """Where the floor is."""
+        """Folder of the floor."""
         return self.model / FOLDER
 
     @property
     def name(self) -> str:
-        """Its name among the baselines of a task."""
+        """Name among the baselines of a task."""
         return name_of(self.probe)
 
     @cached_property
     def weights(self) -> str:
-        """A digest of its weights. Reads them all."""
+        """Digest of the floor's weights, which reads all of them."""
         return weights_in(self.folder)
 
     def check_weights(self) -> None:
-        """Check that its weights are those with which its training ended, where that is recorded.
+        """Check that the weights are those that the training recorded; older records have none.
 
         Raises:
-            TrainError: they are others, so their score would be that of another model.
+            TrainError: the weights were changed, so that their score would be that of another model.
         """
         if _record(self.folder).get("weights_sha256", self.weights) != self.weights:
             raise TrainError(f"the weights in {self.folder} are not those that were trained there; {RESTORE}")
 
     @property
     def differences(self) -> list[str]:
-        """The settings in which its training differs from that of the model; none where either is not recorded."""
+        """Settings that differ between the trainings of floor and model; empty if either is not recorded."""
         own, other = (_config(folder) for folder in (self.model, self.folder))
         if not own or not other:
             return []
@@ -81,28 +81,28 @@ class Floor:
 
 
 def floor_in(model: Path) -> Floor | None:
-    """Return the floor in the folder of a model; None where there is none, or its training is not complete.
+    """Return the floor in the folder of a model, or None if there is none or its training is not complete.
 
     Raises:
         TrainError: a file in the folder of the floor is damaged.
     """
     about = about_in(model / FOLDER)
-    # Before `figeval train --floor`, only the record of a training said on which probe it was.
+    # Before `figeval train --floor`, only the record of a training named its probe.
     probe = about.get("probe") or _config(model / FOLDER).get("probe")
     return Floor(model, str(about.get("task")), str(probe)) if about and probe else None
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    """Return the settings of a finished training; empty where they are not recorded."""
+    """Return the settings of a finished training, empty if they are not recorded."""
     config: dict[str, Any] = _record(folder).get("config", {})
     return config
 
 
 def _record(folder: Path) -> dict[str, Any]:
-    """Return the record of a finished training; empty where there is none.
+    """Return the record of a finished training, empty if there is none.
 
     Raises:
-        TrainError: it is damaged.
+        TrainError: the record is damaged.
     """
     file = TrainFolder(folder).record_file
     if not file.is_file():

@@ -1,11 +1,11 @@
-"""The folder of a training: the model on top, all traces of how it came about below `training/`.
+"""The folder of a training: the model at the top, everything about how it was trained in `training/`.
 
-DIR/config.json, model.safetensors, figeval.json …   the chosen checkpoint; there once the training is complete
-DIR/seen.txt                  digests of the examples that it was trained on and chosen on (`seen`)
+DIR/config.json, model.safetensors, figeval.json …   the chosen checkpoint, once the training is complete
+DIR/seen.txt                  digests of the examples that the model was trained on and chosen on (`seen`)
 DIR/training/config.yaml      the resolved config
-DIR/training/progress.json    where the training stands; replaced atomically, everything else is named by it
-DIR/training/history.jsonl    loss, rate and speed of every step, scores of every evaluation
-DIR/training/step-000400/     a checkpoint: the best so far, the last one, or both; `state/` is what to go on with
+DIR/training/progress.json    the progress; replaced atomically, and it names all other files that count
+DIR/training/history.jsonl    loss, learning rate and speed of every step, scores of every evaluation
+DIR/training/step-000400/     a checkpoint: the best so far, the last one, or both; `state/` is for resuming
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ MOVE = "move it away or choose another --output"
 
 
 class Progress(BaseModel):
-    """Where a training stands."""
+    """Progress of a training, as stored in `progress.json`."""
 
     model_config = ConfigDict(extra="forbid")
 
     identity: str
-    data: str = ""  # digest of what is learnt from and chosen on
-    step: int = 0  # steps done, and the name of the last checkpoint
+    data: str = ""  # digest of the examples for training and selection
+    step: int = 0  # steps done, which also names the last checkpoint
     best: int | None = None
     evaluations: list[Evaluation] = []
-    seconds: float = 0.0  # of training, over all sessions
+    seconds: float = 0.0  # training time over all sessions
     tokens: int = 0
     complete: bool = False
-    why: str = ""  # it ended
+    why: str = ""  # reason for the end
 
 
 class TrainFolder:
-    """Reads and writes one training's folder."""
+    """Reader and writer of one training folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -62,7 +62,7 @@ class TrainFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the folder and keep it for this training alone. Raises `TrainError` if another one writes it."""
+        """Create the folder and lock it for this training. Raises `TrainError` if another one writes it."""
         try:
             self.traces.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -72,10 +72,10 @@ class TrainFolder:
             yield
 
     def check(self, config: TrainConfig) -> Progress | None:
-        """Where this training stands, None before its first checkpoint. Nothing is written.
+        """Return the progress of this training, or None before its first checkpoint. Nothing is written.
 
         Raises:
-            TrainError: the folder holds another training or something that is none of ours, or cannot be written.
+            TrainError: the folder holds another training or files of other origin, or cannot be written.
         """
         if not self.path.is_dir():
             if self.path.exists() or self.path.is_symlink():
@@ -94,10 +94,10 @@ class TrainFolder:
         return progress
 
     def begin(self, config: TrainConfig, data: str = "") -> Progress:
-        """Where to go on, from the start in a new folder; `data` is the digest of the examples.
+        """Return the progress to resume from, which is empty in a new folder; `data` is the digest of the examples.
 
         Raises:
-            TrainError: the folder holds another training, one on other examples, or something that is none of ours.
+            TrainError: the folder holds another training, one on other examples, or files of other origin.
         """
         progress = self.check(config)
         if progress is None:
@@ -111,27 +111,27 @@ class TrainFolder:
         return progress
 
     def read(self) -> Progress:
-        """Where the training stands. Raises `TrainError` for a file that is no progress of ours."""
+        """Read the progress. Raises `TrainError` if the file is not a record of progress."""
         return read_model(self.progress_file, Progress, TrainError, cure="choose another --output")
 
     def write_config(self, config: TrainConfig) -> None:
-        """The resolved config, as `--config` reads it."""
+        """Write the resolved config in the form that `--config` reads."""
         values = config.model_dump(mode="json", exclude={"output"})
         text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
         with cure(self.path, "--output"):
             (self.traces / "config.yaml").write_text(text, encoding="utf-8")
 
     def checkpoint(self, step: int) -> Path:
-        """Where the checkpoint of a step is."""
+        """Return the folder of a step's checkpoint."""
         return self.traces / f"step-{step:06d}"
 
     def write_checkpoint(self, step: int, model: Callable[[Path], JSON] | None, state: Callable[[Path], None]) -> None:
-        """Write a checkpoint beside its place and move it there: half a one is never met.
+        """Write a checkpoint to a draft folder and rename it, so that nobody finds half of one.
 
-        `model` writes the model and returns what figeval.json says; `state` writes what to go on with.
+        `model` writes the model and returns the content of figeval.json; `state` writes the state for resuming.
 
         Raises:
-            RecordError: the disk is full, or the folder cannot be written; the checkpoint before it is still there.
+            RecordError: the disk is full, or the folder cannot be written; the previous checkpoint still exists.
         """
         place = self.checkpoint(step)
         draft = place.with_suffix(".part")
@@ -144,12 +144,12 @@ class TrainFolder:
                     write_json(draft / DECLARED, model(draft))
                 shutil.rmtree(place, ignore_errors=True)
                 draft.rename(place)
-            except BaseException:  # on a full disk half a checkpoint is in the way
+            except BaseException:  # a half-written checkpoint would waste space on a full disk
                 shutil.rmtree(draft, ignore_errors=True)
                 raise
 
     def commit(self, progress: Progress) -> None:
-        """Say where the training stands, then remove checkpoints that are neither the last nor the best."""
+        """Store the progress, then remove checkpoints that are neither the last nor the best."""
         with cure(self.path, "--output"):
             replace_text(self.progress_file, progress.model_dump_json(indent=1) + "\n")
         kept = {self.checkpoint(step) for step in (progress.step, progress.best) if step is not None}
@@ -160,14 +160,14 @@ class TrainFolder:
             shutil.rmtree(self.checkpoint(progress.best) / STATE, ignore_errors=True)
 
     def publish(self, step: int) -> None:
-        """Put the model of a checkpoint on top of the folder, without a second copy where the disk allows."""
+        """Put the model of a checkpoint at the top of the folder, as hard links if the file system supports them."""
         with cure(self.path, "--output"):
             for file in sorted(self.checkpoint(step).iterdir()):
                 if file.is_file():
                     link(file, self.path / file.name)
 
     def history(self, until: int) -> None:
-        """Forget what was written down after a step: a session that was cut short goes on from there."""
+        """Drop the history after a step, because an interrupted session resumes from there."""
         if not self.history_file.exists():
             return
         lines = self.history_file.read_bytes().splitlines(keepends=True)
@@ -186,7 +186,7 @@ class TrainFolder:
 
 @contextmanager
 def system_errors() -> Iterator[None]:
-    """Raise an `OSError` for one that safetensors reports as an error of its own, with its number in the text."""
+    """Convert a `SafetensorError` that has an operating system error number in its text into an `OSError`."""
     from safetensors import SafetensorError
 
     try:
@@ -199,13 +199,13 @@ def system_errors() -> Iterator[None]:
 
 
 def write_json(file: Path, value: JSON) -> None:
-    """A JSON file that people read. Raises `RecordError` where it cannot be written."""
+    """Write a JSON file for people to read. Raises `RecordError` if it cannot be written."""
     with cure(file, "--output"):
         replace_text(file, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def link(file: Path, place: Path) -> None:
-    """The same file at another place; a copy where the file system has no links."""
+    """Hard-link a file to another place, or copy it if the file system has no links."""
     place.unlink(missing_ok=True)
     try:
         os.link(file, place)

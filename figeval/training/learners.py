@@ -25,19 +25,19 @@ class Learners:
         self.registry.add(f"{task_type}:{head}", factory, owner, summary)
 
     def heads(self, task_type: str) -> list[str]:
-        """Return the heads for a task type: its default first, those for any task type last."""
+        """Return the heads for a task type: its own, default first, then those for any task type."""
         known = [entry.name.partition(":") for entry in self.registry]
         return [head for wanted in (task_type, ANY) for of, _, head in known if of == wanted]
 
     def reads_plain_texts(self, task_type: str, head: str) -> bool:
-        """Return whether a head is there for any task type, so that it learns from texts and not from questions."""
+        """Return whether a head is only registered for any task type, so that it learns from texts, not questions."""
         return f"{ANY}:{head}" in self.registry and f"{task_type}:{head}" not in self.registry
 
     def choose(self, task_type: str, head: str | None) -> tuple[str, Factory]:
-        """Return the head of this name, or the default of the task type, and its factory.
+        """Return the name and factory of a head, or of the task type's default head if none is given.
 
         Raises:
-            TrainError: The task type has no default head, or none of this name.
+            TrainError: the task type has no default head, or no head of this name.
         """
         heads = self.heads(task_type)
         own = [one for one in heads if f"{task_type}:{one}" in self.registry]

@@ -1,8 +1,8 @@
 """The training loop: forward, backward, clip, step; evaluate, keep the best checkpoint, stop early, resume.
 
-A step is `batch_size` examples, however many batches and processes it takes: every loss is divided by what the whole
-step weighs. Random numbers of a step depend on seed, step and process alone, so a training that was killed ends with
-the same weights as one that was not.
+A step is `batch_size` examples, however many batches and processes it takes: every loss is divided by the weight of the
+whole step. The random numbers of a step depend only on seed, step and process, so a training that was killed and
+resumed ends with the same weights as one that was not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Scores = dict[str, float | None]
 
 
 class TrainingObserver(Protocol):
-    """Is notified of the progress of a training."""
+    """Observer of a training's progress."""
 
     def began(self, total: int, done: int) -> None: ...  # noqa: D102
     def stepped(self, step: int, loss: float, rate: float, speed: float, remaining: float) -> None: ...  # noqa: D102
@@ -47,9 +47,9 @@ class TrainingObserver(Protocol):
 class Job:
     """The configuration and the parts of one training.
 
-    `ids` are those of the examples of `train`, `data` is a digest of all examples. `dev` is there where the loss on it
-    is wanted, `score` gives the metrics of a backend; neither, if nothing is chosen. `about` makes figeval.json's
-    `about` of where a checkpoint stands, `remember` writes into a checkpoint which examples the model has seen.
+    `ids` are those of the examples of `train`, `data` is a digest of all examples. `dev` is given if the loss on it is
+    wanted, `score` computes the metrics of a backend; both are None if no checkpoint is chosen. `about` makes the
+    `about` of figeval.json from the progress, `remember` writes to a checkpoint which examples the model has seen.
     """
 
     config: TrainConfig
@@ -67,10 +67,10 @@ class Job:
 
 
 def train(job: Job, distributed: Distributed) -> Progress:
-    """Train to the end, from the last checkpoint if there is one; the chosen model is then at the top of the folder.
+    """Train to the end, from the last checkpoint if there is one, and put the chosen model at the top of the folder.
 
     Raises:
-        TrainError: The loss is not a number any more, or the folder belongs to another training.
+        TrainError: the loss is not finite, or the folder belongs to another training.
     """
     with job.folder.locked() if distributed.is_main else nullcontext():
         progress = job.folder.begin(job.config, job.data) if distributed.is_main else None
@@ -83,7 +83,7 @@ def train(job: Job, distributed: Distributed) -> Progress:
 
 
 class Session:
-    """The part of one process in a training, from a checkpoint on."""
+    """One process's part in a training, from a checkpoint on."""
 
     def __init__(self, job: Job, distributed: Distributed, progress: Progress) -> None:
         self.job, self.distributed, self.progress = job, distributed, progress
@@ -111,7 +111,7 @@ class Session:
         self._end(why)
 
     def _open(self) -> None:
-        """Make or restore network and optimizer, on the device."""
+        """Create or restore the network and its optimizer on the device."""
         self.distributed.seed(self.job.config.seed, 0)
         network, self.adapters = self._made()
         checkpoint = self.job.folder.checkpoint(self.progress.step) if self.progress.step else None
@@ -121,12 +121,12 @@ class Session:
             self.job.folder.history(self.progress.step)
 
     def _made(self) -> tuple[Module, Adapters]:
-        """Make a network of the learner, with adapters if the config asks for them."""
+        """Return a new network of the learner, and its adapters if the config asks for them."""
         network = self.job.learner.network()
         return network, with_adapters(network, self.job.config)
 
     def _due(self, every: int) -> bool:
-        """Return whether an event that recurs every so many steps, and at the end, is due."""
+        """Return whether an event is due that recurs every so many steps and at the end."""
         return self.progress.step % every == 0 or self.progress.step == self.total
 
     # ---- one step ---------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class Session:
     def _losses(self, features: Features, rows: Sequence[int], draw: int) -> Iterator[tuple[Tensor, bool]]:
         """Yield, per call of the network, the sum of its losses and whether it is the last call of the step.
 
-        Rows that are read beside common inputs (candidates) go through in one call, since all of them need those.
+        Rows with shared inputs (candidates) go through in one call, since all of them need these inputs.
         """
         distributed = self.distributed
         parts = list(shares(rows, features.lengths, self.tokens, distributed.process, distributed.processes))
@@ -193,10 +193,10 @@ class Session:
         self.distributed.log({"loss": loss, "lr": lr or 0.0}, progress.step)
         self.job.observer.stepped(progress.step, loss, lr or 0.0, speed, remaining)
 
-    # ---- what falls due ---------------------------------------------------------------------------------------------
+    # ---- evaluation and checkpoints ---------------------------------------------------------------------------------
 
     def _evaluate(self) -> None:
-        """Score the network as it is, and write a checkpoint."""
+        """Score the current network and write a checkpoint."""
         self.network.eval()
         scores: Scores = {}
         if self.job.dev is not None:
@@ -208,7 +208,7 @@ class Session:
         evaluations = [*self.progress.evaluations, Evaluation(step=self.progress.step, scores=scores)]
         best = best_of(evaluations, self.job.criterion)
         self.progress.evaluations = evaluations
-        if self.distributed.is_main:  # before the checkpoint: without one, resuming forgets what was noted
+        if self.distributed.is_main:  # before the checkpoint: if that fails, resuming drops the note
             self.job.folder.note(step=self.progress.step, scores=scores)
         self._keep(None if best is None else best.step)
         self.distributed.log(
@@ -261,5 +261,5 @@ class Session:
 
 
 def counts_of(parts: Sequence[Share]) -> list[float]:
-    """Return 1 for each row of a call that counts, and 0 for padding rows."""
+    """Return 1 for each row of a call that counts, and 0 for each padding row."""
     return [count for part in parts for count in part.counts]

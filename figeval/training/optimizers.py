@@ -1,4 +1,4 @@
-"""Optimizer and learning-rate schedule. The rate is a function of the step, so no state of a schedule is stored."""
+"""Optimizer and learning-rate schedule. The rate is a function of the step, so no scheduler state is stored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def optimizer_of(network: Module, config: TrainConfig) -> Optimizer:
 
         own = config.lr is None
         return Adafactor(groups, lr=config.lr, relative_step=own, warmup_init=own, scale_parameter=own)
-    assert config.lr is not None  # the config has checked it
+    assert config.lr is not None  # checked by the config
     if not config.bias_correction:
         from figeval.training.bert_adam import BertAdam
 
@@ -41,7 +41,7 @@ def optimizer_of(network: Module, config: TrainConfig) -> Optimizer:
 
 
 def decaying(network: Module, weight_decay: float) -> list[ParameterGroup]:
-    """Return the parameter groups: matrices, which decay, and vectors (biases, the weights of norms) and scalars."""
+    """Return the parameter groups: matrices, which decay, and vectors (biases, weights of norms) and scalars."""
     wanted = [weight for weight in network.parameters() if weight.requires_grad]
     return [
         {"params": [weight for weight in wanted if weight.ndim > 1], "weight_decay": weight_decay},
@@ -50,7 +50,7 @@ def decaying(network: Module, weight_decay: float) -> list[ParameterGroup]:
 
 
 def rate(step: int, total: int, config: TrainConfig) -> float:
-    """Return the learning rate at a step, counted from 0, as a share of the highest one.
+    """Return the learning rate at a step, counted from 0, as a fraction of the highest rate.
 
     It rises during the warm-up, then falls to 0 at step `total`, unless the schedule is constant.
     """
@@ -62,7 +62,7 @@ def rate(step: int, total: int, config: TrainConfig) -> float:
 
 
 def set_rate(optimizer: Optimizer, lr: float | None) -> None:
-    """Set the learning rate of all parameter groups; without one Adafactor keeps its own."""
+    """Set the learning rate of all parameter groups; if it is None, Adafactor keeps its own."""
     if lr is not None:
         for group in optimizer.param_groups:
             group["lr"] = lr

@@ -1,7 +1,8 @@
-"""Hyper-parameters of published results: data that plugins bring, a row for each row of a table.
+"""Presets: hyper-parameters of published results, which plugins provide as data, one row per row of a table.
 
-A `*.presets.yaml` has `presets:`, a list of tables; what its rows share stands above them. Values keep apart what is
-printed (`config`) and what is not, but stands in the released code (`filled_in`). What cannot be a value is a sentence.
+A `*.presets.yaml` has a list of tables under `presets:`; a table's values hold for all its rows. Values that are
+printed (`config`) are kept apart from those that only the released code has (`filled_in`). Facts that are not values
+are sentences.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from figeval.yamlfile import read_yaml
 
 ENDING = ".presets.yaml"
 SEE = "figeval ls presets"
-OWN = frozenset({"task", "model", "output", "preset", "include_path"})  # the user's own
+OWN = frozenset({"task", "model", "output", "preset", "include_path"})  # set by the user, never by a preset
 SENTENCES = ("as_released", "not_reproduced", "unknown")
 
 
 class PublishedSettings(BaseModel):
-    """What a publication and its code say of a training; a row's own values win over those of its table."""
+    """Facts about a training from its publication and code; a row's own values override those of its table."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -51,7 +52,7 @@ class PublishedSettings(BaseModel):
 
 
 class PresetRow(PublishedSettings):
-    """One row of a table: a checkpoint, and the globs of other models to which it is the nearest one."""
+    """One row of a table: a checkpoint, and globs of other models for which it is the nearest row."""
 
     row: str
     model: str = Field(description="as the table calls it")
@@ -70,7 +71,7 @@ class PresetTable(PublishedSettings):
 
 
 class PresetsFile(BaseModel):
-    """A `*.presets.yaml`."""
+    """Content of a `*.presets.yaml`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -79,14 +80,14 @@ class PresetsFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A row with what it has of its table."""
+    """A row together with its table."""
 
     table: PresetTable
     own: PresetRow
 
     @property
     def full_name(self) -> str:
-        """`paper:table7-bert`, as --preset takes it."""
+        """Name that --preset takes, e.g. `paper:table7-bert`."""
         return f"{self.table.name}:{self.table.table}-{self.own.row}"
 
     @property
@@ -96,29 +97,29 @@ class Preset:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All fields of TrainConfig that it sets."""
+        """All fields of TrainConfig that the preset sets."""
         return merged(self.table.filled_in, self.own.filled_in, self.printed)
 
     def sentences(self, kind: str) -> list[str]:
-        """What is said of it under one of SENTENCES, of the whole table first."""
+        """Return the sentences of one of SENTENCES, those of the whole table first."""
         return [*getattr(self.table, kind), *getattr(self.own, kind)]
 
     def is_of(self, names: Sequence[str]) -> bool:
-        """Whether a model of one of these names, in small letters, is this row's own."""
+        """Return whether the row is for a model with one of these lower-case names."""
         return self.own.checkpoint.rpartition("/")[2].lower() in names
 
     def stands_for(self, names: Sequence[str]) -> bool:
-        """Whether it is the nearest row for such a model."""
+        """Return whether this is the nearest row for a model with one of these lower-case names."""
         return any(fnmatchcase(name, glob.lower()) for name in names for glob in self.own.stands_for)
 
 
 def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of which the later ones take precedence, for the options of a head one by one."""
+    """Return merged settings; later parts take precedence, and the options of a head are merged one by one."""
     found: dict[str, Any] = {}
     for part in parts:
         options = [one["head_args"] for one in (found, part) if one.get("head_args")]
         found |= part
-        if options and all(isinstance(one, Mapping) for one in options):  # others are refused with the whole config
+        if options and all(isinstance(one, Mapping) for one in options):  # others fail with the whole config later
             found["head_args"] = {name: value for one in options for name, value in one.items()}
     return found
 
@@ -137,11 +138,11 @@ class Presets:
         self.registry.add(preset.full_name, preset, owner)
 
     def choose(self, name: str, task: str, models: Sequence[str]) -> Preset:
-        """The row for a task and a model of these names; `name` is that of a preset, or names a row itself.
+        """Return the row for a task and a model with these names; `name` is that of a preset or of a row.
 
         Raises:
-            UnknownName: there is no such preset, or it has no such row.
-            TrainError: it has no row for the task, or none that is near to the model.
+            UnknownName: there is no such preset or row.
+            TrainError: the preset has no row for the task, or none near the model.
         """
         if ":" in name:
             return self.registry.get(name)
@@ -161,7 +162,7 @@ class Presets:
 
 
 def read_presets(file: Traversable) -> Iterator[Preset]:
-    """The rows of a file. Raises `TrainError` naming file and key for what TrainConfig would not take."""
+    """Yield the rows of a file. Raises `TrainError` with file and key for values that TrainConfig would refuse."""
     for table in read_yaml(file, PresetsFile, TrainError).presets:
         for row in table.rows:
             preset = Preset(table, row)
@@ -173,7 +174,7 @@ def read_presets(file: Traversable) -> Iterator[Preset]:
 
 
 def load_presets(manager: PluginManager) -> Presets:
-    """All presets of all plugins; a broken file is a problem of its plugin and does not hide the others."""
+    """Return the presets of all plugins. A broken file is reported as a problem of its plugin and hides no other."""
     presets = Presets()
 
     def add(file: Traversable, *, owner: str) -> None:

@@ -1,13 +1,13 @@
-"""Which examples a model has seen: digests of all that it, and every model before it, was trained on or chosen on.
+"""The examples that a model has seen: digests of those that it and its ancestors were trained on or chosen on.
 
 `seen.txt` lies beside the weights. Its first line is a JSON header: the scheme of the digests, the models that this one
-was trained from (nearest first), those among them of which nothing is known, how many digests follow, and their
-checksum. Then come the digests of trained and of chosen examples, sorted, one on each line. Digests of ancestors are
-copied, so nothing is lost when their folders are moved or deleted.
+was trained from (nearest first), those among them whose examples are unknown, the numbers of digests, and their
+checksum. Then come the sorted digests of trained and of chosen examples, one per line. The digests of ancestors are
+copied, so nothing is lost if their folders are moved or deleted.
 
 Scheme 1: the first 64 bits of a SHA-256, as 16 hexadecimal digits, over the letters and digits of the text in lower
-case. A question (`Example.asked`) is digested as a whole, so a pair counts only with both of its sides. A text that was
-read without being asked about (further pre-training) is digested apart, and then counts wherever it is asked about.
+case. A question (`Example.asked`) is digested as a whole, so a pair matches only with both sides. A text that was read
+without a question (further pre-training) is digested separately, and matches every question that contains it.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class Digests:
 
 
 def questions(examples: Iterable[Example]) -> Iterator[int]:
-    """The digest of what each example asks about; none for an example without a letter."""
+    """Yield the digest of each example's question; examples without letters or digits have none."""
     yield from (_digest("question", example.asked) for example in examples if any(map(letters, example.asked)))
 
 
 def passages(texts: Iterable[str]) -> Iterator[int]:
-    """The digest of each text as one that was read; none for a text without a letter."""
+    """Yield the digest of each text that was read as a passage; texts without letters or digits have none."""
     yield from (_digest("passage", (text,)) for text in texts if letters(text))
 
 
@@ -77,15 +77,15 @@ def _digest(kind: str, texts: Iterable[str]) -> int:
     return int.from_bytes(sha256(content.encode()).digest()[:8], "big")
 
 
-# ---- the models before a model --------------------------------------------------------------------------------------
+# ---- ancestors ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """A model in the line of another by the name that it was asked for, and what its figeval.json says of its training.
+    """A model in the lineage of another: the name that was asked for, and the `about` of its figeval.json.
 
-    A model that figeval did not train has no `about`. Where it is a folder, the digest of its weights tells it from
-    another of the same name; `weights` keeps it once the folder may be gone.
+    A model that figeval did not train has no `about`. If it is a folder, the digest of its weights distinguishes it
+    from another model of the same name; `weights` keeps the digest, because the folder may be deleted.
     """
 
     model: str
@@ -94,7 +94,7 @@ class Ancestor:
     weights: str = ""
 
     def identified(self) -> Ancestor:
-        """The same with the digest of its weights, if they are at hand. Reads them all."""
+        """Return the ancestor with the digest of its weights if they are available, which reads all of them."""
         if self.about or self.weights or self.folder is None:
             return self
         return replace(self, weights=weights_in(self.folder))
@@ -102,9 +102,9 @@ class Ancestor:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """A model and all models before it, nearest first, with the examples that they were trained on and chosen on.
+    """A model and its ancestors, nearest first, with the examples that they were trained on and chosen on.
 
-    `unknown` names the trained models in the line whose examples are not known.
+    `unknown` names the trained models in the lineage whose examples are unknown.
     """
 
     ancestors: tuple[Ancestor, ...] = ()
@@ -113,7 +113,7 @@ class Lineage:
     unknown: tuple[str, ...] = ()
 
     def __or__(self, other: Lineage) -> Lineage:
-        """Both as the line of one model."""
+        """Combine two lineages into that of one model."""
         ancestors = {one.model: one for one in (*other.ancestors, *self.ancestors)}
         order = dict.fromkeys(one.model for one in (*self.ancestors, *other.ancestors))
         return Lineage(
@@ -125,11 +125,11 @@ class Lineage:
 
     @property
     def seen(self) -> bool:
-        """Whether any example is known to have been seen."""
+        """True if any example is known to have been seen."""
         return bool(len(self.trained) or len(self.chosen))
 
     def role(self, example: Example) -> Role | None:
-        """How the example was seen; "trained" if it was seen in both ways."""
+        """Return how the example was seen, or None; "trained" if it was both trained on and chosen on."""
         found = (*questions([example]), *passages(example.asked))
         if any(digest in self.trained for digest in found):
             return "trained"
@@ -137,13 +137,13 @@ class Lineage:
 
 
 def lineage_of(model: str, folder: Path | None, passed: frozenset[str] = frozenset()) -> Lineage:
-    """The line of a model, from its folder; `folder` is None for a model that is none (a registered name, a hub id).
+    """Return the lineage of a model; `folder` is None for a model without one (a registered name, a hub id).
 
-    A folder that an older figeval trained has no digests. It is then `unknown`, and its ancestors are looked up where
-    they are said to be.
+    A folder that an older figeval trained has no digests. The model is then `unknown`, and its ancestors are looked up
+    by the names in its figeval.json. `passed` are the folders already visited, which guards against cycles.
 
     Raises:
-        TrainError: the digests in the folder are damaged, or of a scheme that this figeval does not know.
+        TrainError: the digests in the folder are damaged, or have a scheme that this figeval does not know.
     """
     about = {} if folder is None else about_in(folder)
     origin = str(about.get("trained_from") or "")
@@ -163,7 +163,7 @@ def lineage_of(model: str, folder: Path | None, passed: frozenset[str] = frozens
 
 
 def _found(model: str, passed: frozenset[str]) -> Lineage:
-    """The line of an ancestor that is only known by its name; nothing of a folder that was passed before."""
+    """Return the lineage of an ancestor that is known only by name; empty for a folder that was visited before."""
     place = expand_user(model)
     if str(place) in passed:
         return Lineage()
@@ -171,7 +171,7 @@ def _found(model: str, passed: frozenset[str]) -> Lineage:
 
 
 def about_in(folder: Path) -> JSON:
-    """What figeval.json says of the training of a model; empty where figeval did not train it.
+    """Return the `about` in a model's figeval.json, empty if figeval did not train the model.
 
     Raises:
         TrainError: the file is damaged.
@@ -196,7 +196,7 @@ def about_in(folder: Path) -> JSON:
 
 
 def weights_in(folder: Path) -> str:
-    """A digest of the weights of a model; empty if there are none."""
+    """Return a digest of a model's weights, or "" if there are none."""
     found = ([file for file in sorted(folder.glob(kind)) if file.is_file()] for kind in ("*.safetensors", "*.bin"))
     files = next(filter(None, found), [])
     digest = sha256()
@@ -210,7 +210,7 @@ def weights_in(folder: Path) -> str:
 
 
 def write(folder: Path, lineage: Lineage) -> None:
-    """Write down the line that a model in this folder comes from, itself not included, with all that it has seen."""
+    """Write the lineage of the model in this folder, without the model itself, with all examples that it has seen."""
     body = "".join(f"{digest:016x}\n" for digest in (*lineage.trained, *lineage.chosen))
     header = {
         "scheme": SCHEME,
@@ -229,7 +229,7 @@ def _described(ancestor: Ancestor) -> JSON:
 
 
 def read(file: Path) -> Lineage:
-    """What `write` wrote.
+    """Read the file that `write` wrote.
 
     Raises:
         TrainError: the file is damaged, or was written by a later version.

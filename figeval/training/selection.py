@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Criterion(BaseModel):
-    """The metrics that checkpoints are compared by, with their directions; later ones break ties of earlier ones."""
+    """Metrics for comparing checkpoints, with their directions; later ones break ties of earlier ones."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -34,7 +34,7 @@ class Evaluation(BaseModel):
 
 
 def best_of(evaluations: Sequence[Evaluation], criterion: Criterion) -> Evaluation | None:
-    """Return the best evaluation, the first of equal ones; None before the first evaluation."""
+    """Return the best evaluation, or the first of several best; None before the first evaluation."""
     best: Evaluation | None = None
     for evaluation in evaluations:
         if criterion.better(evaluation.scores, best.scores if best else None):

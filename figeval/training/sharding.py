@@ -1,7 +1,7 @@
-"""Which process holds which part of weights and of the optimizer's moments: all of it, or a shard.
+"""The sharding of weights and optimizer moments over processes: each holds everything, or a shard.
 
-`Replicated` is one process, or data parallelism; `Sharded` is PyTorch's FSDP2; `Zero`, in `figeval.training.zero`, is
-DeepSpeed's ZeRO. Nothing else in a training depends on the difference.
+`Replicated` is a single process or data parallelism; `Sharded` is PyTorch's FSDP2; `Zero`, in `figeval.training.zero`,
+is DeepSpeed's ZeRO. Nothing else in a training depends on the difference.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-STEP = "step"  # an optimizer's counter; everything else that it keeps has the shape of a weight
+STEP = "step"  # the optimizer's step counter; its other state has the shape of a weight
 Moments: TypeAlias = "Mapping[str, Tensor]"  # exp_avg, exp_avg_sq …
 
 
 class Replicated:
     """Every process holds all weights and moments: a single process, or data parallelism.
 
-    Subclasses shard them and answer the same questions. Every answer is whole, so all processes must ask together.
+    Subclasses shard them. Methods return whole tensors, so all processes must call them together.
     """
 
-    independent = True  # whether one process can compute with the network while the others do not
+    independent = True  # one process can run the network while the others do not
 
     def options(self, device: str) -> dict[str, object]:
         """Return the arguments of `Accelerator`.
 
-        Weights without a gradient, such as those of an unused pooler, are looked for.
+        `find_unused_parameters` allows for weights without a gradient, e.g. those of an unused pooler.
         """
         from accelerate import DistributedDataParallelKwargs
 
@@ -42,17 +42,17 @@ class Replicated:
         }
 
     def on_initialized(self) -> None:
-        """Do what has to be done once accelerate is initialized."""
+        """Do what is necessary once accelerate is initialized; nothing by default."""
 
     def prepare(
         self, accelerator: Accelerator, network: Module, optimizer_of: Callable[[Module], Optimizer]
     ) -> tuple[Module, AcceleratedOptimizer]:
-        """Move network and optimizer to their devices, wrapped as the processes need them."""
+        """Move the network and its optimizer to their devices, wrapped as the processes need them."""
         network, optimizer = accelerator.prepare(network, optimizer_of(network))
         return network, optimizer
 
     def whole(self, tensor: Tensor) -> Tensor:
-        """Return all of a weight or of a moment, in float32 where it is trained."""
+        """Return the whole of a weight or moment, in float32 if it is trained."""
         return tensor.detach()
 
     def part(self, tensor: Tensor, weight: Tensor) -> Tensor:
@@ -60,14 +60,14 @@ class Replicated:
         return tensor.to(weight.device)
 
     def moments(self, optimizer: Optimizer, weight: Tensor) -> dict[str, Tensor]:
-        """Return what the optimizer keeps about a weight."""
+        """Return the optimizer's state for a weight."""
         import torch
 
         kept = optimizer.state.get(weight, {}).items()
         return {key: self.whole(torch.as_tensor(value)) for key, value in kept if value is not None}
 
     def remember(self, optimizer: Optimizer, known: Sequence[tuple[Tensor, Moments]]) -> None:
-        """Give an optimizer what it has kept about weights."""
+        """Restore the optimizer's state for weights."""
         for weight, moments in known:
             for key, tensor in moments.items():
                 value = counter(tensor) if key == STEP else self.part(tensor, weight)
@@ -75,14 +75,14 @@ class Replicated:
 
 
 def counter(tensor: Tensor) -> Tensor | int | float:
-    """Return a counter as its optimizer keeps it: Adafactor as a whole number, AdamW as a tensor on the CPU."""
+    """Return a step counter as its optimizer keeps it: Adafactor as a number, AdamW as a tensor on the CPU."""
     return tensor if tensor.is_floating_point() else tensor.item()
 
 
 class Sharded(Replicated):
     """Every process holds a shard of each tensor, cut along its first axis: PyTorch's FSDP2 (`fully_shard`).
 
-    PyTorch is called directly, since accelerate supports FSDP2 on GPUs only. The tensors are DTensors.
+    PyTorch is called directly, since accelerate supports FSDP2 only on GPUs. The tensors are DTensors.
     """
 
     independent = False
@@ -94,7 +94,7 @@ class Sharded(Replicated):
     def prepare(
         self, accelerator: Accelerator, network: Module, optimizer_of: Callable[[Module], Optimizer]
     ) -> tuple[Module, AcceleratedOptimizer]:
-        """Shard the network layer by layer, so that one layer at a time is whole, and only then make its optimizer."""
+        """Shard the network layer by layer, so that one layer at a time is whole, and then make its optimizer."""
         import torch
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 

@@ -1,7 +1,7 @@
-"""A batch script for SLURM: the same command on every machine of a job, and back into the queue when time is over.
+"""A batch script for SLURM: the same command on every machine of a job, requeued when the time limit is near.
 
-A script, and not submitit: what is started is a command line, which goes on where it stopped by itself. submitit would
-pickle a function, and its checkpoints a second way to go on. A script can also be read and changed before it is sent.
+It is a script and not submitit, because the command line already resumes by itself. submitit would pickle a function,
+and its checkpoints would be a second way to resume. A script can also be read and changed before it is submitted.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from string import Template
 
 from figeval.training.config import TrainConfig
 
-MASTER = "of.the.job:29500"  # what a config has until the job knows
-NOTICE = 120  # seconds before the end of its time in which a job is told
+MASTER = "of.the.job:29500"  # placeholder in a config until the job knows its address
+NOTICE = 120  # seconds between the signal and the end of the job's time
 SCRIPT = Template(
     """\
 #!/bin/bash
@@ -53,15 +53,15 @@ MEETING = """
 read -r first < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 master="$first:$((20000 + SLURM_JOB_ID % 20000))"
 """
-# srun starts one of these on every machine, where SLURM_NODEID is known
+# srun starts one of these on every machine, where SLURM_NODEID is set
 ON_EACH = 'bash -c \'exec "$@" --node_rank "$SLURM_NODEID"\' figeval'
 
 
 def script(config: TrainConfig, arguments: Sequence[str], folder: Path, *, cpus: int = 4) -> str:
-    """The script of a training.
+    """Return the batch script of a training.
 
-    `arguments` are those of `figeval`, as they were typed in `folder`, which is on a disk that all machines see; `cpus`
-    are those of one process.
+    `arguments` are those of `figeval`, as typed in `folder`, which must be on a disk that all machines share; `cpus` is
+    the number per process.
     """
     several = config.nodes > 1
     command = shlex.join([sys.executable, "-m", "figeval", *without(arguments, "--slurm")])
@@ -81,7 +81,7 @@ def script(config: TrainConfig, arguments: Sequence[str], folder: Path, *, cpus:
 
 
 def without(arguments: Sequence[str], flag: str) -> list[str]:
-    """The arguments without a flag and its value."""
+    """Return the arguments without a flag and its value."""
     rest = iter(arguments)
     kept = []
     for argument in rest:

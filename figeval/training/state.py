@@ -1,7 +1,7 @@
-"""What a training needs to resume: weights and the optimizer's moments, whole and by name, in safetensors.
+"""The state for resuming a training: weights and optimizer moments, whole and by name, in safetensors.
 
-So the number of processes and the sharding may change between two sessions. The order of the examples, the learning
-rate and random numbers are functions of the step and need no place here.
+Therefore the number of processes and the sharding may change between two sessions. The order of the examples, the
+learning rate and random numbers are functions of the step and are not stored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read_state(folder: Path) -> dict[str, Tensor]:
     """Read the tensors of a checkpoint.
 
     Raises:
-        TrainError: The file is missing or damaged.
+        TrainError: the file is missing or damaged.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -45,12 +45,12 @@ def read_state(folder: Path) -> dict[str, Tensor]:
 
 
 def trained(network: Module) -> Iterator[tuple[str, Parameter]]:
-    """Yield the weights that are trained, by name; frozen ones come from the model that the training began with."""
+    """Yield the trained weights by name; frozen ones come from the model that the training started from."""
     return ((name, weight) for name, weight in network.named_parameters() if weight.requires_grad)
 
 
 def gathered(network: Module, optimizer: Optimizer, sharding: Replicated) -> Iterator[tuple[str, Tensor]]:
-    """Yield the trained weights and their moments, one after the other."""
+    """Yield the trained weights and their moments one by one."""
     for name, weight in trained(network):
         yield f"{name}/{WEIGHT}", sharding.whole(weight)
         for key, value in sharding.moments(optimizer, weight).items():
@@ -61,7 +61,7 @@ def load_weights(network: Module, tensors: Mapping[str, Tensor]) -> None:
     """Load weights into a network that is not wrapped yet.
 
     Raises:
-        TrainError: The weights are those of another network.
+        TrainError: the weights belong to another network.
     """
     import torch
 

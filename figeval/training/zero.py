@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 STAGES = {"zero2": 2, "zero3": 3}
-OURS = ("optimizer", "scheduler")  # sections of a DeepSpeed configuration that figeval settles itself
+OURS = ("optimizer", "scheduler")  # sections of a DeepSpeed configuration that figeval sets itself
 
 
 class Zero(Replicated):
-    """ZeRO; in stage 3 weights are sharded as well, so no process can compute without the others."""
+    """DeepSpeed's ZeRO; in stage 3 weights are sharded as well, so no process can run the network alone."""
 
     def __init__(self, configuration: JSONObject) -> None:
         self.configuration = configuration
@@ -43,13 +43,13 @@ class Zero(Replicated):
         return {"deepspeed_plugin": plugin, "kwargs_handlers": [InitProcessGroupKwargs(backend="gloo")]}
 
     def on_initialized(self) -> None:
-        """Let networks be made whole and sharded afterwards: their shapes are looked at in between."""
+        """Keep transformers from sharding networks as they are made: their shapes are needed first."""
         from transformers.integrations import unset_hf_deepspeed_config
 
         unset_hf_deepspeed_config()
 
     def whole(self, tensor: Tensor) -> Tensor:
-        """Gather a tensor in every process; of a weight that is trained in half precision, its float32 master copy."""
+        """Gather a tensor in every process; for a weight in half precision, gather its float32 master copy."""
         from deepspeed.runtime.zero import GatheredParameters
         from deepspeed.utils import safe_get_full_fp32_param
 
@@ -61,11 +61,11 @@ class Zero(Replicated):
             return tensor.detach().clone()
 
     def moments(self, optimizer: ZeROOptimizer, weight: Tensor) -> dict[str, Tensor]:
-        """Gather the moments in every process; all shards step together, so the counter of the first one is taken."""
+        """Gather the moments in every process; all shards step together, so the first one's counter holds for all."""
         import torch
         from deepspeed.utils import safe_get_full_optimizer_state
 
-        mapping = getattr(weight, "_hp_mapping", None)  # not in stage 3, nor where no part of it is held
+        mapping = getattr(weight, "_hp_mapping", None)  # missing in stage 3, and if this process holds no part of it
         if mapping is not None and not mapping.optim_fragment:
             link(optimizer)
         part = next(partitions(optimizer))
@@ -75,7 +75,7 @@ class Zero(Replicated):
         return found | ({STEP: torch.as_tensor(state[STEP]).clone()} if STEP in state else {})
 
     def remember(self, optimizer: ZeROOptimizer, known: Sequence[tuple[Tensor, Moments]]) -> None:
-        """Allocate the moments of every shard, and fill them weight by weight."""
+        """Allocate the moments of every shard and fill them weight by weight."""
         from deepspeed.utils import safe_set_full_optimizer_state
 
         self._allocate(optimizer, {key: tensor for _, moments in known for key, tensor in moments.items()})
@@ -85,7 +85,7 @@ class Zero(Replicated):
                     safe_set_full_optimizer_state(weight, tensor.to(weight.device), key)
 
     def _allocate(self, optimizer: ZeROOptimizer, like: Moments) -> None:
-        """Allocate the state of the optimizer, which would otherwise come into being with its first step."""
+        """Allocate the optimizer's state, which would otherwise be created in its first step."""
         import torch
 
         state = optimizer.optimizer.state
@@ -98,9 +98,9 @@ class Zero(Replicated):
 
 
 def _use_gloo_alone() -> None:
-    """Keep DeepSpeed from compiling its kernel for shared memory.
+    """Keep DeepSpeed from compiling its shared-memory kernel.
 
-    That takes a minute or more, and fails where there is no compiler.
+    That takes a minute or more, and fails without a compiler.
     """
     from deepspeed import ops
 
@@ -119,18 +119,18 @@ def link(optimizer: ZeROOptimizer) -> None:
 
 
 def partitions(optimizer: ZeROOptimizer) -> Iterator[Tensor]:
-    """Yield the shard of this process of every group of weights, each as one vector in float32."""
+    """Yield this process's shard of every group of weights, each as one float32 vector."""
     older = getattr(optimizer, "single_partition_of_fp32_groups", None)
     yield from optimizer.fp32_partitioned_groups_flat if older is None else older
 
 
 def configuration(config: TrainConfig) -> JSONObject:
-    """Return the configuration of DeepSpeed: that of a stage or of a file, and what the training loop settles.
+    """Return the DeepSpeed configuration: that of a stage or a file, with the settings of the training loop.
 
     Batch sizes have no effect, since the loop itself decides when a step is complete.
 
     Raises:
-        TrainError: The file cannot be read, or sets what is settled here.
+        TrainError: the file cannot be read, or sets what figeval sets itself.
     """
     asked = config.deepspeed or ""
     staged: JSONObject = {"zero_optimization": {"stage": STAGES[asked]}} if asked in STAGES else {}
@@ -148,10 +148,10 @@ def configuration(config: TrainConfig) -> JSONObject:
 
 
 def read(file: Path, config: TrainConfig) -> JSONObject:
-    """Read a configuration file of DeepSpeed.
+    """Read a DeepSpeed configuration file.
 
     Raises:
-        TrainError: It is not a configuration, or sets what is settled here.
+        TrainError: it is not a configuration, or sets what figeval sets itself.
     """
     found = read_json(file, TrainError, cure=f"--deepspeed takes {' or '.join(STAGES)}, or a JSON file of DeepSpeed")
     if not isinstance(found, dict):
@@ -168,16 +168,16 @@ def read(file: Path, config: TrainConfig) -> JSONObject:
 
 
 def stage(configuration: JSONObject) -> int:
-    """Return the stage of ZeRO: 1 shards moments, 2 also gradients, 3 also weights."""
+    """Return the stage of ZeRO: 1 shards moments, 2 also gradients, 3 also weights; 0 if none is set."""
     number = section(configuration, "zero_optimization").get("stage", 0)
     return int(str(number)) if str(number).isdecimal() else 0
 
 
 def section(configuration: JSONObject, name: str) -> JSONObject:
-    """Return a section of a DeepSpeed configuration, empty if it is not there.
+    """Return a section of a DeepSpeed configuration, empty if it does not exist.
 
     Raises:
-        TrainError: The section is not an object.
+        TrainError: the section is not an object.
     """
     found = configuration.get(name, {})
     if not isinstance(found, dict):
