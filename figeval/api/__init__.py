@@ -1,5 +1,5 @@
-"""figeval as a Python library: what `import figeval` offers to programs, and what the command line calls.
+"""figeval as a Python library: the functions that `import figeval` offers and that the command line calls.
 
 `runs` has `figeval.run`, `load` and the `Run` that they return, `trainings` has `figeval.train` and `Training`,
-`comparisons` has `figeval.compare` and `Comparison`, `frames` the DataFrames of all three.
+`comparisons` has `figeval.compare` and `Comparison`, and `frames` has the DataFrames of all three.
 """

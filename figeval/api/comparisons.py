@@ -36,13 +36,13 @@ def compare(
     Args:
         a: run A, or its folder; differences are A minus B.
         b: run B, or its folder.
-        metric: one that is a mean over examples.
-        seed: of the sign-flip test.
-        prompts: which prompt of each task in run A and which in run B, `default` is the task's own.
+        metric: a metric that is a mean over examples.
+        seed: seed of the sign-flip test.
+        prompts: name of the prompt in run A and in run B; `default` is the task's own.
 
     Raises:
-        OptionError: an argument is of another type.
-        RecordError: there is no run or no prediction, no task in common, other examples behind a name, no such metric.
+        OptionError: an argument has another type.
+        RecordError: there is no run, no predictions, no common task, no such metric, or a name has other examples.
 
     Example:
         ```python
@@ -56,7 +56,7 @@ def compare(
 class Comparison:
     """Run A minus run B, task by task, as `figeval.compare` returns it.
 
-    In a notebook it is shown as the table that `figeval compare` prints; `print(comparison)` prints the same as text.
+    A notebook shows it as the table that `figeval compare` prints; `print(comparison)` prints the same as text.
 
     Attributes:
         result: all numbers, with the records of both runs.
@@ -67,25 +67,25 @@ class Comparison:
 
     @property
     def metric(self) -> str:
-        """The metric that was compared."""
+        """Metric that was compared."""
         return self.result.metric
 
     @property
     def family(self) -> int:
-        """The number of tests that Holm's correction was made over."""
+        """Number of tests in Holm's correction."""
         return self.result.family
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Why a task could not be compared, by its name."""
+        """Reasons why tasks could not be compared, by task."""
         return dict(self.result.left_out)
 
     @property
     def differences(self) -> pandas.DataFrame:
-        """The differences, a row per task.
+        """Differences, one row per task.
 
         Columns: `task`, `metric`, `a`, `b`, `difference` (a − b), `low`, `high`, `stderr`, `p`, `p_holm`, `n`,
-        `clusters`, `effective_clusters`, `test`, and the numbers of examples that did not enter: `only_in_a`,
+        `clusters`, `effective_clusters`, `test`, and the numbers of examples that were left out: `only_in_a`,
         `only_in_b`, `unanswered`, `seen`.
 
         Raises:
@@ -115,16 +115,14 @@ class Comparison:
 
     @property
     def grid(self) -> Grid:
-        """The table that the command line prints."""
+        """Table that the command line prints."""
         of_a, of_b = (f", prompt {prompt}" for prompt in self.result.prompts) if self.result.prompts else ("", "")
         a, b = conditions.labels([self.result.a, self.result.b])
         title = f"{self.metric}: A = {a}{of_a}, B = {b}{of_b}"
         return Grid(HEAD, list(map(_cells, self.result.tasks)), title, right=HEAD[1:-1], spare=("test", "clusters"))
 
     def notes(self) -> Iterator[str]:
-        """The lines under the table: how the runs were asked, the size of the family, and everything that did not enter
-        the comparison.
-        """
+        """Yield the lines below the table: conditions of the runs, number of tests, and what was left out."""
         of_a, of_b = (list(conditions.notes(run)) for run in (self.result.a, self.result.b))
         for note in dict.fromkeys((*of_a, *of_b)):
             yield f"{'A and B' if note in of_a and note in of_b else 'A' if note in of_a else 'B'}: {note}"
@@ -146,7 +144,7 @@ class Comparison:
             yield f"{task} not compared: {why}"
 
     def _remarks(self) -> Iterator[str]:
-        """Yield what has to be said with every score of a metric that was made from an argument."""
+        """Yield the remarks that must accompany every score of a metric with an argument."""
         arguments = (argument_of(task, self.metric) for run in (self.result.a, self.result.b) for task in run.tasks)
         yield from (str(one["remark"]) for one in arguments if one.get("remark"))
 
@@ -163,7 +161,7 @@ class Comparison:
 
 
 def _cells(one: TaskComparison) -> tuple[str, ...]:
-    """One line of the table of a comparison."""
+    """Return one line of the table of a comparison."""
     found = one.comparison
     low, high = found.low, found.high
     interval = table.NOTHING if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
@@ -174,5 +172,5 @@ def _cells(one: TaskComparison) -> tuple[str, ...]:
 
 
 def _pvalue(p: float | None) -> str:
-    """Four digits behind the point, and never 0."""
+    """Return a p-value with four decimals, never as 0."""
     return table.NOTHING if p is None else "<0.0001" if p < 1e-4 else f"{p:.4f}"

@@ -1,7 +1,7 @@
-"""Scores, predictions and comparisons as pandas DataFrames, with the same columns and dtypes whatever they hold.
+"""Scores, predictions and comparisons as pandas DataFrames, whose columns and dtypes do not depend on their content.
 
 Texts are `string`, numbers that may be missing `float64` with NaN, counts `Int64`; answers keep the form of their task
-type and are `object`. pandas is an optional dependency (`figeval[notebook]`) and is imported when it is first needed.
+type and are `object`. pandas is an optional dependency (`figeval[notebook]`) and is imported on first use.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ PREDICTIONS = {
     "cluster": "string",
     "group": "string",
 }
-WRITTEN = {"raw": "string", "finish": "string", "error": "string"}  # of answers in words
+WRITTEN = {"raw": "string", "finish": "string", "error": "string"}  # columns of models that write text
 DIFFERENCES = {
     "task": "string",
     "metric": "string",
@@ -80,7 +80,7 @@ DIFFERENCES = {
 
 
 def table(rows: Iterable[Mapping[str, object]], dtypes: Mapping[str, str]) -> pandas.DataFrame:
-    """Return rows as a DataFrame with exactly these columns; what a row does not have is missing.
+    """Return rows as a DataFrame with exactly these columns; fields that a row does not have are missing values.
 
     Raises:
         FigevalError: pandas is not installed.
@@ -95,7 +95,7 @@ def table(rows: Iterable[Mapping[str, object]], dtypes: Mapping[str, str]) -> pa
 
 
 def scores(record: RunRecord) -> pandas.DataFrame:
-    """Return a row per task or contrast and metric, with a column of floats `baseline_NAME` for each trivial model."""
+    """Return one row per task or contrast and metric, with a float column `baseline_NAME` for each trivial model."""
     rows: list[JSON] = []
     for task in record.tasks:
         rows += _rows_of(record, task, task.scores, task.baselines, "all")
@@ -113,7 +113,7 @@ def scores(record: RunRecord) -> pandas.DataFrame:
 def _rows_of(
     record: RunRecord, task: TaskRecord, found: Iterable[ScoreRecord], trivial: Sequence[BaselineRecord], which: str
 ) -> Iterator[JSON]:
-    """Yield the scores of a task on all of its examples, on those in a language, or on those not seen by the model."""
+    """Yield the scores of a task on all of its examples, on those in one language, or on the unseen ones."""
     about = {**_about(record), **{name: getattr(task, name) for name in TASK}, "examples": which}
     about["conditions"] = described(task)
     for score in found:
@@ -121,7 +121,7 @@ def _rows_of(
 
 
 def _beside(score: ScoreRecord, trivial: Iterable[BaselineRecord]) -> JSON:
-    """Return what trivial models got by the metric of a score, by column."""
+    """Return the trivial models' values of a score's metric, by column."""
     return {
         f"baseline_{baseline.baseline}": other.value
         for baseline in trivial
@@ -139,12 +139,12 @@ def _score(score: ScoreRecord) -> JSON:
 
 
 def macro(record: RunRecord) -> pandas.DataFrame:
-    """Return a row per suite and metric."""
+    """Return one row per suite and metric."""
     return table(({**_about(record), **one.model_dump()} for one in record.macro), MACRO)
 
 
 def breakdown(record: RunRecord) -> pandas.DataFrame:
-    """Return a row per task, group and metric of all breakdowns in the record."""
+    """Return one row per task, group and metric of all breakdowns in the record."""
     rows = (
         {**_about(record), "task": task.task, "by": found.by, "group": group.value, **_score(score)}
         for task in record.tasks
@@ -156,7 +156,7 @@ def breakdown(record: RunRecord) -> pandas.DataFrame:
 
 
 def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
-    """Return a row per example: what was answered, the value of each metric, and the columns `meta.NAME`."""
+    """Return one row per example: the answer, the value of each metric, and the columns `meta.NAME`."""
     found = list(stored)
     metrics = {name: value for row in found for name, value in row["metrics"].items()}
     columns = {
@@ -181,7 +181,7 @@ def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
 
 
 def differences(result: RunComparison) -> pandas.DataFrame:
-    """Return a row per task that was compared."""
+    """Return one row per compared task."""
     rows = (
         {
             "task": one.task,
@@ -201,7 +201,7 @@ def differences(result: RunComparison) -> pandas.DataFrame:
 
 
 def evaluations(record: JSON) -> pandas.DataFrame:
-    """Return a row per evaluation of a training on dev: the step, a column per metric, and whether it was the best."""
+    """Return one row per evaluation on dev: the step, a column per metric, and whether it was the best."""
     names = dict.fromkeys(name for one in record["evaluations"] for name in one["scores"])
     rows = (
         {"step": one["step"], **one["scores"], "best": one["step"] == record["best"]} for one in record["evaluations"]

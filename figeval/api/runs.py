@@ -1,8 +1,8 @@
 """`figeval.run` and `figeval.load`, and the `Run` that they return.
 
 They do what the commands `run` and `show` do, without a terminal: they print nothing unless asked to (`progress=True`),
-raise `figeval.FigevalError` where the command line ends with exit code 2, and leave the environment, the working folder
-and the program's own objects as they are. The keyword arguments are the flags of the command line, checked.
+raise `figeval.FigevalError` where the command line exits with code 2, and leave the environment, the working folder
+and the program's own objects unchanged. The keyword arguments are the flags of the command line, checked.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 Names: TypeAlias = str | Sequence[str]
 Folders: TypeAlias = str | Path | Sequence[str | Path]
 Task: TypeAlias = str | TaskSpec | SuiteSpec
-NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` means the same as ("a", "b")
+NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` is the same as ("a", "b")
 
 
 class RunOptions(TypedDict, total=False):
-    """The flags of `figeval run` beside tasks and model; `figeval run --help` describes each."""
+    """The flags of `figeval run` except tasks and model; `figeval run --help` describes each."""
 
     model_args: Mapping[str, Any]
     limit: int | None
@@ -87,29 +87,29 @@ def run(
     progress: bool = False,
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Run tasks with a model, or go on with a run that was cut short.
+    """Run tasks with a model, or resume a run that was interrupted.
 
-    The same arguments continue where the run stopped, as on the command line, whose runs can be continued as well.
+    The same arguments continue where the run stopped, and runs of the command line can be continued in the same way.
     Everything is stored in a folder while it is computed; an interrupt loses nothing.
 
     Args:
         tasks: names of tasks and suites (`"epic_mcq"`, `"epic_mcq,impli"`, `["epic_mcq", "impli"]`), and tasks made
-            with `@figeval.task`, which this run alone knows.
-        model: a name from `figeval ls models`, a folder or a hub id; or any object with a capability, that is with a
+            with `@figeval.task`, which only this run knows.
+        model: a name from `figeval ls models`, a folder or a hub id; or any object with a capability, i.e. with a
             method such as `embed`, `score_pairs` or `generate`, and with `fingerprint()` or
-            `deterministic_by_name = True`. It is not closed.
-        name: what a model that is an object is called in records and tables; by default its class.
-        progress: print how the run goes on, on stderr.
+            `deterministic_by_name = True`. The object is not closed.
+        name: name of a model object in records and tables; by default its class.
+        progress: print the progress of the run on stderr.
         options: the flags of `figeval run` under the same names, with `routes` for `--route` and `baselines=False` for
             `--no_baselines`. `output_path` is the folder; by default a new one in `results/runs`, or that of the same
-            run before.
+            earlier run.
 
     Returns:
-        The run. A task that failed is among its `warnings`, and the others are done.
+        The run. If a task failed, its `warnings` say so; the other tasks are done.
 
     Raises:
         TypeError: there is no such option.
-        OptionError: an option has a value that makes no sense.
+        OptionError: an option has an invalid value.
         FigevalError: an unknown name, a task that the model cannot answer, a folder with another run …
 
     Example:
@@ -137,18 +137,18 @@ def run(
 
 @checked_arguments
 def load(path: str | Path) -> Run:
-    """Return the run in a folder (or in its `run.json`), finished or not; of a folder of several seeds their means.
+    """Return the run in a folder (or in its `run.json`), finished or not; for a folder of several seeds, their means.
 
     Raises:
-        OptionError: `path` is no path.
-        RecordError: there is no run, or its predictions were changed since.
+        OptionError: `path` is not a path.
+        RecordError: there is no run, or its predictions have been changed.
 
     Example:
         ```python
         figeval.load("results/runs/demo").breakdown("idiom")
         ```
     """
-    from figeval.records.sweep import run_or_mean  # a run that begins needs nothing of seeds and grids
+    from figeval.records.sweep import run_or_mean  # not needed by a new run
 
     place = Path(path)
     return Run(run_or_mean(place), place if place.is_dir() else place.parent)
@@ -157,22 +157,22 @@ def load(path: str | Path) -> Run:
 class Run:
     """A run of one model over some tasks, as `figeval.run` and `figeval.load` return it.
 
-    In a notebook it is shown as the table that `figeval run` prints; `print(run)` prints the same as text.
+    A notebook shows it as the table that `figeval run` prints; `print(run)` prints the same as text.
 
     Attributes:
-        record: all that `run.json` holds.
-        path: the folder of the run, with `run.json` and `predictions/`.
+        record: the content of `run.json`.
+        path: folder of the run, with `run.json` and `predictions/`.
     """
 
     def __init__(self, record: RunRecord, path: Path) -> None:
         self.record = record
         self.path = path
 
-    # ---- what came of it --------------------------------------------------------------------------------------------
+    # ---- results ----------------------------------------------------------------------------------------------------
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The names of the tasks in order; a further prompt or a probe is called `task@variant`."""
+        """Names of the tasks in order; a further prompt or a probe is called `task@variant`."""
         return tuple(task.task for task in self.record.tasks)
 
     @property
@@ -182,7 +182,7 @@ class Run:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about the numbers and errors of tasks that failed, one sentence each."""
+        """Warnings about the numbers, and errors of tasks that failed, one sentence each."""
         found = list(self.record.warnings)
         for task in self.record.tasks:
             found += (f"{task.task}: {warning}" for warning in task.warnings)
@@ -192,14 +192,14 @@ class Run:
 
     @property
     def scores(self) -> pandas.DataFrame:
-        """The scores, a row per task and metric.
+        """Scores, one row per task and metric.
 
         Columns: `run` (its identity), `model`, `task`, `kind` (task, prompt or probe), `task_type`, `route`,
-        `conditions` (augmented inputs, solved examples and the like; empty without any), `examples` (`all`; `unseen`,
-        without those that the model was trained or chosen on; or one language of a task in several), `metric`, `value`,
-        `low`, `high`, `stderr`, `n`, `clusters`, `effective_clusters`, `interval` (the method, or why there is none),
-        `higher_is_better`, `seen`, and `baseline_NAME` for each trivial model. Numbers are `float64`, counts `Int64`,
-        texts `string`.
+        `conditions` (augmented inputs, solved examples and the like; empty if there are none), `examples` (`all`;
+        `unseen`, without those that the model was trained or chosen on; or one language of a task in several),
+        `metric`, `value`, `low`, `high`, `stderr`, `n`, `clusters`, `effective_clusters`, `interval` (the method, or
+        why there is none), `higher_is_better`, `seen`, and `baseline_NAME` for each trivial model. Numbers are
+        `float64`, counts `Int64`, texts `string`.
 
         Raises:
             FigevalError: pandas is not installed.
@@ -208,7 +208,7 @@ class Run:
 
     @property
     def macro(self) -> pandas.DataFrame:
-        """The macro means of suites: `run`, `model`, `suite`, `metric`, `value`, `tasks`, `seen`.
+        """Macro means of suites: `run`, `model`, `suite`, `metric`, `value`, `tasks`, `seen`.
 
         Raises:
             FigevalError: pandas is not installed.
@@ -217,15 +217,15 @@ class Run:
 
     @checked_arguments
     def predictions(self, task: str) -> pandas.DataFrame:
-        """Return the stored answers to a task, a row per example in the task's order.
+        """Return the stored answers to a task, one row per example in the task's order.
 
-        Columns: `id`, `status`, `prediction` and `gold` (an index, a label, a span … as the task type has them), a
-        column per metric (`acc` is 1 for a right answer and a share where answers tie), `tied`, `truncated`, `seen`,
-        `cluster`, `group`, `language` for a task in several, for models that write `raw`, `finish` and `error`, and
-        `meta.NAME` for each column of the examples.
+        Columns: `id`, `status`, `prediction` and `gold` (an index, a label, a span … depending on the task type), a
+        column per metric (`acc` is 1 for a right answer and a fraction if answers tie), `tied`, `truncated`, `seen`,
+        `cluster`, `group`, `language` for a task in several, `raw`, `finish` and `error` for models that write text,
+        and `meta.NAME` for each column of the examples.
 
         Raises:
-            RecordError: the run has no such task or no predictions, or they were changed since.
+            RecordError: the run has no such task or no predictions, or they have been changed.
             FigevalError: pandas is not installed.
         """
         if task not in self.tasks:
@@ -240,8 +240,8 @@ class Run:
         """Return the run with scores per value of a column of the examples, computed from the stored answers.
 
         Raises:
-            RecordError: none of its tasks has such a column.
-            UnknownName: a metric that the run was scored with is not installed.
+            RecordError: no task has such a column.
+            UnknownName: a metric of the run is not installed.
         """
         return Run(with_breakdown(self.path, key, Harness().metrics), self.path)
 
@@ -249,17 +249,17 @@ class Run:
     def breakdown(self, by: str) -> pandas.DataFrame:
         """Return the scores per value of a column of the examples: per idiom, proverb or corpus.
 
-        Columns: `run`, `model`, `task`, `by` (the column), `group` (the value), and from `metric` on those of `scores`.
+        Columns: `run`, `model`, `task`, `by` (the column), `group` (the value), and those of `scores` from `metric` on.
         The most frequent value of a task comes first.
 
         Raises:
-            RecordError: none of its tasks has such a column.
+            RecordError: no task has such a column.
             FigevalError: pandas is not installed.
         """
         return frames.breakdown(self.by(by).record)
 
     def progress(self) -> Iterator[str]:
-        """Say how far a run has come that is going on, was killed, or had a task fail; nothing of a complete one."""
+        """Yield the progress of a run that is going on, was killed, or has a failed task; nothing if it is complete."""
         if self.complete:
             return
         folder = RunFolder(self.path)
@@ -269,14 +269,14 @@ class Run:
                 answered = {row["id"] for row in folder.rows(task.task)}
                 yield f"{task.task}: {len(answered)} of {task.n} examples answered"
 
-    # ---- how it is shown --------------------------------------------------------------------------------------------
+    # ---- display ----------------------------------------------------------------------------------------------------
 
     @checked_arguments
     def export(self, form: str) -> str:
-        """Return the scores in a format of `figeval export`: csv, json, latex, markdown, or one that a plugin brings.
+        """Return the scores in a format of `figeval export`: csv, json, latex, markdown, or one from a plugin.
 
         Raises:
-            OptionError: `form` is no string.
+            OptionError: `form` is not a string.
             UnknownName: there is no such format.
         """
         return load_exporters(plugins.plugin_manager()).get(form)([self.record])
@@ -306,11 +306,11 @@ class Run:
 
 
 def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunConfig:
-    """Return the options as a checked value; what is not given is as on the command line.
+    """Return the options as a checked value; options that are not given have the command line's defaults.
 
     Raises:
         TypeError: there is no such option.
-        OptionError: an option has a value that makes no sense.
+        OptionError: an option has an invalid value.
     """
     given = given_options("figeval.run", options, RunOptions.__annotations__)
     values = {"batch_size": "auto", **given, "tasks": tasks, "model": model}
@@ -324,7 +324,7 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
 
 
 def given_options(function: str, options: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """The options with lone names and folders as tuples. Raises `TypeError` for one that there is not."""
+    """Return the options with single names and folders as tuples. Raises `TypeError` for an unknown option."""
     for name in options:
         if name not in known:
             raise TypeError(f"{function}() has no option {name!r}{near(name, known)}")
@@ -343,10 +343,10 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def task_names(tasks: Task | Sequence[Task]) -> tuple[tuple[str, ...], tuple[TaskSpec | SuiteSpec, ...]]:
-    """Return the names of tasks and suites in order, and those that are given as objects, each once.
+    """Return the names of tasks and suites in order, and the objects among them, each once.
 
     Raises:
-        OptionError: there is none, or something is neither a name nor a task.
+        OptionError: there are none, or something is neither a name nor a task.
     """
     names: list[str] = []
     objects: list[TaskSpec | SuiteSpec] = []
@@ -367,10 +367,10 @@ def task_names(tasks: Task | Sequence[Task]) -> tuple[tuple[str, ...], tuple[Tas
 
 
 def model_name(model: object, name: str | None) -> tuple[str, dict[str, object]]:
-    """Return the name of a model, and the model under it if it is an object.
+    """Return the name of a model, and the model by its name if it is an object.
 
     Raises:
-        OptionError: it is a class, or has no capability; or the name is none.
+        OptionError: the model is a class or has no capability, or the name is invalid.
     """
     if isinstance(model, str | Path):
         if name is not None:
@@ -387,7 +387,7 @@ def model_name(model: object, name: str | None) -> tuple[str, dict[str, object]]
 
 
 def refuse_to_share(config: RunConfig, guests: Guests) -> None:
-    """Raise `OptionError` where several processes would need tasks or a model that only this one has."""
+    """Raise `OptionError` if several processes would need tasks or models that only this process has."""
     if config.processes > 1 and (guests.tasks or guests.models):
         raise OptionError(
             f"processes={config.processes}: other processes cannot find tasks and models that are objects; leave out "

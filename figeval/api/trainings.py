@@ -1,7 +1,7 @@
 """`figeval.train`, and the `Training` that it returns.
 
 It does what the command `train` does, without a terminal: it prints nothing unless asked to (`progress=True`), raises
-`figeval.FigevalError` where the command line ends with exit code 2, and leaves the environment as it is.
+`figeval.FigevalError` where the command line exits with code 2, and leaves the environment unchanged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ACCELERATOR = "DS_ACCELERATOR"
 
 
 class TrainOptions(TypedDict, total=False):
-    """The flags of `figeval train` beside task, model and output; `figeval train --help` describes each."""
+    """The flags of `figeval train` except task, model and output; `figeval train --help` describes each."""
 
     head: str | None
     head_args: Mapping[str, Any]
@@ -100,14 +100,14 @@ def train(
     progress: bool = False,
     **options: Unpack[TrainOptions],
 ) -> Training:
-    """Fine-tune a model on a task, or go on with a training that was cut short, and run the trained model.
+    """Fine-tune a model on a task, or resume a training that was interrupted, and run the trained model.
 
     Args:
-        task: the name of a task with a train split.
-        model: what to begin with: a folder, a hub id, `minilm` or `smollm2`.
-        output: the folder of the trained model; the same arguments go on there.
-        config: a YAML file with options; those given here win.
-        progress: print how the training goes on, on stderr.
+        task: name of a task with a train split.
+        model: model to start from: a folder, a hub id, `minilm` or `smollm2`.
+        output: folder of the trained model; the same arguments resume the training there.
+        config: YAML file with options; those given here take precedence.
+        progress: print the progress of the training on stderr.
         options: the flags of `figeval train` under the same names.
 
     Returns:
@@ -115,8 +115,8 @@ def train(
 
     Raises:
         TypeError: there is no such option.
-        OptionError: an argument is of another type; a task and a model are given by their names.
-        FigevalError: an unknown name, a value that makes no sense, a folder with another training …
+        OptionError: an argument has another type; tasks and models are given by name.
+        FigevalError: an unknown name, an invalid value, a folder with another training …
 
     Example:
         ```python
@@ -130,7 +130,7 @@ def train(
 
 
 def shown_progress(asked: TrainConfig) -> TrainingProgress:
-    """Return what shows the progress of a training on stderr, and say now which row of a preset it takes."""
+    """Return an observer that shows the progress on stderr, and print which row of a preset is used."""
     display = display_on(stderr())
     taken = told(asked)
     if taken is not None:
@@ -139,7 +139,7 @@ def shown_progress(asked: TrainConfig) -> TrainingProgress:
 
 
 def train_as(asked: TrainConfig, progress: TrainingProgress) -> Training:
-    """Train and evaluate as a checked configuration says: what the command line does with its flags."""
+    """Train and evaluate as a checked configuration says; the command line calls this with its flags."""
     with progress.live():
         record = complete(asked, progress)
     tasks = (asked.task,) if asked.evaluate is None else asked.evaluate
@@ -149,13 +149,13 @@ def train_as(asked: TrainConfig, progress: TrainingProgress) -> Training:
 class Training:
     """A finished training, as `figeval.train` returns it; `Training(folder)` reads an earlier one.
 
-    In a notebook it is shown as its table of scores on dev. The folder is a model like any other:
+    A notebook shows it as its table of scores on dev. The folder is a model like any other:
     `figeval.run(tasks, model=training.path)`.
 
     Attributes:
-        path: the folder of the trained model.
-        run: the run that the training ended with: of the tasks of `evaluate`, by default of the task itself. None if
-            none was asked for, and for an earlier training; the method `evaluate` runs tasks now.
+        path: folder of the trained model.
+        run: run at the end of the training, of the tasks of `evaluate`, by default of the task itself. None if none
+            was asked for, and for an earlier training; the method `evaluate` runs tasks now.
     """
 
     @checked_arguments
@@ -165,7 +165,7 @@ class Training:
 
     @cached_property
     def record(self) -> JSON:
-        """All that `training/record.json` holds: data, hyper-parameters, evaluations, cost, versions.
+        """Content of `training/record.json`: data, hyper-parameters, evaluations, cost, versions.
 
         Raises:
             TrainError: the folder holds no finished training.
@@ -181,7 +181,7 @@ class Training:
 
     @property
     def scores(self) -> pandas.DataFrame:
-        """The scores on dev, a row per evaluation: `step`, a column per metric, and `best` for the chosen checkpoint.
+        """Scores on dev, one row per evaluation: `step`, a column per metric, and `best` for the chosen checkpoint.
 
         Raises:
             FigevalError: pandas is not installed.
@@ -190,13 +190,13 @@ class Training:
 
     @property
     def best(self) -> dict[str, float | None]:
-        """The scores on dev of the chosen checkpoint, by metric; empty where nothing was held out."""
+        """Scores on dev of the chosen checkpoint, by metric; empty if nothing was held out."""
         found = (one["scores"] for one in self.record["evaluations"] if one["step"] == self.record["best"])
         return next(found, {})
 
     @property
     def floor(self) -> Training | None:
-        """The training of its floor, as `--floor` leaves it: the same settings on a probe; None without one."""
+        """Training of the floor that `--floor` made, with the same settings on a probe; None if there is none."""
         found = floor_in(self.path)
         return None if found is None else Training(found.folder)
 
@@ -224,11 +224,11 @@ class Training:
 def train_config(
     task: str, model: str | Path, output: str | Path, config: str | Path | None, options: TrainOptions
 ) -> TrainConfig:
-    """Return preset, configuration file and options as a checked value; what comes later wins.
+    """Return preset, configuration file and options as a checked value; later ones take precedence.
 
     Raises:
         TypeError: there is no such option.
-        TrainError: an option has a value that makes no sense.
+        TrainError: an option has an invalid value.
     """
     given = given_options("figeval.train", options, TrainOptions.__annotations__)
     file = None if config is None else Path(config)
@@ -237,7 +237,7 @@ def train_config(
 
 @contextmanager
 def kept_environment() -> Iterator[None]:
-    """Take back what a training sets for DeepSpeed; what libraries set when they are imported is left to them."""
+    """Restore the variable that a training sets for DeepSpeed; what libraries set on import is left alone."""
     before = os.environ.get(ACCELERATOR)
     try:
         yield

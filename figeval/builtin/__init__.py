@@ -1,6 +1,6 @@
 """The built-in benchmarks, prompts, models and results: `figeval.builtin.{tasks,templates,plugins,results}`.
 
-In a wheel they lie inside this package. In a checkout (and an editable install) they are the top-level folders of
+In a wheel they are inside this package. In a checkout (and an editable install) they are the top-level folders of
 the repository, which this file makes importable under the same names.
 """
 

@@ -1,4 +1,4 @@
-"""Files → rows: where raw files come from, and how they are read."""
+"""The raw files of benchmarks: where they come from, and how they are read as rows."""
 
 from figeval.data.readers import DataContext, Row
 

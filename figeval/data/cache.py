@@ -1,14 +1,14 @@
-"""Upstream files on this machine: cache → mirrors → upstream, every one with its sha256 checked.
+"""Upstream files on this machine, looked up in the cache, in mirrors and upstream, each with its sha256 checked.
 
-* The cache is `FIGEVAL_HOME` (default: the user's cache folder), files lie at `<home>/data/<benchmark>/<path>`.
-* `FIGEVAL_DATA_MIRROR` names folders and http(s) addresses laid out `<benchmark>/<path>`, separated by commas or, like
-  PATH, by `:` (`;` on Windows; after an address only a comma separates, since addresses contain colons). A run uses a
-  file of a mirror folder where it lies; one from an address goes into the cache.
-* `figeval data fetch` puts every file into the cache, so that what was fetched is there when the variable is not. Files
-  of a mirror folder are copied, not linked: whoever edits the mirror in place leaves the cache as it is. The ledger of
-  the cache says where each file came from.
-* A place that does not have the file, or cannot be reached, sends us to the next one. A wrong sum never does: it is an
-  error at once, since somebody's copy is broken and should be known to be.
+* The cache is `FIGEVAL_HOME` (default: the user's cache folder); files lie at `<home>/data/<benchmark>/<path>`.
+* `FIGEVAL_DATA_MIRROR` lists folders and http(s) addresses with the layout `<benchmark>/<path>`, separated by commas
+  or, like PATH, by `:` (`;` on Windows; only a comma separates after an address, since addresses contain colons). A
+  run uses a file of a mirror folder in place; one from an address is downloaded into the cache.
+* `figeval data fetch` puts every file into the cache, so that they are still available without the variable. Files of
+  a mirror folder are copied, not linked, so that edits of the mirror do not change the cache. The ledger of the cache
+  records where each file came from.
+* If a place does not have the file or cannot be reached, the next one is tried. A wrong checksum is an error at once,
+  since it means that somebody's copy is broken.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ State = Literal["cached", "mirror", "missing", "corrupt"]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where a file is on this machine; `path` is None when it is missing."""
+    """Location of a file on this machine; `path` is None if it is missing."""
 
     file: DataFile
     state: State
@@ -46,7 +46,7 @@ class Status:
 
 
 def mirrors() -> list[str]:
-    """Folders and addresses of `FIGEVAL_DATA_MIRROR`, in order."""
+    """Return the folders and addresses of `FIGEVAL_DATA_MIRROR`, in order."""
     listed = os.environ.get("FIGEVAL_DATA_MIRROR", "")
     parts = re.split(rf",|{re.escape(os.pathsep)}(?=https?://)", listed)
     split = ([part] if is_address(part.strip()) else part.split(os.pathsep) for part in parts)
@@ -67,36 +67,36 @@ def copies(benchmark: str) -> list[Path]:
 
 
 def is_address(place: str) -> bool:
-    """Whether a mirror is reached over http(s)."""
+    """Return whether a mirror is an http(s) address."""
     return place.startswith(("http://", "https://"))
 
 
 def cached_path(file: DataFile) -> Path:
-    """Where the cache keeps a file, whether it is there or not."""
+    """Return the path of a file in the cache, whether it exists or not."""
     return home() / "data" / file.benchmark / file.source.path
 
 
 def fetch(benchmark: str, path: str) -> Path:
-    """The local path of an upstream file listed in a `sources.yaml`; this is `DataContext.fetch`.
+    """Return the local path of an upstream file listed in a `sources.yaml`; this is `DataContext.fetch`.
 
     Raises:
         UnknownName: no plugin lists this benchmark.
-        DataError: the file is not listed, cannot be had, or is not what it should be.
+        DataError: the file is not listed, cannot be obtained, or has a wrong checksum.
     """
     return obtain(data_file(benchmark, path))
 
 
 def obtain(file: DataFile) -> Path:
-    """The local path of a file, downloaded if need be. Raises `DataError` as `fetch` does."""
+    """Return the local path of a file, downloading it if necessary. Raises `DataError` like `fetch`."""
     cached = cached_path(file)
     return checked(cached, file) if cached.is_file() else _search(file, force=False)
 
 
 def store(file: DataFile, *, force: bool = False) -> Path:
-    """The path of a file in the cache, put there if need be; `force` replaces what the cache has.
+    """Return the path of a file in the cache, adding it if necessary; `force` replaces a cached file.
 
     Raises:
-        DataError: as `fetch` does, or the cache cannot be written.
+        DataError: as in `fetch`, or the cache cannot be written.
     """
     cached = cached_path(file)
     if cached.is_file() and not force:
@@ -106,7 +106,7 @@ def store(file: DataFile, *, force: bool = False) -> Path:
 
 
 def _search(file: DataFile, force: bool) -> Path:
-    """The file from the first place that has it: a mirror folder as it lies there, or the cache after a download."""
+    """Return the file from the first place that has it: in place in a mirror folder, or downloaded to the cache."""
     missed = []
     for place in [*mirrors(), file.source.url]:
         try:
@@ -125,17 +125,17 @@ def _search(file: DataFile, force: bool) -> Path:
 
 
 def _from_address(place: str, file: DataFile, force: bool) -> Path:
-    """The file downloaded into the cache, from upstream or a mirror; one process at a time per benchmark."""
+    """Download the file into the cache, from upstream or a mirror; one process at a time per benchmark."""
     target = cached_path(file)
     with _writing(file):
-        if force or not target.is_file():  # another process may have brought it while this one waited
+        if force or not target.is_file():  # another process may have downloaded it in the meantime
             _download(place, file, target)
             _note(file, place)
         return checked(target, file)
 
 
 def _copied(found: Path, file: DataFile) -> Path:
-    """The file copied into the cache; what is read as data is always whole and has the right sum."""
+    """Copy the file into the cache; a copy is renamed only when it is complete and has the right checksum."""
     target = cached_path(file)
     part = target.with_name(f"{target.name}.part")
     with _writing(file):
@@ -152,7 +152,7 @@ def _copied(found: Path, file: DataFile) -> Path:
 
 @contextmanager
 def _writing(file: DataFile) -> Iterator[None]:
-    """The one writer of a benchmark's folder in the cache. Raises `DataError` where nothing can be written."""
+    """Lock a benchmark's folder in the cache for writing. Raises `DataError` if it cannot be written."""
     from filelock import FileLock
 
     target = cached_path(file)
@@ -176,7 +176,7 @@ def _download(place: str, file: DataFile, target: Path) -> None:
 
 
 def checked(path: Path, file: DataFile) -> Path:
-    """The path, if its sum is right. Raises `DataError` with both sums and the cure."""
+    """Return the path if its checksum is right. Raises `DataError` with both checksums and the cure."""
     found = digest(path)
     if found == file.source.sha256:
         return path
@@ -186,7 +186,7 @@ def checked(path: Path, file: DataFile) -> Path:
 
 
 def digest(path: Path) -> str:
-    """The sha256 of a file, computed once per process as long as size and time stay the same."""
+    """Return the sha256 of a file, computed once per process as long as size and modification time stay the same."""
     stat = path.stat()
     return _digest(path, stat.st_size, stat.st_mtime_ns)
 
@@ -197,7 +197,7 @@ def _digest(path: Path, _size: int, _changed: int) -> str:
 
 
 def status(file: DataFile) -> Status:
-    """Where a file is, without any network: addresses are not asked. A corrupt one is found, not raised."""
+    """Return the location of a file without using the network. A corrupt file is reported and not raised."""
     for state, path in candidates(file):
         if path.is_file():
             return Status(file, state if digest(path) == file.source.sha256 else "corrupt", path)
@@ -205,7 +205,7 @@ def status(file: DataFile) -> Status:
 
 
 def candidates(file: DataFile) -> Iterator[tuple[State, Path]]:
-    """The places on this machine, in the order of `obtain`."""
+    """Yield the places on this machine where a file may be, in the order of `obtain`."""
     yield "cached", cached_path(file)
     for mirror in mirrors():
         if not is_address(mirror):
@@ -213,18 +213,18 @@ def candidates(file: DataFile) -> Iterator[tuple[State, Path]]:
 
 
 def local_path(file: DataFile) -> Path:
-    """Where a file is on this machine, without downloading it. Raises `DataError` if it is missing or corrupt."""
+    """Return the path of a file on this machine. Raises `DataError` if it is missing or corrupt."""
     for _, path in candidates(file):
         if path.is_file():
             return checked(path, file)
     raise DataError(f"{file.name} is not on this machine; run `figeval data fetch {file.benchmark}`")
 
 
-# ---- the ledger: where each cached file came from and when, in `<home>/data/<benchmark>/.fetched.json` --------------
+# ---- the ledger, `<home>/data/<benchmark>/.fetched.json`: when and from where each cached file was fetched ----------
 
 
 class LedgerEntry(TypedDict):
-    """Where a cached file came from (an address, or the path in a mirror folder), when, and what it was."""
+    """Origin of a cached file (an address, or the path in a mirror folder), date, checksum and size."""
 
     origin: str
     fetched: str
@@ -233,7 +233,7 @@ class LedgerEntry(TypedDict):
 
 
 def _note(file: DataFile, origin: str) -> None:
-    """Write down where a file of the cache came from. The caller holds the lock of the benchmark's folder."""
+    """Record where a cached file came from. The caller holds the lock of the benchmark's folder."""
     book = _book(file)
     when = datetime.now(UTC).isoformat(timespec="seconds")
     source = file.source
@@ -242,7 +242,7 @@ def _note(file: DataFile, origin: str) -> None:
 
 
 def entry_of(file: DataFile) -> LedgerEntry | None:
-    """What is known of a cached file; None if nothing is."""
+    """Return the ledger entry of a cached file, or None if there is none."""
     return _entries(_book(file)).get(file.source.path)
 
 
@@ -251,7 +251,7 @@ def _book(file: DataFile) -> Path:
 
 
 def _entries(book: Path) -> dict[str, LedgerEntry]:
-    """All entries; none where the file is missing or damaged, since the sums of the files are what counts."""
+    """Return all entries, or none if the ledger is missing or damaged: only the files' checksums matter."""
     try:
         found = parse_json(book.read_bytes())
     except (OSError, ValueError):

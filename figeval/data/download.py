@@ -1,7 +1,7 @@
-"""One file from one address: streamed into `<target>.part`, resumed after a break, checked, then renamed.
+"""Download of one file from one address: streamed into `<target>.part`, resumed, checked, then renamed.
 
-A half-finished file keeps the name `.part` and is never read as data; the next attempt, in this process or a later
-one, goes on where it ended.
+An incomplete file keeps the suffix `.part` and is never read as data; the next attempt, in this process or a later
+one, resumes where it ended.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from figeval.text import whole_number
 if TYPE_CHECKING:
     import httpx
 
-PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})  # answers that may be different a little later
+PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that may change a little later
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often to try, and how many seconds to wait for what."""
+    """Number of attempts, and timeouts in seconds."""
 
     attempts: int = 5
     connect: float = 10.0
-    read: float = 30.0  # between two pieces of one answer
-    pause: float = 1.0  # before the second attempt; doubles
-    longest: float = 120.0  # a server that asks for more is given up
+    read: float = 30.0  # between two chunks of one response
+    pause: float = 1.0  # before the second attempt; doubles each time
+    longest: float = 120.0  # a server that asks for a longer pause is given up
 
 
 PATIENCE = Patience()
 
 
 class Unavailable(DataError):
-    """This address does not give the file now; another may."""
+    """This address cannot provide the file now; another one may."""
 
 
 class _Passing(Exception):
-    """This attempt failed, the next may not; `wait` is what the server asked for, in seconds."""
+    """This attempt failed but the next may succeed; `wait` is the pause that the server asked for, in seconds."""
 
     def __init__(self, reason: str, wait: float = 0.0) -> None:
         super().__init__(reason)
@@ -57,24 +57,24 @@ class _Passing(Exception):
 
 
 def download(url: str, file: DataFile, target: Path, patience: Patience = PATIENCE) -> None:
-    """Bring `file` from `url` to `target`.
+    """Download `file` from `url` to `target`.
 
     Raises:
         Unavailable: the address cannot be reached, refuses, or kept failing.
-        DataError: what arrived is not the file.
+        DataError: the download is not the expected file.
     """
     part = target.with_name(f"{target.name}.part")
     target.parent.mkdir(parents=True, exist_ok=True)
     transfer = Transfer(url, file.name, part, file.source.bytes, patience)
     transfer.run()
     if transfer.resumed and digest(part) != file.source.sha256:
-        part.unlink()  # the two halves may be of different files: once more, from the start
+        part.unlink()  # the two halves may come from different files: try once more from the start
         transfer.run()
     settle(part, target, file, url)
 
 
 def download_member(url: str, file: DataFile, target: Path, patience: Patience = PATIENCE) -> None:
-    """Bring the zip archive at `url` and take `file` out of it. Raises as `download` does."""
+    """Download the zip archive at `url` and extract `file` from it. Raises like `download`."""
     archive = target.with_name(f"{target.name}.zip.part")
     target.parent.mkdir(parents=True, exist_ok=True)
     Transfer(url, file.name, archive, None, patience).run()
@@ -92,7 +92,7 @@ def download_member(url: str, file: DataFile, target: Path, patience: Patience =
 
 
 def extract(archive: Path, file: DataFile, part: Path) -> None:
-    """Write the member that `file` names; one byte more than expected is enough to know it is wrong."""
+    """Extract the member that `file` names, up to one byte more than expected, which shows that it is wrong."""
     with zipfile.ZipFile(archive) as opened, opened.open(file.source.member or "") as inside, part.open("wb") as out:
         left = file.source.bytes + 1
         while piece := inside.read(min(left, 1 << 20)):
@@ -101,7 +101,7 @@ def extract(archive: Path, file: DataFile, part: Path) -> None:
 
 
 def settle(part: Path, target: Path, file: DataFile, url: str) -> None:
-    """Rename if the sum is right; throw away and raise `DataError` if not."""
+    """Rename the file if its checksum is right; otherwise delete it and raise `DataError`."""
     found = digest(part)
     if found != file.source.sha256:
         size = part.stat().st_size
@@ -111,7 +111,7 @@ def settle(part: Path, target: Path, file: DataFile, url: str) -> None:
 
 
 def wrong_bytes(name: str, url: str, what: str) -> DataError:
-    """What to say when a server answers with something else; nothing of it is kept."""
+    """Return the error for a server that sent something else, of which nothing is kept."""
     return DataError(
         f"{name}: {url} sent {what}; nothing was kept. A proxy or login page may have answered: look at the address "
         f"in a browser, or name a good copy in FIGEVAL_DATA_MIRROR"
@@ -119,14 +119,14 @@ def wrong_bytes(name: str, url: str, what: str) -> DataError:
 
 
 def digest(path: Path) -> str:
-    """The sha256 of a file, in hexadecimal."""
+    """Return the sha256 of a file, in hexadecimal."""
     with path.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 @dataclass(slots=True)
 class Transfer:
-    """Fills `part` from `url`, in as many attempts as `patience` allows. `size` is None where nobody knows it."""
+    """Download of `url` into `part`, in as many attempts as `patience` allows; `size` is None if it is unknown."""
 
     url: str
     name: str
@@ -137,7 +137,7 @@ class Transfer:
     etag: str = ""
 
     def run(self) -> None:
-        """Fill the part. Raises `Unavailable`, or `DataError` when the server offers a file of another size."""
+        """Download the file. Raises `Unavailable`, or `DataError` if the server offers a file of another size."""
         self.resumed = False
         for attempt in range(self.patience.attempts):
             try:
@@ -162,7 +162,7 @@ class Transfer:
         try:
             with httpx.Client(timeout=timeout, follow_redirects=True) as client:
                 self._receive(client)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:  # no network: waiting would not help
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:  # no network: retrying would not help
             raise Unavailable(f"{self.url}: cannot be reached ({_say(error)})") from error
         except (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError) as error:
             raise _Passing(f"the connection broke off ({_say(error)})") from error
@@ -172,9 +172,9 @@ class Transfer:
     def _receive(self, client: httpx.Client) -> None:
         start = self._already()
         if start == self.size:
-            self.resumed = True  # all of it came earlier
+            self.resumed = True  # downloaded completely by an earlier attempt
             return
-        headers = {"Accept-Encoding": "identity"}  # a range of a compressed answer would be no range of the file
+        headers = {"Accept-Encoding": "identity"}  # a range of a compressed response is not a range of the file
         if start:
             headers["Range"] = f"bytes={start}-"
             headers |= {"If-Range": self.etag} if self.etag else {}
@@ -186,7 +186,7 @@ class Transfer:
             raise _Passing(f"cut off at {got:,} of {self.size:,} bytes")
 
     def _already(self) -> int:
-        """How many bytes lie there; more than there should be is rubbish and goes."""
+        """Return the number of bytes already downloaded; a part that is too long is deleted."""
         got = self.part.stat().st_size if self.part.exists() else 0
         if self.size is not None and got > self.size:
             self.part.unlink()
@@ -194,7 +194,7 @@ class Transfer:
         return got
 
     def _accept(self, response: httpx.Response, start: int) -> bool:
-        """Whether the answer goes on at `start`; if not, it begins at the beginning (a server may ignore Range)."""
+        """Return whether the response resumes at `start`; if not, it is the whole file (servers may ignore Range)."""
         status = response.status_code
         content_range = response.headers.get("Content-Range", "")
         if status in PASSING:
@@ -210,7 +210,7 @@ class Transfer:
             self.part.unlink(missing_ok=True)
             raise wrong_bytes(self.name, self.url, f"a file of {declared:,} bytes, expected {self.size:,}")
         etag = response.headers.get("ETag", "")
-        self.etag = "" if etag.startswith("W/") else etag  # a weak one does not promise the same bytes
+        self.etag = "" if etag.startswith("W/") else etag  # a weak ETag does not guarantee the same bytes
         return status == 206
 
     def _write(self, response: httpx.Response, start: int) -> None:
@@ -221,7 +221,7 @@ class Transfer:
                 out.write(piece)
                 advance(len(piece))
                 if self.size is not None and out.tell() > self.size:
-                    break  # too long already: the sum will say so
+                    break  # already too long: the checksum will fail
 
 
 def _say(error: Exception) -> str:
@@ -229,7 +229,7 @@ def _say(error: Exception) -> str:
 
 
 def retry_after(value: str) -> float:
-    """Seconds that a `Retry-After` header asks for, given as seconds or as a date; 0 if it says neither."""
+    """Return the seconds that a `Retry-After` header asks for, as a number or a date; 0 if it is neither."""
     seconds = whole_number(value.strip())
     if seconds is not None:
         return float(seconds)
@@ -242,7 +242,7 @@ def retry_after(value: str) -> float:
 
 @contextmanager
 def progress(name: str, total: int | None, start: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr if that is a terminal and wanted, else nothing; gives a function to call with bytes."""
+    """Show a progress bar if stderr is a terminal and progress is wanted; yield a function that takes a byte count."""
     if not watched() or not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -1,8 +1,8 @@
-"""Plain files → rows: `jsonl:`, `json:`, `csv:` and `tsv:`, with paths relative to the folder of the task.
+"""Readers of plain files, `jsonl:`, `json:`, `csv:` and `tsv:`, with paths relative to the folder of the task.
 
-Read line by line, so memory is flat in the size of the file (only `json:` must be read whole). Every mistake is a
-`DataError` that names file and line. A row of more than 1 MB is refused: no model reads it, and it is nearly always a
-file of another kind; `FIGEVAL_MAX_ROW_BYTES` raises the limit.
+Files are read line by line, so memory does not grow with their size (only `json:` must be read whole). Every mistake is
+a `DataError` that names file and line. A row of more than 1 MB is refused: no model could read it, and the file nearly
+always has another format; `FIGEVAL_MAX_ROW_BYTES` raises the limit.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ from figeval.jsonfile import InvalidJSON, parse_json
 from figeval.text import whole_number
 
 MAX_ROW_BYTES = 1_000_000
-Dialect: TypeAlias = str | type[csv.Dialect]  # a name that csv knows, or one of ours
+Dialect: TypeAlias = str | type[csv.Dialect]  # a name that csv knows, or a class from this module
 
 
 class Semicolons(csv.excel):
-    """CSV as spreadsheets write it where the comma is the decimal mark."""
+    """CSV as spreadsheets write it in locales where the comma is the decimal mark."""
 
     delimiter = ";"
 
 
 def open_jsonl(path: str, context: DataContext) -> Iterator[Row]:
-    """One JSON object per line; blank lines are skipped."""
+    """Read one JSON object per line; blank lines are skipped."""
     return read_jsonl(resource(path, context))
 
 
 def open_json(path: str, context: DataContext) -> Iterator[Row]:
-    """One list of JSON objects."""
+    """Read a list of JSON objects."""
     file = resource(path, context)
     return json_rows(read_json(file), file)
 
 
 def open_csv(path: str, context: DataContext) -> Iterator[Row]:
-    """Comma-separated with a header, quoted as spreadsheets do; every value is a string."""
+    """Read a comma-separated table with a header, quoted as spreadsheets do; every value is a string."""
     return read_table(resource(path, context), "excel")
 
 
 def open_tsv(path: str, context: DataContext) -> Iterator[Row]:
-    """Tab-separated with a header, quoted as spreadsheets do; every value is a string."""
+    """Read a tab-separated table with a header, quoted as spreadsheets do; every value is a string."""
     return read_table(resource(path, context), "excel-tab")
 
 
 def resource(path: str, context: DataContext) -> Traversable:
-    """The file of this path. Raises `DataError` with near names if there is none."""
+    """Return the file at this path. Raises `DataError` with similar names if there is none."""
     file = inside(context.folder, path, DataError)
     if not is_file(file):
         beside = [other.name for other in context.folder.iterdir()] if context.folder.is_dir() else []
@@ -63,7 +63,7 @@ def resource(path: str, context: DataContext) -> Traversable:
 
 
 def max_row_bytes() -> int:
-    """The longest row that is read. Raises `DataError` if `FIGEVAL_MAX_ROW_BYTES` is no number."""
+    """Return the longest permitted row. Raises `DataError` if `FIGEVAL_MAX_ROW_BYTES` is not a positive number."""
     given = os.environ.get("FIGEVAL_MAX_ROW_BYTES", "")
     limit = whole_number(given) if given else MAX_ROW_BYTES
     if not limit:
@@ -72,7 +72,7 @@ def max_row_bytes() -> int:
 
 
 def text_lines(file: Traversable, encoding: str = "utf-8") -> Iterator[str]:
-    """The lines of a text file, with their ends. Raises `DataError` for a bad byte or a line that is too long."""
+    """Yield the lines of a text file with their line ends. Raises `DataError` for a bad byte or a long line."""
     limit = max_row_bytes()
     offset = 0
     try:
@@ -98,12 +98,12 @@ def _decode(line: bytes, encoding: str, where: str, offset: int) -> str:
 
 
 def too_long(where: str, limit: int) -> DataError:
-    """Return the error for a row that no model would read."""
+    """Return the error for a row that is too long for any model."""
     return DataError(f"{where}: a row of more than {limit:,} bytes; split it, or raise FIGEVAL_MAX_ROW_BYTES")
 
 
 def read_jsonl(file: Traversable) -> Iterator[Row]:
-    """The rows of a JSON Lines file. Raises `DataError` for a line that holds no JSON object."""
+    """Yield the rows of a JSON Lines file. Raises `DataError` for a line that is not a JSON object."""
     import jsonlines
 
     reader = jsonlines.Reader(text_lines(file), loads=_loads)
@@ -115,7 +115,7 @@ def read_jsonl(file: Traversable) -> Iterator[Row]:
 
 
 def read_json(file: Traversable) -> Any:
-    """The value in a JSON file. Raises `DataError` naming line and column, or the byte that is no UTF-8."""
+    """Return the value of a JSON file. Raises `DataError` with line and column, or with the byte that is not UTF-8."""
     text = read_text(file, DataError, cure="write one object per line and use jsonl:", max_bytes=MAX_JSON_BYTES)
     try:
         return _loads(text)
@@ -124,7 +124,7 @@ def read_json(file: Traversable) -> Any:
 
 
 def _loads(text: str) -> Any:
-    """JSON, refusing what Python reads and nothing after it can use. Raises `InvalidJSON`."""
+    """Parse JSON. Raises `InvalidJSON`, also for lone surrogates, which Python reads but cannot encode."""
     value = parse_json(text)
     if "\\ud" in text.lower() and re.search("[\ud800-\udfff]", json.dumps(value, ensure_ascii=False)):
         raise InvalidJSON("a lone surrogate (\\ud800 to \\udfff), which is not a character")
@@ -132,7 +132,7 @@ def _loads(text: str) -> Any:
 
 
 def json_rows(content: object, file: Traversable) -> Iterator[Row]:
-    """The objects of a JSON list, each checked for kind and size."""
+    """Yield the objects of a JSON list, each checked for type and size."""
     limit = max_row_bytes()
     if not isinstance(content, list):
         raise DataError(
@@ -152,7 +152,7 @@ def _kind(value: object) -> str:
 
 
 def read_table(file: Traversable, dialect: Dialect) -> Iterator[Row]:
-    """The rows of a table with a header, by column name. Raises `DataError` for a row of another width."""
+    """Yield the rows of a table with a header, by column name. Raises `DataError` for a row of another width."""
     rows = table_records(text_lines(file), str(file), dialect)
     _, header = next(rows, (1, []))
     if not any(header):
@@ -166,7 +166,7 @@ def read_table(file: Traversable, dialect: Dialect) -> Iterator[Row]:
 
 
 def table_records(lines: Iterable[str], name: str, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
-    """(number of its last line, values) of every record that is not blank; a quoted value may span lines."""
+    """Yield (last line number, values) of every record that is not blank; a quoted value may span lines."""
     limit = max_row_bytes()
     csv.field_size_limit(max(limit, csv.field_size_limit()))
     reader = csv.reader(cast("Iterator[str]", lines), dialect=dialect, strict=True)

@@ -1,4 +1,4 @@
-"""Rows of raw files: `scheme:path` is read by the reader that a plugin has registered for the scheme."""
+"""Rows of raw files: `scheme:path` is read by the reader that a plugin registered for the scheme."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Availability: TypeAlias = Literal["here", "to be fetched", "needs your copy", "c
 def fetch(benchmark: str, path: str) -> Path:
     """Return the local path of an upstream file, as `figeval.data.cache.fetch` does.
 
-    The cache is imported when the first upstream file is asked for: tasks with files of their own need none of it.
+    The cache is imported on first use, because tasks with their own files do not need it.
     """
     from figeval.data import cache
 
@@ -35,14 +35,13 @@ def copies(benchmark: str) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class DataContext:
-    """What a reader may use: the folder of the task that asks, and the upstream files of a benchmark.
+    """The resources of a reader: the folder of the task, and the upstream files of a benchmark.
 
-    `folder` is where the task's YAML lies (resources shipped with it are read from there);
-    `fetch(benchmark, path)` returns the local path of an upstream file listed in the benchmark's `sources.yaml`,
-    from the cache, a mirror or upstream, with its sha256 checked. What a reader puts into `notes` (which tagger found
-    the keywords, in which version) goes into the settings of the task's record, and the text `remark` among them is
-    printed below its scores. `copies(benchmark)` lists the folders
-    that may hold a user's own copy of what figeval cannot fetch.
+    `folder` contains the task's YAML and the files that are shipped with it; `fetch(benchmark, path)` returns the
+    local path of an upstream file listed in the benchmark's `sources.yaml`, from the cache, a mirror or upstream, with
+    its sha256 checked. What a reader puts into `notes` (e.g. the tagger that found the keywords, and its version) is
+    stored in the settings of the task's record; the text `remark` among them is printed below its scores.
+    `copies(benchmark)` lists the folders that may hold a user's own copy of files that figeval cannot fetch.
     """
 
     folder: Traversable
@@ -60,11 +59,11 @@ def load_readers(manager: PluginManager) -> Registry[Opener]:
 
 
 def read(reference: str, context: DataContext, readers: Registry[Opener]) -> Iterator[Row]:
-    """Return the rows behind `scheme:path`.
+    """Return the rows at `scheme:path`.
 
     Raises:
-        UnknownName: nobody reads this scheme.
-        DataError: the reference has no scheme; whatever the reader finds wrong with the file.
+        UnknownName: there is no reader for this scheme.
+        DataError: the reference has no scheme; also any error that the reader finds in the file.
     """
     scheme, colon, path = reference.partition(":")
     if not colon:
@@ -72,21 +71,21 @@ def read(reference: str, context: DataContext, readers: Registry[Opener]) -> Ite
     return readers.get(scheme)(path, context)
 
 
-# ---- whether the rows are there --------------------------------------------------------------------------------------
+# ---- availability of the rows ---------------------------------------------------------------------------------------
 
 
 class _Fetching(BaseException):
-    """Stops a reader at the first upstream file that it asks for, whatever errors it handles itself."""
+    """Stops a reader at the first upstream file that it requests; a BaseException, so that no reader handles it."""
 
     def __init__(self, benchmark: str, path: str) -> None:
         self.asked = (benchmark, path)
 
 
 def availability(reference: str, folder: Traversable, readers: Registry[Opener]) -> Availability:
-    """Return whether the rows behind `scheme:path` are on this machine.
+    """Return whether the rows at `scheme:path` are on this machine.
 
     The reader is started and stopped at the first upstream file, so that nothing is downloaded and no such file is
-    parsed or digested. A user's own copy, of which nothing else is known, is read up to its first row.
+    parsed or hashed. A user's own copy, which has no known checksum, is read up to its first row.
     """
     copied: list[str] = []
 

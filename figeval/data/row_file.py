@@ -1,4 +1,4 @@
-"""A user's file of rows: JSON Lines, a table or a JSON list, which may call its fields otherwise than we do."""
+"""A user's file of rows: JSON Lines, a table or a JSON list, whose fields may have other names than figeval's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from figeval.data.formats import Semicolons, json_rows, read_json, read_jsonl, r
 from figeval.data.readers import Row
 from figeval.errors import DataError, OptionError, near
 
-DIALECTS = (csv.excel, csv.excel_tab, Semicolons)  # of tables, told by what parts the names in the header
+DIALECTS = (csv.excel, csv.excel_tab, Semicolons)  # of tables, distinguished by the separator in the header
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class UserRow:
     """A row of the file.
 
     Attributes:
-        number: of the row, counted from 1.
-        where: the file and the number, as errors begin.
+        number: number of the row, counted from 1.
+        where: the file and the number, as the prefix of errors.
     """
 
     number: int
@@ -30,7 +30,7 @@ class UserRow:
     _flag: str = "--columns"
 
     def text(self, name: str) -> str:
-        """Return the text of a field, blanks at the ends removed.
+        """Return the text of a field, stripped.
 
         Raises:
             DataError: there is no such field, or it holds no text with a letter in it. The message names file, row and
@@ -48,27 +48,27 @@ class UserRow:
         return value.strip()
 
     def optional(self, name: str) -> str:
-        """Return the value of a field as text, blanks at the ends removed; empty where there is none."""
+        """Return the value of a field as stripped text, or an empty string if there is none."""
         value = self._values.get(self._columns.get(name, name))
         return "" if value is None else str(value).strip()
 
     def error(self, name: str, message: str) -> DataError:
-        """Return the error about the value of a field."""
+        """Return an error about the value of a field."""
         return DataError(f"{self.where}: {self._columns.get(name, name)!r} {message}")
 
 
 @dataclass(frozen=True, slots=True)
 class RowFile:
-    """The rows of a file, in the format that its suffix names.
+    """The rows of a file, in the format of its suffix.
 
     JSON Lines, a table with a header (`.csv`, `.tsv`) or a JSON list (`.json`). The values of a table are separated by
-    commas, tabs or semicolons, whichever the header has most.
+    commas, tabs or semicolons, whichever occurs most often in the header.
 
     Attributes:
         path: the file; read line by line, unless it is a JSON list.
-        expected: what an error about a missing file says that there should be.
-        columns: our name of a field → the file's.
-        flag: of the command that gives `columns`, for errors.
+        expected: end of the error about a missing file, which says what is expected.
+        columns: figeval's name of a field → the file's.
+        flag: the command's flag for `columns`, for errors.
     """
 
     path: Path
@@ -80,7 +80,7 @@ class RowFile:
         """Yield every row.
 
         Raises:
-            DataError: the file cannot be read, or a row is none of its format.
+            DataError: the file cannot be read, or a row does not have its format.
         """
         for number, row in enumerate(self._rows(), 1):
             yield UserRow(number, f"{self.path}: row {number}", row, self.columns, self.flag)
@@ -98,10 +98,10 @@ class RowFile:
 
 
 def read_columns(given: str, fields: Collection[str], example: str, flag: str = "--columns") -> dict[str, str]:
-    """Return what `--columns FIELD=NAME,…`, or another flag, calls each field.
+    """Return the column of each field from the value of `--columns FIELD=NAME,…`, or of another flag.
 
     Raises:
-        OptionError: a part is no `FIELD=NAME`, or names no field.
+        OptionError: a part is not `FIELD=NAME`, or does not name a field.
     """
     columns = {}
     for part in filter(None, given.split(",")):

@@ -1,6 +1,6 @@
-"""Where upstream files come from: `sources.yaml`, one per benchmark.
+"""The sources of upstream files: `sources.yaml`, one per benchmark.
 
-The rule: the package of a plugin may hold `sources.yaml`, which describes the benchmark named like the package
+The package of a plugin may hold `sources.yaml`, which describes the benchmark named like the package
 (`tasks/epic/sources.yaml` → `epic`), and any number of `<name>.sources.yaml` (`glove.sources.yaml` → `glove`).
 Built-in and third-party plugins are treated alike; nothing is registered by hand.
 """
@@ -28,8 +28,8 @@ FILE = "sources.yaml"
 class Source(BaseModel):
     """One upstream file, pinned by its sha256.
 
-    `path` is where it lies below `<cache>/data/<benchmark>/` and below `<mirror>/<benchmark>/`; `member` names it
-    inside the zip archive behind `url` where upstream has nothing else.
+    `path` is its place below `<cache>/data/<benchmark>/` and below `<mirror>/<benchmark>/`; `member` is its name
+    in the zip archive at `url`, if upstream only has an archive.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,7 +50,7 @@ class Source(BaseModel):
 
 
 class Sources(BaseModel):
-    """All upstream files of one benchmark, and what must be said about them."""
+    """All upstream files of one benchmark, with licence, homepage, citation and a note."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -78,12 +78,12 @@ class DataFile:
 
     @property
     def name(self) -> str:
-        """`epic/full_dataset.json`: its place below a mirror, and its name in messages."""
+        """Path below a mirror, and name in messages, e.g. `epic/full_dataset.json`."""
         return f"{self.benchmark}/{self.source.path}"
 
 
 def load_catalogue(manager: plugins.PluginManager) -> Registry[Sources]:
-    """The sources of every loaded plugin; a broken or doubled file is a problem of its plugin only."""
+    """Return the sources of all loaded plugins; a broken or duplicate file is a problem of its plugin only."""
     catalogue: Registry[Sources] = Registry("benchmark", "figeval data ls")
     seen: set[str] = set()
     for plugin_name, plugin in manager.loaded():
@@ -100,7 +100,7 @@ def load_catalogue(manager: plugins.PluginManager) -> Registry[Sources]:
 
 
 def source_files(package: str) -> Iterator[tuple[str, Traversable]]:
-    """(benchmark, file) of every `sources.yaml` and `<name>.sources.yaml` in a package, by file name."""
+    """Yield (benchmark, file) for every `sources.yaml` and `<name>.sources.yaml` in a package, by file name."""
     for file in sorted(files(package).iterdir(), key=lambda file: file.name):
         if file.name == FILE:
             yield package.rpartition(".")[2], file
@@ -110,12 +110,12 @@ def source_files(package: str) -> Iterator[tuple[str, Traversable]]:
 
 @lru_cache(maxsize=1)
 def catalogue() -> Registry[Sources]:
-    """The sources of this process's plugins."""
+    """Return the sources of this process's plugins."""
     return load_catalogue(plugins.plugin_manager())
 
 
 def data_file(benchmark: str, path: str) -> DataFile:
-    """One file. Raises `UnknownName` for the benchmark, `DataError` for the path, both with near names."""
+    """Return one file. Raises `UnknownName` for the benchmark, `DataError` for the path, both with similar names."""
     listed = {source.path: source for source in catalogue().get(benchmark).files}
     if path not in listed:
         raise DataError(f"{benchmark!r} lists no file {path!r}{near(path, listed)}; see `figeval data ls {benchmark}`")
@@ -123,6 +123,6 @@ def data_file(benchmark: str, path: str) -> DataFile:
 
 
 def data_files(benchmarks: Iterable[str] = ()) -> list[DataFile]:
-    """Every file of these benchmarks, of all benchmarks when none is named. Raises `UnknownName`."""
+    """Return all files of these benchmarks, or of all benchmarks if none is named. Raises `UnknownName`."""
     names = list(benchmarks) or [entry.name for entry in catalogue()]
     return [DataFile(name, source) for name in names for source in catalogue().get(name).files]

@@ -1,1 +1,1 @@
-"""Requests → outputs: what a model can do, and how a window of examples talks to it in batches."""
+"""The capabilities of models, and the batching of requests from a window of examples."""

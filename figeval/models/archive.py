@@ -1,7 +1,7 @@
-"""Answers kept on disk between runs, and what they cost: what was paid for once is not asked again.
+"""An archive of answers and their cost on disk, so that a paid answer is not requested again by a later run.
 
-One SQLite file, safe for several processes. An answer and its price are one commit, so a kill at any moment loses
-neither or both. SQLite's plain journal is used: the faster one does not work on network folders.
+It is one SQLite file, safe for several processes. An answer and its cost are one commit, so a kill at any moment loses
+neither or both. It uses SQLite's rollback journal, because the faster write-ahead log fails on network folders.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS spending (
 """
 PATIENCE = 60.0  # seconds that a process waits for another one's transaction
 ELSEWHERE = "or set FIGEVAL_HOME to another folder"
-AT_ONCE = 500  # keys in one query; old versions of SQLite take 999
+AT_ONCE = 500  # keys per query; old versions of SQLite allow 999
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """Both together."""
+        """Sum of both."""
         return self.tokens_in + self.tokens_out
 
 
 @dataclass(frozen=True, slots=True)
 class PaidAnswer:
-    """The tokens of one answer; the answer is None where it was lost on its way or is not to be kept."""
+    """The tokens of one answer; the answer is None if it was lost in transit or must not be stored."""
 
     usage: Usage
     key: str = ""
@@ -53,13 +53,13 @@ class PaidAnswer:
 
 
 class Archive:
-    """Answers by key, and tokens by account (whoever a budget belongs to)."""
+    """Answers by key, and tokens by account (the owner of a budget)."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def known(self, keys: Iterable[str]) -> dict[str, str]:
-        """Key → answer for those of the keys that are there."""
+        """Return the stored answers to these keys; missing keys are left out."""
         wanted = list(keys)
         found: dict[str, str] = {}
         for begin in range(0, len(wanted), AT_ONCE):
@@ -69,7 +69,7 @@ class Archive:
         return found
 
     def spent(self, account: str) -> Usage:
-        """What the account has been charged so far, by whatever process."""
+        """Return what all processes have charged to the account so far."""
         row = self._connection.execute("SELECT tokens_in, tokens_out FROM spending WHERE account = ?", [account])
         spent = row.fetchone() or (0, 0)
         if not all(isinstance(count, int) and count >= 0 for count in spent):
@@ -77,7 +77,7 @@ class Archive:
         return Usage(*spent)
 
     def record(self, account: str, entries: Sequence[PaidAnswer]) -> Usage:
-        """Keep answers and add what they cost to an account, with one commit; what the account has spent in all."""
+        """Store answers and charge their cost to an account, in one commit; return the account's total."""
         used = sum((entry.usage for entry in entries), Usage())
         answers = [(entry.key, entry.answer) for entry in entries if entry.answer is not None]
         with self._connection:
@@ -92,19 +92,19 @@ class Archive:
 
 @contextmanager
 def open_archive(file: Path) -> Iterator[Archive]:
-    """The archive in a file, made if it is not there.
+    """Open the archive in a file, which is created if it does not exist.
 
     Raises:
-        RecordError: the file cannot be written, is none of ours, or there is no room left.
+        RecordError: the file cannot be written, is not an archive, or there is no space left.
     """
-    try:  # only its owner may read the folder: answers quote benchmarks
+    try:  # private folder, because answers quote benchmarks
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         why = error.strerror or error
         raise RecordError(f"cannot make {file.parent} ({why}); make room there {ELSEWHERE}") from error
     try:
         with closing(sqlite3.connect(file, timeout=PATIENCE, check_same_thread=False)) as connection:
-            # One damaged answer must not cost the others.
+            # One damaged answer must not make the others unreadable.
             connection.text_factory = lambda stored: stored.decode("utf-8", "replace")
             connection.executescript(TABLES)
             yield Archive(connection)

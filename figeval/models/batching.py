@@ -1,12 +1,12 @@
-"""Puts the requests of many examples to a model in batches: each different request once, one call per capability.
+"""Batching of the requests of many examples: each distinct request is sent once, in one call per capability and round.
 
 Routes are generators that yield requests about one example. `BatchScheduler` runs the generators of a window of
-examples side by side, round by round, and sends what they ask in one round to the model together. `Memo` remembers
-outputs, so that what recurs is computed once.
+examples side by side, round by round, and sends all requests of one round to the model together. `Memo` remembers
+outputs, so that recurring requests are computed once.
 
-The size of the window follows the clock. It starts small, so that a slow model shows progress and loses little when it
-is killed, and grows for a fast one, so that batches are large. It is bounded in examples and in requests, so that
-memory does not grow with the data.
+The size of the window adapts to the model's speed. It starts small, so that a slow model shows progress and loses
+little when it is killed, and grows for a fast one, so that batches are large. It is bounded in examples and in
+requests, so that memory does not grow with the data.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Start = Callable[[E], Dialogue]
 
 @dataclass(slots=True)
 class Pace:
-    """The size of the window."""
+    """Size of the window, adapted to the time that the last one took."""
 
     size: int = 64
     smallest: int = 1
     largest: int = 4096  # examples
     requests: int = 131_072  # a window takes no further example beyond this many requests
-    seconds: float = 4.0  # that a window should take, roughly
+    seconds: float = 4.0  # target duration of a window
 
     def adapt(self, elapsed: float) -> None:
-        """Double after a quick window, halve after a slow one."""
+        """Double the size after a quick window, halve it after a slow one."""
         if elapsed < self.seconds / 2:
             self.size = min(self.largest, self.size * 2)
         elif elapsed > self.seconds * 2:
@@ -49,7 +49,7 @@ class Pace:
 
 @dataclass(slots=True)
 class _Pending:
-    """An example under way: its generator, the requests of the current round, and in the end its prediction."""
+    """An example in progress: its generator, the requests of the current round, and finally its prediction."""
 
     dialogue: Dialogue
     requests: Sequence[Request] = ()
@@ -59,7 +59,7 @@ class _Pending:
     replies: dict[str, KeptReply] = field(default_factory=dict)
 
     def receive(self, outputs: Sequence[tuple[Any, bool]]) -> None:
-        """Send the outputs of the last round to the generator. What a reader of replies raises ends this one alone."""
+        """Send the outputs of the last round to the generator. An error in it only ends this example."""
         for request, (output, truncated) in zip(self.requests, outputs, strict=True):
             self.truncated |= truncated
             if isinstance(output, str) or (isinstance(output, Reply) and output.finish != "error"):
@@ -68,7 +68,7 @@ class _Pending:
             self.advance([output for output, _ in outputs])
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # a library's sys.exit() included
+        except BaseException as error:  # including sys.exit() in a library
             self.error = error
 
     def advance(self, outputs: Sequence[Any] | None) -> None:
@@ -86,12 +86,12 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a route made of one example.
+    """Result of a route for one example.
 
     Attributes:
         example: the example.
-        replies: what the model wrote, by `digest_of` the request.
-        made: the prediction, or what was raised while the outputs were turned into one.
+        replies: the model's texts, by the `digest_of` their request.
+        made: the prediction, or the exception that was raised while the outputs were turned into one.
     """
 
     example: Any
@@ -100,20 +100,22 @@ class Answered:
 
     @property
     def prediction(self) -> Prediction:
-        """The prediction. Raises what was raised in its place."""
+        """The prediction. Raises the stored exception if there is one instead."""
         if isinstance(self.made, BaseException):
             raise self.made
         return self.made
 
 
 def digest_of(request: Request) -> str:
-    """Return what stands for a request where its text is not to be kept."""
+    """Return a digest that identifies a request without storing its text."""
     return hashlib.sha256(repr(request).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Memo:
-    """The outputs of the last `limit` different requests: the 250 proverbs that every narrative is held against, a
-    premise with several hypotheses, the narratives that four tasks share.
+    """The outputs of the last `limit` different requests.
+
+    They recur: the 250 proverbs that every narrative is compared with, a premise with several hypotheses, the
+    narratives that four tasks share.
     """
 
     def __init__(self, limit: int = 16_384) -> None:
@@ -121,16 +123,17 @@ class Memo:
         self._outputs: OrderedDict[Request, tuple[Any, bool]] = OrderedDict()
 
     def get(self, request: Request) -> tuple[Any, bool] | None:
-        """(output, truncated), or None if the request is not remembered."""
+        """Return (output, truncated), or None if the request is not remembered."""
         found = self._outputs.get(request)
         if found is not None:
             self._outputs.move_to_end(request)
         return found
 
     def update(self, answers: Mapping[Request, tuple[Any, bool]]) -> None:
-        """Remember the answers of a batch, forgetting those longest unused.
+        """Remember the answers of a batch and drop the least recently used ones.
 
-        A batch that would push out everything else is not kept: of 600,000 pairs none recurs soon enough.
+        A batch larger than the limit is not kept, since it would push out everything else: of 600,000 pairs none
+        recurs soon enough.
         """
         if len(answers) > self.limit:
             return
@@ -139,20 +142,20 @@ class Memo:
             self._outputs.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget everything: a backend that was fitted anew answers differently."""
+        """Forget everything, because a backend that was fitted again answers differently."""
         self._outputs.clear()
 
 
 @dataclass(slots=True)
 class BatchScheduler:
-    """Puts examples to a model along a route and yields their predictions in order.
+    """Asks a model about examples along a route and yields their predictions in order.
 
     Args:
         backend: the model object.
-        start: begins the generator of one example.
-        memo: outputs to reuse, also by later schedulers of the same model.
-        pace: the size of the first window and its bounds.
-        replies: what the model wrote in an earlier session, by `digest_of` the request.
+        start: function that starts the generator of one example.
+        memo: outputs to reuse, shared with later schedulers of the same model.
+        pace: size of the first window and its bounds.
+        replies: the model's texts from an earlier session, by the `digest_of` their request.
     """
 
     backend: Any
@@ -166,15 +169,15 @@ class BatchScheduler:
         self.pace.size = max(self.pace.smallest, self.pace.size)
 
     def predictions(self, examples: Iterable[E]) -> Iterator[tuple[E, Prediction]]:
-        """Yield (example, prediction) in the order of the examples. Raises what the route of one of them raises."""
+        """Yield (example, prediction) in the order of the examples. Raises the exception of a route that failed."""
         for window in self.windows(examples):
             for one in window:
                 yield one.example, one.prediction
 
     def windows(self, examples: Iterable[E]) -> Iterator[list[Answered]]:
-        """Yield the examples of a window together, in order.
+        """Yield the examples window by window, in order.
 
-        What is raised while the outputs for one example are turned into a prediction costs no other one its prediction.
+        An exception while the outputs for one example are turned into a prediction does not affect the others.
         """
         stream = iter(examples)
         while window := self._open(stream):
@@ -209,7 +212,7 @@ class BatchScheduler:
                 one.receive([answers[request] for request in one.requests])
 
     def _answer(self, requests: Iterable[Request]) -> dict[Request, tuple[Any, bool]]:
-        """Request → (output, truncated); each different request is put to the backend once."""
+        """Return (output, truncated) by request; each distinct request is sent to the backend once."""
         answers: dict[Request, tuple[Any, bool]] = {}
         fresh: dict[str, list[Request]] = defaultdict(list)  # capability → requests
         for request in dict.fromkeys(requests):
@@ -226,7 +229,7 @@ class BatchScheduler:
                 request: (value, index in outputs.truncated)
                 for index, (request, value) in enumerate(zip(batch, outputs.values, strict=True))
             }
-            # A reply that ended by an error is not remembered: asked again, there may be one.
+            # A reply that ended with an error is not remembered: the next attempt may succeed.
             self.memo.update(
                 {one: answer for one, answer in found.items() if getattr(answer[0], "finish", "") != "error"}
             )

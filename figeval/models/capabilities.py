@@ -1,8 +1,8 @@
-"""What a model can do: typed protocols, and the one function that asks a model.
+"""The capabilities of models as typed protocols, and `ask`, the one function that sends requests to a model.
 
 A **capability** is a method of the model object (roberta-large without an NLI head has no `label_pairs`). It takes a
-list of requests of one class and returns as many answers, in the same order. A class of requests knows its capability
-(`Text.capability == "embed"`), so a plugin may bring requests of its own: it names the method in the class attribute
+list of requests of one class and returns as many answers, in the same order. A request class names its capability
+(`Text.capability == "embed"`), so a plugin may define requests of its own: it names the method in the class attribute
 `capability` of the request, in the `needs` of the route that yields it, and in an attribute `capabilities` of the
 models that answer it.
 
@@ -14,12 +14,12 @@ models that answer it.
 | `ComputesLoglikelihood` | `loglikelihood` | `Continuation` | float, Σ log P(token), natural logarithm |
 | `Fills` | `fill` | `Cloze` | tuple of floats, log P(word in the gap), parallel to `words` |
 | `Generates` | `generate` | `Prompt` | `Reply`, or a plain str |
-| `FindsSpans` | `find_spans` | `SpanQuery` | `ScoredSpan`s, best first; none where nothing was found |
+| `FindsSpans` | `find_spans` | `SpanQuery` | `ScoredSpan`s, best first; empty if no span was found |
 | `Writes` | `write` | `Inputs` | `Reply`, or a plain str |
 
 Every model implements `Fingerprints`, or is declared `deterministic_by_name = True`. `Fits`, `Describes`, `Closes`,
 `Chats` and `EstimatesCost` are optional. The protocols are for type checkers and `isinstance` on plain classes;
-figeval itself looks for callable attributes, so that a model may get a method while it is made, or hand it on to
+figeval itself looks for callable attributes, so that a model may gain a method in its constructor, or pass one on to
 another model.
 """
 
@@ -62,7 +62,7 @@ KNOWN = tuple(request.capability for request in REQUESTS)
 
 @dataclass(frozen=True, slots=True)
 class Outputs(Generic[T]):
-    """Answers of one call that want to say more: `truncated` holds the indexes whose input did not fit the model.
+    """Answers of one call with further facts: `truncated` holds the indexes of requests that did not fit the model.
 
     A capability may return this or any plain sequence.
     """
@@ -74,13 +74,15 @@ class Outputs(Generic[T]):
 Answers: TypeAlias = Sequence[T] | Outputs[T]
 
 
-# ---- what a model can be asked --------------------------------------------------------------------------------------
+# ---- requests that a model may answer -------------------------------------------------------------------------------
 
 
 @runtime_checkable
 class Embeds(Protocol):
-    """Turns texts into vectors. An attribute `similarity = "dot"` says that the vectors are to be compared by their dot
-    product, as they were in training; it counts as a capability of its own, `dot`.
+    """Turns texts into vectors.
+
+    An attribute `similarity = "dot"` says that the vectors are to be compared by their dot product, as in training; it
+    counts as a capability of its own, `dot`.
     """
 
     def embed(self, requests: Sequence[Text], /) -> Vectors | Outputs[Any]:
@@ -89,7 +91,7 @@ class Embeds(Protocol):
 
 @runtime_checkable
 class ScoresPairs(Protocol):
-    """Says how close two texts are."""
+    """Scores how close two texts are."""
 
     def score_pairs(self, requests: Sequence[TextPair], /) -> Answers[float]:
         """Return one float per pair; higher is closer. The scale is the model's own, and equal scores are ties."""
@@ -97,18 +99,18 @@ class ScoresPairs(Protocol):
 
 @runtime_checkable
 class LabelsPairs(Protocol):
-    """Distributes probability over labels of two texts."""
+    """Distributes probability over labels for a pair of texts."""
 
     def label_pairs(self, requests: Sequence[PairLabel], /) -> Answers[Mapping[str, float | tuple[float, ...]]]:
         """Return {label: probability} per pair, over the labels of the request; the probabilities sum to 1.
 
-        Where several classes of the model mean one label, a tuple has the probability of each class.
+        If several classes of the model mean one label, a tuple has the probability of each class.
         """
 
 
 @runtime_checkable
 class ComputesLoglikelihood(Protocol):
-    """Gives the probability with which it would continue a text."""
+    """Returns the probability with which the model would continue a text."""
 
     def loglikelihood(self, requests: Sequence[Continuation], /) -> Answers[float]:
         """Return Σ log P(token of the continuation | context and earlier tokens), in nats, at most 0."""
@@ -116,7 +118,7 @@ class ComputesLoglikelihood(Protocol):
 
 @runtime_checkable
 class Fills(Protocol):
-    """Gives the probability of words in a gap."""
+    """Returns the probability of words in a gap."""
 
     def fill(self, requests: Sequence[Cloze], /) -> Answers[tuple[float, ...]]:
         """Return per request a tuple parallel to its `words`: log P(word fills the gap), in nats."""
@@ -126,24 +128,23 @@ class Fills(Protocol):
 class Generates(Protocol):
     """Answers conversations in words.
 
-    An attribute `converses` says whether prompts are answered as conversations where that cannot be guessed (see
-    `Model.converses`); an attribute `at_once` says how many examples the model can well be asked about together,
-    however slow it is.
+    An attribute `converses` overrides the guess whether prompts are answered as conversations (see `Model.converses`);
+    an attribute `at_once` is the number of examples that should be asked together, however slow the model is.
     """
 
     def generate(self, requests: Sequence[Prompt], /) -> Answers[Reply | str]:
         """Return a `Reply` per conversation (`Prompt.messages`, or `Prompt.plain` as one text), or its text alone.
 
-        A reply that failed has `finish="error"`: its example is asked again by the next run.
+        A failed reply has `finish="error"`: the next run asks about its example again.
         """
 
 
 @runtime_checkable
 class FindsSpans(Protocol):
-    """Finds the stretch of a text that corresponds to another one."""
+    """Finds the part of a text that corresponds to another text."""
 
     def find_spans(self, requests: Sequence[SpanQuery], /) -> Answers[Sequence[ScoredSpan]]:
-        """Return the spans found in each `text`, best first; none where nothing was found.
+        """Return the spans found in each `text`, best first; an empty sequence if there are none.
 
         Spans are half-open and count characters of `text`.
         """
@@ -157,22 +158,22 @@ class Writes(Protocol):
         """Return a `Reply` per request, or its text alone."""
 
 
-# ---- what else a model may say of itself ----------------------------------------------------------------------------
+# ---- optional methods of a model ------------------------------------------------------------------------------------
 
 
 @runtime_checkable
 class Fingerprints(Protocol):
-    """Tells whether it is the model that it was before. Required of every model that is not `DeterministicByName`."""
+    """Identifies the exact model. Required of every model that is not `DeterministicByName`."""
 
     def fingerprint(self) -> str:
         """Return a text that changes whenever an answer could: a digest of the weights, or a version of the method.
 
-        It is compared when a run goes on, so that no model continues what another one began. It is never empty.
+        It is compared when a run resumes, so that no model continues the run of another. It is never empty.
         """
 
 
 class DeterministicByName(Protocol):
-    """A model whose name and options alone determine its answers: they stand in the place of a fingerprint."""
+    """A model whose answers are determined by its name and options alone, which replace a fingerprint."""
 
     deterministic_by_name: bool
 
@@ -181,8 +182,8 @@ class DeterministicByName(Protocol):
 class Fits(Protocol):
     """Learns from a task before it answers.
 
-    The examples are those of the task's `prior` split, or of its train or test split where there is none; an attribute
-    `fit_splits` names others.
+    The examples are those of the task's `prior` split, or else of its train or test split; an attribute `fit_splits`
+    names others.
     """
 
     def fit(self, examples: Iterable[Example], /) -> None:
@@ -191,23 +192,23 @@ class Fits(Protocol):
 
 @runtime_checkable
 class Describes(Protocol):
-    """Says what should stand in the record of a run: device, precision, longest input …"""
+    """Describes itself for the record of a run: device, precision, longest input …"""
 
     def describe(self) -> JSON:
-        """Return what JSON can hold; a list `warnings` is printed under the table."""
+        """Return a value that JSON can hold; a list `warnings` in it is printed below the table."""
 
 
 @runtime_checkable
 class Closes(Protocol):
-    """Holds something that should be given back."""
+    """Holds resources that should be released."""
 
     def close(self) -> None:
-        """Free memory. Called at the end of a run, perhaps more than once."""
+        """Release resources. Called at the end of a run, perhaps more than once."""
 
 
 @runtime_checkable
 class Chats(Protocol):
-    """Has a chat template. The method is there only while the template is switched on."""
+    """Has a chat template. The method exists only while the template is switched on."""
 
     def chat(self, messages: Sequence[Message], /) -> str:
         """Return a conversation as one text, with the header of the answer."""
@@ -215,7 +216,7 @@ class Chats(Protocol):
 
 @runtime_checkable
 class EstimatesCost(Protocol):
-    """Says what a run will cost before the first prompt is asked."""
+    """Estimates the cost of a run before the first prompt is sent."""
 
     def estimate(self, prompts: Iterable[Prompt], /) -> str:
         """Return one line for the user."""
@@ -225,11 +226,10 @@ class EstimatesCost(Protocol):
 
 
 def capabilities(backend: object) -> frozenset[str]:
-    """The capabilities that a model object offers: its methods that answer figeval's requests, and those that it names
-    in its attribute `capabilities`.
+    """Return the capabilities of a model object: methods for figeval's requests and those in its `capabilities`.
 
     Raises:
-        PluginError: it names one that it has no method for.
+        PluginError: the attribute `capabilities` names a method that does not exist.
     """
     named: Sequence[str] | str = getattr(backend, "capabilities", ())
     named = (named,) if isinstance(named, str) else named
@@ -241,7 +241,7 @@ def capabilities(backend: object) -> frozenset[str]:
 
 
 def capability_of(request: Request) -> str:
-    """The method that answers a request. Raises `PluginError` for what is no request."""
+    """Return the name of the method that answers a request. Raises `PluginError` if it is not a request."""
     capability = getattr(request, "capability", None)
     if not isinstance(capability, str):
         raise PluginError(f"a route yielded {a_type(request)}; yield a list of requests, such as figeval.Text")
@@ -249,10 +249,10 @@ def capability_of(request: Request) -> str:
 
 
 def ask(backend: object, requests: Sequence[Request]) -> Outputs[Any]:
-    """Send requests of one class to the method that answers them; there is one answer per request.
+    """Send requests of one class to the method that answers them, and return one answer per request.
 
     Raises:
-        PluginError: the model answered with another number of values, or with something that has no order.
+        PluginError: the model returned another number of values, or something without an order.
     """
     name = capability_of(requests[0])
     method = f"{type(backend).__name__}.{name}"
@@ -266,7 +266,7 @@ def ask(backend: object, requests: Sequence[Request]) -> Outputs[Any]:
 
 
 def _in_order(values: Any, method: str) -> Sequence[Any]:
-    """Answers as a sequence. A dict would pass for one, and its keys for answers; a set has no order."""
+    """Return answers as a sequence. A dict would pass for one with its keys as answers; a set has no order."""
     found = list(values) if isinstance(values, Iterator) else values
     try:
         if isinstance(found, str | bytes | Mapping | Set) or not hasattr(found, "__getitem__"):

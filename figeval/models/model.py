@@ -1,4 +1,4 @@
-"""From `--model` and `--model_args` to a backend object."""
+"""Resolution of `--model` and `--model_args` to a backend object."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ WANTED = f"return {CHANGING} (a version, a digest of the weights)"
 
 
 class Backends:
-    """The registered factories and a line about each."""
+    """The registered backend factories, with one line about each."""
 
     def __init__(self, manager: PluginManager) -> None:
         self.registry: Registry[Factory] = Registry.collect(manager, "register_backends", "model", "figeval ls models")
         self._manager = manager
 
     def locate(self, model: str, options: Mapping[str, Any]) -> tuple[str, str]:
-        """(backend, what it should load) for `backend`, `backend:model`, or a folder or hub id that a plugin knows.
+        """Return (backend, model) for `backend`, `backend:model`, or a folder or hub id that a plugin recognises.
 
         Raises:
-            UnknownName: no backend is called so, and no plugin recognises it.
-            ModelError: a plugin that looked for it could not.
-            PluginError: a plugin answered with something else than a name.
+            UnknownName: there is no such backend, and no plugin recognises the name.
+            ModelError: a plugin failed to look the model up.
+            PluginError: a plugin returned something other than a name.
         """
-        if model in self.registry:  # the name of an object that a program brought may have a colon
+        if model in self.registry:  # the name of an object that a program passed in may contain a colon
             return model, ""
         name, colon, rest = model.partition(":")
         if name in self.registry:
@@ -47,7 +47,7 @@ class Backends:
         known = [entry.name for entry in self.registry]
         try:
             resolved = self._manager.first("resolve_backend", model=model, options=dict(options))
-        except ModelError as error:  # no such folder, or no hub to ask: or it was meant to be one of our names
+        except ModelError as error:  # no such folder or no hub: perhaps a misspelled name of a backend
             raise ModelError(f"{error}{near(model, known, cutoff=0.7)}") from error
         if resolved is not None and not isinstance(resolved, str):
             raise PluginError(f"resolve_backend answered {model!r} with {a_type(resolved)}; return a name or None")
@@ -56,7 +56,7 @@ class Backends:
         raise UnknownName("model", name if colon else model, known, see="figeval ls models")
 
     def folder(self, model: str) -> Path | None:
-        """Return the folder that `folder` or `backend:folder` names, whatever lies in it; None where it names none."""
+        """Return the existing folder that `folder` or `backend:folder` names, whatever its content, or None."""
         backend, colon, rest = model.partition(":")
         named = "" if model in self.registry else rest if colon and backend in self.registry else model
         found = expand_user(named) if named else None
@@ -65,35 +65,37 @@ class Backends:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A backend object with the name under which it was asked for."""
+    """A backend object with the name by which it was requested."""
 
     name: str  # as given with --model
     backend_name: str
     backend: Any
     options: Mapping[str, Any] = field(default_factory=dict)
-    wanted: str = ""  # behind the colon, or the folder or hub id that stood alone; empty where the backend is the model
+    wanted: str = ""  # after the colon, or the folder or hub id alone; empty if the backend is the model
 
     @property
     def offers(self) -> frozenset[str]:
-        """Its capabilities."""
+        """Capabilities of the model."""
         return capabilities(self.backend)
 
     @property
     def chat(self) -> Callable[[Sequence[Message]], str] | None:
-        """What turns a conversation into text, for a model whose chat template is switched on."""
+        """Function that turns a conversation into text, if the model's chat template is switched on."""
         found: Callable[[Sequence[Message]], str] | None = getattr(self.backend, "chat", None)
         return found
 
     @property
     def converses(self) -> bool:
-        """Whether it answers a conversation and does not merely go on with a text: its chat template is on, or it
-        writes and gives no probabilities, like the chat models behind an API. Its attribute `converses` overrules that.
+        """True if the model answers conversations instead of merely continuing a text.
+
+        This holds if its chat template is on, or if it generates text without probabilities, like the chat models
+        behind an API. The attribute `converses` overrides both.
         """
         behind_an_api = "generate" in self.offers and "loglikelihood" not in self.offers
         return bool(getattr(self.backend, "converses", self.chat is not None or behind_an_api))
 
     def fit(self, examples: Iterable[Example]) -> bool:
-        """Let a model that learns from a task's texts or labels do so; False if this one does not."""
+        """Fit a model that learns from a task's examples; return False if it does not learn."""
         fit: Callable[[Iterable[Example]], None] | None = getattr(self.backend, "fit", None)
         if fit is None:
             return False
@@ -102,10 +104,10 @@ class Model:
         return True
 
     def fingerprint(self) -> str:
-        """What changes whenever an answer could: what the backend says, or its name and options where they are enough.
+        """Return a text that changes whenever an answer could: the backend's, or its name and options if they suffice.
 
         Raises:
-            ModelError: the backend cannot say, or says nothing.
+            ModelError: the backend has no fingerprint, its method fails, or the fingerprint is empty.
         """
         if not callable(getattr(self.backend, "fingerprint", None)):
             self.check_fingerprint()
@@ -123,7 +125,7 @@ class Model:
         return found
 
     def check_fingerprint(self) -> None:
-        """Raise `ModelError` for a backend that could not tell whether it is the one that began a run."""
+        """Check that the backend can prove to be the one that began a run. Raises `ModelError` if it cannot."""
         known = callable(getattr(self.backend, "fingerprint", None))
         if not known and getattr(self.backend, "deterministic_by_name", False) is not True:
             raise ModelError(
@@ -133,7 +135,7 @@ class Model:
             )
 
     def description(self) -> JSON:
-        """What the backend says of itself, as JSON can hold it. One that cannot be had is a warning in its place."""
+        """Return the backend's description as JSON. If it fails, the description holds a warning instead."""
         if not callable(getattr(self.backend, "describe", None)):
             return {}
         try:
@@ -146,23 +148,23 @@ class Model:
         return found
 
     def _called(self, method: str) -> str:
-        """A method of the backend, as messages call it."""
+        """Return the name of a backend method for messages."""
         return f"{method}() of model {self.name!r}"
 
     @property
     def parts(self) -> Sequence[Model]:
-        """The models that it is made of; of most models none."""
+        """Models that it is composed of; most models have none."""
         return tuple(getattr(self.backend, "parts", {}).values())
 
     @property
     def source(self) -> str:
-        """Where its weights come from: a folder, or a hub id; empty for a model without any."""
+        """Source of the weights: a folder or a hub id; empty for a model without weights."""
         if hasattr(self.backend, "source"):
             return str(self.backend.source())
         return str(self.options.get("pretrained") or self.wanted)
 
     def close(self) -> None:
-        """Free its memory. One that fails to costs a warning: everything has been computed and stored by then."""
+        """Release the backend's resources. A failure is only a warning, because all results are stored by then."""
         if not callable(getattr(self.backend, "close", None)):
             return
         try:
@@ -177,16 +179,16 @@ class Model:
 def open_model(
     backends: Backends, model: str, options: Mapping[str, Any], common: Mapping[str, Any] | None = None
 ) -> Model:
-    """The backend that `--model` names, made with `--model_args` (`options`).
+    """Open the backend that `--model` names, with `--model_args` (`options`).
 
-    `common` (device, batch size, seed) goes to the factories that know such a thing. lm-eval's spelling
+    `common` (device, batch size, seed) is passed to the factories that accept it. lm-eval's spelling
     `--model hf --model_args pretrained=gpt2` (or `model=`, for models behind an API) is understood.
 
     Raises:
-        UnknownName: nobody knows the model.
-        ModelError: the factory has no such option or needs another one, or the model has no fingerprint; whatever the
-            factory raises for a model it cannot use.
-        PluginError: the factory is no function, or takes no `model`.
+        UnknownName: there is no such model.
+        ModelError: the factory has no such option or misses one, or the model has no fingerprint; also any error that
+            the factory raises for a model that it cannot use.
+        PluginError: the factory is not a function, or takes no `model`.
     """
     options = dict(options)
     for named in ("pretrained", "model"):
@@ -200,7 +202,7 @@ def open_model(
     for option in options:
         if option not in known and not open_ended:
             raise ModelError(f"model {name!r} has no option {option!r}{near(option, set(known) - {'model'})}")
-        if option in BUDGETS and option in known:  # to raise a budget is no other run, to change an option is
+        if option in BUDGETS and option in known:  # a changed option makes another run, a raised budget must not
             raise ModelError(f"{option} is no option of the model but a flag: --{option}")
     for flag in BUDGETS:
         if (common or {}).get(flag) is not None and flag not in known:
@@ -216,7 +218,7 @@ def open_model(
 
 
 def _signature(name: str, factory: Factory) -> inspect.Signature:
-    """What a factory can be given. Raises `PluginError` for what is no function, or one that cannot be asked."""
+    """Return the signature of a factory. Raises `PluginError` if it is not callable or has no signature."""
     try:
         return inspect.signature(factory)
     except (TypeError, ValueError) as error:
@@ -225,11 +227,11 @@ def _signature(name: str, factory: Factory) -> inspect.Signature:
 
 
 def _check_call(name: str, signature: inspect.Signature, wanted: str, given: Mapping[str, Any]) -> None:
-    """Check that a factory can be called, so that a `TypeError` of the call is one from inside the factory.
+    """Check that a factory can be called, so that a `TypeError` during the call comes from inside the factory.
 
     Raises:
         PluginError: the factory takes no `model`.
-        ModelError: an option is missing, or is the model itself.
+        ModelError: an option is missing, or names the model itself.
     """
     try:
         signature.bind_partial(wanted)
@@ -248,7 +250,7 @@ def _check_call(name: str, signature: inspect.Signature, wanted: str, given: Map
 
 
 def refuse_model_name(backend: str, model: str) -> None:
-    """Check that nothing stands behind the colon of a backend that takes nothing there.
+    """Check that nothing follows the colon of a backend that takes no model name.
 
     Raises:
         ModelError: `--model backend:something` was given.
