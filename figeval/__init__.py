@@ -1,7 +1,7 @@
 """figeval: the evaluation harness for figurative language.
 
-What notebooks and plugins import is here and in `figeval.testing`; nothing else is public. Everything is loaded on
-first use, so that `import figeval` costs nothing; `__init__.pyi` has the same names for type checkers.
+The names for notebooks and plugins are here and in `figeval.testing`; nothing else is public. Modules are loaded on
+first use, so that `import figeval` is fast; `__init__.pyi` has the same names for type checkers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PUBLIC = {
         "RecordError TaskError TrainError UnknownName"
     ),
 }
-_REMOVED = {  # names of figeval 0.1 → what to use in their place
+_REMOVED = {  # names of figeval 0.1 → their replacement
     "heard": "write a figeval.ReplyReader, whose function is called for replies that came",
     "unanswered": "write a figeval.ReplyReader, which answers where no reply came",
     "log_likelihoods": "use `yield from figeval.by_likelihood(example, options, context)`",
@@ -65,7 +65,7 @@ __all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _REMOVED:  # no AttributeError: `from figeval import heard` would not show what it says
+    if name in _REMOVED:  # not an AttributeError, whose message `from figeval import heard` would not show
         raise ImportError(f"figeval has no {name!r} since 0.2; {_REMOVED[name]}")
     if name not in _MODULES:
         raise AttributeError(f"module 'figeval' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`python -m figeval`."""
+"""The entry point of `python -m figeval`."""
 
 from figeval.cli.main import main
 

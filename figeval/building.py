@@ -1,6 +1,6 @@
-"""What the builds of plugins share: stages, what these depend on, names of tasks, and the tables of reports.
+"""The common parts of plugins' builds: stages and their dependencies, task names, and the tables of reports.
 
-A stage is made once, kept in the folder, and made again when what it depends on has changed.
+A stage is made once and kept in the folder; it is made again if its dependencies have changed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Stages:
     """A folder with its finished stages.
 
     Attributes:
-        folder: where all files are written.
-        key: what every stage depends on: input, language, seed, versions.
-        progress: where it is shown how far a stage is, and which ones are kept of an earlier session.
+        folder: folder of all files.
+        key: dependencies of every stage: input, language, seed, versions.
+        progress: display of the progress of a stage, and of the stages that are kept from an earlier session.
     """
 
     folder: Path
@@ -41,7 +41,7 @@ class Stages:
 
     @contextmanager
     def open(self) -> Iterator[Stages]:
-        """Hold the folder for this process and read what is finished.
+        """Lock the folder for this process and read which stages are finished.
 
         Raises:
             FigevalError: the folder cannot be written, or another process builds in it.
@@ -57,14 +57,14 @@ class Stages:
             raise FigevalError(f"cannot write {self.folder} ({error.strerror}); choose another --output") from error
 
     def run(self, name: str, depends: object, files: Iterable[str], make: Callable[[Writers], JSON]) -> JSON:
-        """Return what a stage notes, and leave its files in the folder.
+        """Make a stage unless it is finished, and return its notes; its files are then in the folder.
 
         Args:
-            name: of the stage.
-            depends: what it depends on beside the key of all stages.
-            files: the names of the files that it writes.
-            make: writes the rows and returns the notes; not called if the stage is finished and its files are
-                as they were written.
+            name: name of the stage.
+            depends: dependencies of the stage in addition to the key of all stages.
+            files: names of the files that the stage writes.
+            make: function that writes the rows and returns the notes; not called if the stage is finished and its
+                files are unchanged.
         """
         key = _digest([self.key, depends])
         stage = self._done.get(name)
@@ -84,9 +84,9 @@ class Stages:
         return notes
 
     def refuse_others(self, names: Iterable[str], option: str) -> None:
-        """Refuse to leave stages beside those of these names that are of another build, whose splits may differ.
+        """Check that the folder has no other stages from a build with another key, whose splits may differ.
 
-        `option` is the flag of the command that names stages, such as `--tasks`.
+        `option` is the command's flag that names stages, e.g. `--tasks`.
 
         Raises:
             DataError: there are such stages.
@@ -109,7 +109,7 @@ def _digest(content: object) -> str:
 
 
 def _finished_in(file: Path) -> dict[str, JSON]:
-    """Return the finished stages that a file names. Raises `DataError` for one that no build has written."""
+    """Return the finished stages in a file. Raises `DataError` if no build has written it."""
     found = read_json(file, DataError, cure="delete it")
     kinds = {"build": str, "key": str, "files": dict, "notes": dict}
     if not isinstance(found, dict) or not all(
@@ -121,7 +121,7 @@ def _finished_in(file: Path) -> dict[str, JSON]:
 
 
 class Writers:
-    """JSON Lines files that replace older ones when all rows are written; nothing changes if a stage fails."""
+    """Writers of JSON Lines files that replace older ones once all rows are written; a failed stage changes nothing."""
 
     def __init__(self, folder: Path, names: tuple[str, ...]) -> None:
         self.names = names
@@ -143,7 +143,7 @@ class Writers:
 
 
 def checksum(file: Path | None) -> str | None:
-    """Return the sha256 of a file, None where there is no file: it is reported missing when it is read."""
+    """Return the sha256 of a file, or None if it does not exist, which is reported when it is read."""
     if file is None or not file.is_file():
         return None
     with file.open("rb") as stream:
@@ -151,7 +151,7 @@ def checksum(file: Path | None) -> str | None:
 
 
 def package_versions(packages: Iterable[str]) -> dict[str, str | None]:
-    """Return the versions of distributions that a stage depends on, None for those that are not installed."""
+    """Return the installed versions of distributions, or None for those that are not installed."""
     found: dict[str, str | None] = {}
     for package in packages:
         try:
@@ -162,7 +162,7 @@ def package_versions(packages: Iterable[str]) -> dict[str, str | None]:
 
 
 def task_prefix(name: str) -> str:
-    """Return a name as task names may begin. Raises `OptionError` if nothing is left of it."""
+    """Return a name in a form that task names may begin with. Raises `OptionError` if nothing is left of it."""
     prefix = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     if not prefix or not prefix[0].isalpha():
         raise OptionError(f"{name!r} makes no name of a task; give --name with a letter first")
@@ -170,6 +170,6 @@ def task_prefix(name: str) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a Markdown table with numbers in all columns but the first."""
+    """Return a Markdown table; all columns but the first are right-aligned numbers."""
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

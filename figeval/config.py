@@ -24,12 +24,12 @@ from figeval.text import whole_number
 from figeval.validation import first_problem
 
 ANSWERED = ("tasks", "model", "model_args", "limit", "num_fewshot", "seed", "routes", "threshold")
-# Flags that came later count only where they are given, so that earlier runs are still found by the same command.
+# Flags that were added later count only if they are given, so that the same command still finds earlier runs.
 SINCE = (
     *("system_instruction", "apply_chat_template", "max_new_tokens", "shots", "orders", "prompts", "probes"),
     *("protocol", "split", "metrics", "temperature", "augment", "fewshot_sampler", "calibrate"),
 )
-# Options of models behind an API that change how an answer is got, not which.
+# Options of models behind an API that change how an answer is obtained, but not the answer.
 UNSEEN = ("max_concurrent", "timeout", "max_retries", "input_price", "output_price", "memo", "api_key_env")
 
 
@@ -40,21 +40,21 @@ def _in_orders(value: str) -> str:
 
 
 def _named_none(value: Any) -> Any:
-    return "none" if value is None else value  # flags and YAML read the word as no value
+    return "none" if value is None else value  # flags and YAML parse the word "none" as None
 
 
 Addition: TypeAlias = Literal["concepts", "neighbours", "outline", "none"]
 
 
 class Augmentation(BaseModel):
-    """Setting of what is added to every example (`augment` of a task file, `--augment`), and where that is sought.
+    """The text that is added to every example, and its source (`augment` of a task file, `--augment`).
 
     Attributes:
         add: `concepts`, the content words of the nearest answers; `neighbours`, the answers themselves; `outline`, the
-            outlines of the nearest examples; or `none`, which leaves out the augmentation of a task file.
+            outlines of the nearest examples; or `none`, which switches off the augmentation of a task file.
         retriever: a model that embeds texts.
-        split: where the nearest examples are sought; `from` in files and flags.
-        k: how many are taken.
+        split: split in which the nearest examples are searched; `from` in files and flags.
+        k: number of examples that are used.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -83,7 +83,7 @@ def _augmented(value: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ValueError(first_problem(error, Augmentation)) from error
 
 
-# Empty, or with all keys of `Augmentation`.
+# Empty, or a mapping with all keys of `Augmentation`.
 Augment = Annotated[Mapping[str, Any], BeforeValidator(_with_keys), AfterValidator(_augmented)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -92,9 +92,9 @@ Orders = Annotated[str, AfterValidator(_in_orders)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """The flags of `figeval run`. The names are lm-eval's where lm-eval has the flag.
+    """The flags of `figeval run`, named as in lm-eval if it has the same flag.
 
-    It is checked where it comes from: by the command line's parser, or with these types by `figeval.run`.
+    The values are checked at their source: by the command line's parser, or by `figeval.run` with these types.
     """
 
     tasks: tuple[str, ...]
@@ -104,26 +104,26 @@ class RunConfig:
     num_fewshot: NonNegativeInt = 0
     batch_size: PositiveInt | Literal["auto"] | None = None
     device: str | None = None
-    processes: PositiveInt = 1  # that answer the examples together
+    processes: PositiveInt = 1  # number of processes that share the examples
     seed: int = 0
     routes: Mapping[str, str] = field(default_factory=dict)  # task type → route
-    threshold: Finite | None = None  # replaces that of the pairs tasks
+    threshold: Finite | None = None  # replaces the threshold of pairs tasks
     system_instruction: str = ""
-    apply_chat_template: bool | None = None  # None: as the model itself would have it
-    max_new_tokens: PositiveInt | None = None  # of an answer in words; None: enough for the route
+    apply_chat_template: bool | None = None  # None: the model's default
+    max_new_tokens: PositiveInt | None = None  # of an answer in words; None: the route's default
     shots: Literal["per_example", "shared"] = (
-        "per_example"  # or "shared": one order of the solved examples for all questions
+        "per_example"  # "shared": one order of the solved examples for all questions
     )
-    orders: Orders = ""  # of the options: cyclic, all, or how many
+    orders: Orders = ""  # orders of the options: cyclic, all, or their number
     calibrate: bool = False  # divide the probabilities of answers by those for content-free inputs
     prompts: tuple[str, ...] = ()  # names of further prompts of the tasks, or "all"
-    probes: bool = False  # also ask without the query, and with somebody else's
-    protocol: str = ""  # of the tasks that have one of this name: as published, say
-    split: str = ""  # of the tasks that have one of this name
-    metrics: tuple[str, ...] = ()  # beside those of the tasks
+    probes: bool = False  # also ask without the query, and with that of another example
+    protocol: str = ""  # for the tasks that have a protocol of this name, e.g. as published
+    split: str = ""  # for the tasks that have a split of this name
+    metrics: tuple[str, ...] = ()  # in addition to those of the tasks
     temperature: Positive = 1.0  # of the distributions that are compared (similarity)
-    augment: Augment = field(default_factory=dict)  # replaces that of the tasks
-    fewshot_sampler: Literal["random", "nearest"] = "random"  # which solved examples a question gets
+    augment: Augment = field(default_factory=dict)  # replaces the setting of the tasks
+    fewshot_sampler: Literal["random", "nearest"] = "random"  # choice of the solved examples of a question
     by: tuple[str, ...] = ()
     baselines: bool = True
     log_samples: bool = False
@@ -134,9 +134,9 @@ class RunConfig:
     max_tokens: PositiveInt | None = None
 
     def identity(self) -> str:
-        """Eight hex digits over all that can change a prediction, and nothing that cannot.
+        """Return eight hex digits over the flags that can change a prediction.
 
-        Batch size, device and processes change how fast an answer comes, budgets how many; folders where it goes.
+        Batch size, device and processes only change the speed, budgets the number of answers, folders their place.
         """
         values = {key: getattr(self, key) for key in ANSWERED}
         values["model_args"] = {key: value for key, value in self.model_args.items() if key not in UNSEEN}
@@ -146,13 +146,14 @@ class RunConfig:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of routes that flags give, by name."""
+        """Settings of routes that flags set, by name."""
         given = {"threshold": self.threshold, "temperature": self.temperature}
         return {name: value for name, value in given.items() if value != DEFAULTS[name]}
 
     def changed(self, before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-        """Flag → (value before, value now) where a stored `record()` makes it another run; flags that came later have
-        their default there.
+        """Return the flags that make a stored `record()` another run, with (value before, value now).
+
+        Flags that the record does not have yet count as having their default there.
         """
         known = asdict(RunConfig(tasks=(), model="")) | dict(before)
         found = {}
@@ -165,7 +166,7 @@ class RunConfig:
         return found
 
     def record(self) -> dict[str, Any]:
-        """As stored in `run.json`, without folders of this machine."""
+        """Return the config as stored in `run.json`, without folders of this machine."""
         hidden = {"output_path", "include_path", "fresh"}
         return {key: value for key, value in asdict(self).items() if key not in hidden}
 

@@ -1,4 +1,4 @@
-"""What the core itself brings, registered through the hooks that every plugin uses. A table, so nothing is imported."""
+"""The core's own task types and formats, registered through the hooks of every plugin, by name without any import."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ FORMATS = ("jsonl", "json", "csv", "tsv")
 
 @hookimpl
 def register_task_types(register: TaskTypeRegistrar) -> None:
-    """The built-in task types."""
+    """Register the built-in task types."""
     for name in TASK_TYPES:
         register(f"figeval.task_types.{name}:{name.capitalize()}", name)
 
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Readers of plain files."""
+    """Register the readers of plain files."""
     for name in FORMATS:
         register(name, f"figeval.data.formats:open_{name}")

@@ -1,6 +1,6 @@
-"""Where the progress of long work is shown: what runs, trainings and the builds of plugins report to.
+"""The interface through which runs, trainings and the builds of plugins report the progress of long work.
 
-The displays themselves, bars on a terminal and plain lines elsewhere, are in `figeval.report.progress`.
+The displays themselves, bars on a terminal and plain lines otherwise, are in `figeval.report.progress`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Protocol
 
 
 class Display(Protocol):
-    """Where progress is shown. `status` is what stands beside a bar, `line` what is printed where there are no bars."""
+    """Display of progress. `status` is shown beside a bar, `line` is printed where there are no bars."""
 
     def live(self) -> AbstractContextManager[object]:
         """Return the context in which the display is open."""
 
     def begin(self, name: str, total: int, done: int, line: str) -> None:
-        """Begin a piece of work, of which some may be done already."""
+        """Begin a piece of work, part of which may be done already."""
 
     def update(self, done: int | None, status: str, line: str = "") -> None:
-        """Show how much is done; None leaves the count alone, and no line means that this is not worth one."""
+        """Update the count (None leaves it unchanged) and the status; an empty `line` prints nothing."""
 
     def end(self, status: str, line: str) -> None:
         """End the piece of work."""

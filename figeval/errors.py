@@ -1,4 +1,4 @@
-"""Errors that a user can mend, each a `FigevalError`: one line on stderr with the cure, exit 2. All else is a bug."""
+"""Errors that a user can fix, each a `FigevalError`: one line on stderr with the cure, exit 2. All else is a bug."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from difflib import get_close_matches
 
 
 class FigevalError(Exception):
-    """Something the user can mend; the message is one line and says how."""
+    """An error that the user can fix; the message is one line and says how."""
 
 
 class FigevalWarning(UserWarning):
-    """Something that does not stop figeval, and that a Python program hears of through `warnings`."""
+    """A problem that does not stop figeval; a Python program receives it through `warnings`."""
 
 
 class OptionError(FigevalError, ValueError):
-    """An option of a Python function, such as `figeval.run`, has a value that makes no sense."""
+    """An option of a Python function, such as `figeval.run`, has an invalid value."""
 
 
 class UnknownName(FigevalError):
-    """A task, model, metric … that nobody registered."""
+    """A task, model, metric … that is not registered."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, see: str) -> None:
         super().__init__(f"unknown {kind} {name!r}{near(name, known)}; see `{see}`")
 
 
 class DuplicateName(FigevalError):
-    """Two owners claim one name; the message names both."""
+    """Two plugins register the same name; the message names both."""
 
 
 class PluginError(FigevalError):
-    """A plugin does not keep to the hooks, or names something that cannot be imported."""
+    """A plugin does not follow the hooks, or names something that cannot be imported."""
 
 
 class DataError(FigevalError):
@@ -42,11 +42,11 @@ class TaskError(FigevalError):
 
 
 class ModelError(FigevalError):
-    """A model cannot be found, loaded or used for what was asked."""
+    """A model cannot be found, loaded or used for a request."""
 
 
 class OptionNeeded(ModelError):
-    """A model cannot be used without an option; `problem` is why, for those who open models and cannot pass any."""
+    """A model needs an option; `problem` says why, for callers that open models and cannot pass any."""
 
     def __init__(self, problem: str, cure: str) -> None:
         super().__init__(f"{problem}; {cure}")
@@ -54,15 +54,15 @@ class OptionNeeded(ModelError):
 
 
 class BudgetExhausted(ModelError):
-    """The next request would cost more than the run may; what was answered is kept."""
+    """The next request would exceed the budget of the run; earlier answers are kept."""
 
 
 class CapabilityError(FigevalError):
-    """No route leads from what the task asks to what the model can do."""
+    """No route connects the task with the capabilities of the model."""
 
 
 class TrainError(FigevalError):
-    """A training cannot begin, go on or end."""
+    """A training cannot start, resume or finish."""
 
 
 class RecordError(FigevalError):
@@ -70,7 +70,7 @@ class RecordError(FigevalError):
 
 
 def near(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """`; did you mean 'a' or 'b'?` for the up to three nearest names, empty when none is near (`cutoff`, 0 to 1)."""
+    """Return `; did you mean 'a' or 'b'?` with up to three similar names, or "" if none reaches `cutoff` (0 to 1)."""
     spelled = {str(one).lower(): str(one) for one in known}
     matches = get_close_matches(name.lower(), spelled, n=3, cutoff=cutoff)
     return f"; did you mean {' or '.join(repr(spelled[match]) for match in matches)}?" if matches else ""

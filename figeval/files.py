@@ -1,7 +1,7 @@
-"""Files that figeval reads: where they may lie, and that they are regular, of a limited size and UTF-8.
+"""Input files: their permitted places, and checks that they are regular, of a limited size and UTF-8.
 
-Some travel inside the package (found through `importlib.resources`, never beside `__file__`), some are named by task
-files of outside origin, and some are kept between runs in the folder `home`.
+Some are shipped inside the package (found through `importlib.resources`, never beside `__file__`), some are named by
+task files of third parties, and some are kept between runs in the folder `home`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 def is_file(file: Traversable) -> bool:
-    """Whether there is a regular file; False, and no error, for names that no file can have."""
+    """Return whether a regular file exists; False, without an error, for invalid names."""
     try:
         return file.is_file()
-    except (OSError, ValueError):  # the name is too long, or has a null character
+    except (OSError, ValueError):  # the name is too long or contains a null character
         return False
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder; False, and no error, for names that no folder can have."""
+    """Return whether a folder exists; False, without an error, for invalid names."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -41,17 +41,17 @@ def is_folder(path: Path) -> bool:
 def read_text(
     file: Traversable, failure: type[FigevalError], *, cure: str = "check the path", max_bytes: int = MAX_BYTES
 ) -> str:
-    """The text of a file, without its byte order mark.
+    """Read the text of a file, without its byte order mark.
 
     Args:
         file: a path, or a resource inside a package.
-        failure: the error to raise.
-        cure: what the user can do where the file cannot be read; stands at the end of the message.
-        max_bytes: the largest file that is read.
+        failure: class of the error to raise.
+        cure: advice for a file that cannot be read, which ends the message.
+        max_bytes: size of the largest file that is read.
 
     Raises:
-        FigevalError: as `failure`, in one line that names the file: it cannot be opened, is a folder, a device or a
-            pipe (reading one may never end), is too large, or is not UTF-8 (naming line and byte).
+        FigevalError: as `failure`, in one line with the file: it cannot be opened, is a folder, a device or a pipe
+            (reading one may never end), is too large, or is not UTF-8 (with line and byte).
     """
     data = read_bytes(file, failure, cure=cure, max_bytes=max_bytes)
     try:
@@ -66,7 +66,7 @@ def read_text(
 def read_bytes(
     file: Traversable, failure: type[FigevalError], *, cure: str = "check the path", max_bytes: int = MAX_BYTES
 ) -> bytes:
-    """The bytes of a file; arguments and errors are those of `read_text`."""
+    """Read the bytes of a file; arguments and errors are those of `read_text`."""
     try:
         if isinstance(file, Path) and file.exists() and not file.is_file():  # reading a device or a pipe may never end
             raise failure(f"{file}: not a regular file; {cure}")
@@ -83,18 +83,18 @@ def read_bytes(
 
 
 def expand_user(path: str | Path) -> Path:
-    """The path with `~` and `~user` replaced by home folders; those of unknown users stay as they are, as in a shell.
+    """Return the path with `~` and `~user` expanded; unknown users are left unchanged, as in a shell.
 
-    `Path.expanduser` raises an error for them instead.
+    `Path.expanduser` raises an error for them.
     """
     return Path(os.path.expanduser(path))  # noqa: PTH111
 
 
 def inside(folder: Traversable, path: str, failure: type[FigevalError]) -> Traversable:
-    """The file at a path that something of outside origin names, relative to the folder that it came with.
+    """Return the file at a path from a third party, relative to the folder of the file that names it.
 
     Raises:
-        FigevalError: as `failure`; the path leads out of the folder, also by a symbolic link, and neither
+        FigevalError: as `failure`; the path leads out of the folder, possibly through a symbolic link, and neither
             `--allow_external_files` nor its variable `FIGEVAL_ALLOW_EXTERNAL_FILES` is set.
     """
     file = folder.joinpath(path)
@@ -114,7 +114,7 @@ def inside(folder: Traversable, path: str, failure: type[FigevalError]) -> Trave
 
 
 def home() -> Path:
-    """The folder that holds everything figeval keeps between runs: `FIGEVAL_HOME`, else the user's cache folder."""
+    """Return the folder for everything kept between runs: `FIGEVAL_HOME`, else the user's cache folder."""
     given = os.environ.get("FIGEVAL_HOME")
     if given:
         return expand_user(given)
@@ -124,10 +124,10 @@ def home() -> Path:
 
 
 def template_folders(folder: Traversable | None) -> Iterator[Traversable]:
-    """Where a task's templates may lie: in or beside its own folder, then among the built-in ones."""
+    """Yield the folders that may hold a task's templates: in or beside its own folder, then the built-in ones."""
     if folder is not None:
         yield folder / "templates"
-        parent = getattr(folder, "parent", None)  # a Traversable inside a zip has one too
+        parent = getattr(folder, "parent", None)  # a Traversable inside a zip has one, too
         if parent is not None:
             yield parent / "templates"
         yield folder
@@ -135,10 +135,10 @@ def template_folders(folder: Traversable | None) -> Iterator[Traversable]:
 
 
 def read_template(name: str, folder: Traversable | None, max_bytes: int) -> str | None:
-    """The source of a template, None if no folder holds it.
+    """Return the source of a template, or None if no folder has it.
 
     Raises:
-        TaskError: it is larger than `max_bytes`, or cannot be read as text.
+        TaskError: the template is larger than `max_bytes`, or cannot be read as text.
     """
     if ".." in name.split("/") or name.startswith("/"):
         return None

@@ -1,8 +1,8 @@
-"""How figeval is used in this process: by the command line, or by a Python program that imports it.
+"""The front end of this process: the command line, or a Python program that imports figeval.
 
-Someone at a terminal reads lines on stderr, and the record of a run keeps the command that was typed. A program gets
-warnings as Python's own, sees no line that it did not ask for, and has typed no command. Both are context variables, so
-that threads with runs of their own do not disturb one another.
+A user at a terminal reads lines on stderr, and the record of a run keeps the command that was typed. A program gets
+Python warnings, no lines that it did not ask for, and has no command to record. Both are context variables, so that
+threads with runs of their own do not affect each other.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from enum import Enum
 from figeval.errors import FigevalWarning
 from figeval.text import one_line
 
-OWN = frozenset({"figeval", "contextlib", "pluggy"})  # packages that stand between the user's line and a warning
+OWN = frozenset({"figeval", "contextlib", "pluggy"})  # packages of frames between the user's line and a warning
 
 
 class Audience(Enum):
-    """Who hears of warnings and of what takes long."""
+    """Recipient of warnings and of messages about slow work."""
 
     TERMINAL = "lines on stderr"
     PROGRAM = "warnings alone"
@@ -35,13 +35,13 @@ _command: ContextVar[tuple[str, ...] | None] = ContextVar("command", default=Non
 
 
 def command() -> list[str]:
-    """Return the words behind `figeval` that were typed; none in a Python program."""
+    """Return the words that were typed after `figeval`; empty in a Python program."""
     return list(_command.get() or ())
 
 
 @contextmanager
 def command_line(words: Sequence[str]) -> Iterator[None]:
-    """What is called inside of this is called by the command line."""
+    """Mark all calls inside the context as coming from the command line."""
     token = _command.set(tuple(words))
     try:
         yield
@@ -51,8 +51,9 @@ def command_line(words: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def python_program(*, watched: bool) -> Iterator[None]:
-    """What is called inside of this is called by a program, unless the command line calls it; `watched` keeps lines
-    about progress.
+    """Mark all calls inside the context as coming from a program, unless the command line is the caller.
+
+    `watched` keeps lines about progress.
     """
     audience = Audience.WATCHED_PROGRAM if watched else Audience.PROGRAM
     token = _audience.set(_audience.get() if _command.get() is not None else audience)
@@ -63,37 +64,38 @@ def python_program(*, watched: bool) -> Iterator[None]:
 
 
 def warn(message: str) -> None:
-    """Warn of something that does not stop figeval: in one line on stderr, or by a `FigevalWarning`."""
+    """Warn about a problem that does not stop figeval: in one line on stderr, or with a `FigevalWarning`."""
     text = one_line(message)
     if _audience.get() is Audience.TERMINAL:
         print(f"figeval: warning: {text}", file=sys.stderr)
         return
-    level, frame = 1, sys._getframe()  # Python shows a warning at the nearest caller outside figeval
+    level, frame = 1, sys._getframe()  # the warning should point to the nearest caller outside figeval
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OWN:
         level, frame = level + 1, frame.f_back
     warnings.warn(text, FigevalWarning, stacklevel=level)
 
 
 def notice(text: str) -> None:
-    """Print one line on stderr about what takes long or costs money, if somebody watches."""
+    """Print one line on stderr about slow or expensive work, if the user wants progress."""
     if _audience.get() is not Audience.PROGRAM:
         print(one_line(text), file=sys.stderr)
 
 
 def watched() -> bool:
-    """Return whether somebody watches, so that bars may be drawn."""
+    """Return whether the user wants progress, so that bars may be drawn."""
     return _audience.get() is not Audience.PROGRAM
 
 
 def on_terminal() -> bool:
-    """Return whether it is the command line that calls, or something that is no user of the Python API."""
+    """Return whether the caller is the command line, or anything else that is not the Python API."""
     return _audience.get() is Audience.TERMINAL
 
 
 def end_quickly() -> None:
-    """Let this process end without the last garbage collection, which takes a second where torch is loaded.
+    """Let this process exit without the last garbage collection, which takes a second if torch is loaded.
 
-    Only commands and their worker processes do so. What has a count of references of its own is still released, and
+    Only commands and their worker processes call this. Objects with reference counts of their own are still released,
+    and `atexit` handlers still run.
     whatever waits for `atexit` still runs.
     """
     atexit.register(gc.freeze)

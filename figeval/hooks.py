@@ -6,21 +6,21 @@ and no others.
 
 **Registration hooks** (`register_*`) are called in the order of loading: figeval itself, the built-in plugins, then the
 installed ones. A name belongs to the plugin that was loaded first; a second claim is refused with both owners named,
-and costs that one registration only. `register` takes a target as an object or as a `"module:attribute"` string, which
+and costs only that registration. `register` takes a target as an object or as a `"module:attribute"` string, which
 is imported on first use: that keeps `figeval ls` fast.
 
 **All other hooks** are called as pluggy calls them: the plugin that was loaded last comes first, so that an installed
-plugin wins over a built-in one where one answer counts (`resolve_backend`).
+plugin overrides a built-in one if only one answer counts (`resolve_backend`).
 
 `@hookimpl(tryfirst=True)` and `@hookimpl(trylast=True)` work for both. On a registration hook they decide about
 *preference*, never about names: routes, heads and presets are chosen by first match, in the order of loading, so that
-installing a plugin does not silently change the scores of built-in tasks. A plugin whose routes (or heads) are to be
-chosen before the built-in ones says so with `tryfirst=True`. Hook wrappers, generator functions and coroutines are
-refused when the plugin is loaded.
+installing a plugin does not silently change the scores of built-in tasks. A plugin whose routes (or heads) should be
+chosen before the built-in ones uses `tryfirst=True`. Hook wrappers, generator functions and coroutines are refused
+when the plugin is loaded.
 
-The classes named `…Registrar` are what the registration hooks receive, spelled out for readers and type checkers. What
-figeval calls behind them is bound by these very signatures, and a test compares them with the docstrings here and with
-the table in `docs/plugins.md`.
+The classes named `…Registrar` are the arguments of the registration hooks, written out for readers and type checkers.
+Every call is bound by these very signatures, and a test compares them with the docstrings here and with the table in
+`docs/plugins.md`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
-# ---- what the registration hooks receive ----------------------------------------------------------------------------
+# ---- arguments of the registration hooks ----------------------------------------------------------------------------
 
 
 class TaskRegistrar(Protocol):
@@ -78,18 +78,18 @@ class SourceRegistrar(Protocol):
     """Receives readers of raw files."""
 
     def __call__(self, scheme: str, open: Opener | str) -> None:
-        """Register a reader under the scheme that stands before the colon of a task's `data`."""
+        """Register a reader under a scheme, the part of a task's `data` before the colon."""
 
 
 class TaskTypeRegistrar(Protocol):
-    """Receives kinds of tasks."""
+    """Receives task types."""
 
     def __call__(self, task_type: type[TaskType[Any]] | str, name: str = "") -> None:
-        """Register a task type under its own name, which need not be given."""
+        """Register a task type under its own name, which may be omitted."""
 
 
 class RouteRegistrar(Protocol):
-    """Receives further routes of task types."""
+    """Receives additional routes of task types."""
 
     def __call__(self, task_type: str, route: Route) -> None:
         """Register a route of a task type under its own name."""
@@ -103,7 +103,7 @@ class BackendRegistrar(Protocol):
 
 
 class LearnerRegistrar(Protocol):
-    """Receives what can be trained."""
+    """Receives heads that can be trained."""
 
     def __call__(self, task_type: str, head: str, factory: LearnerFactory | str, summary: str = "") -> None:
         """Register a factory of learners as a head of a task type."""
@@ -160,18 +160,18 @@ def register_sources(register: SourceRegistrar) -> None:
 
 @hookspec
 def register_task_types(register: TaskTypeRegistrar) -> None:
-    """Offer kinds of tasks: `register(task_type, name='')`, a subclass of `figeval.TaskType`.
+    """Offer task types: `register(task_type, name='')`, a subclass of `figeval.TaskType`.
 
-    `"module:attribute"` is imported at once, to learn its name. With that given, `register("acme.kind:Kind", "kind")`,
-    it is imported when a task of the type is used, and what is wrong with it shows then.
+    `"module:attribute"` is imported at once, to learn its name. If the name is given, as in
+    `register("acme.kind:Kind", "kind")`, it is imported when a task of the type is used, and its errors appear then.
     """
 
 
 @hookspec
 def register_routes(register: RouteRegistrar) -> None:
-    """Offer further routes of a task type: `register(task_type, route)`, the type's name and a `figeval.Route`.
+    """Offer additional routes of a task type: `register(task_type, route)`, the type's name and a `figeval.Route`.
 
-    Of a task type's routes, the first one that the model covers is taken. Those of the type itself come first, then
+    The first route of a task type whose capabilities the model has is used. Those of the type itself come first, then
     those of plugins in the order of loading, unless this hook is marked `tryfirst=True`.
     """
 
@@ -181,8 +181,8 @@ def register_backends(register: BackendRegistrar) -> None:
     """Offer models: `register(name, factory, summary='')`; `factory(model, **options)` returns an object with
     capabilities.
 
-    `model` is what stands behind the colon of `--model name:model` (empty without one), `options` come from
-    `--model_args` as strings, numbers or booleans, and `summary` is the line of `figeval ls models`. See
+    `model` is the part after the colon of `--model name:model` (empty without one), `options` come from
+    `--model_args` as strings, numbers or booleans, and `summary` is the line in `figeval ls models`. See
     `figeval.models.capabilities`.
     """
 
@@ -198,7 +198,7 @@ def resolve_backend(model: str, options: dict[str, Any]) -> str | None:
 
 @hookspec
 def register_learners(register: LearnerRegistrar) -> None:
-    """Offer what can be trained: `register(task_type, head, factory, summary='')`.
+    """Offer heads that can be trained: `register(task_type, head, factory, summary='')`.
 
     `factory(setup)` takes a `figeval.Setup` and returns a `figeval.Learner`. The first head of a task type is its
     default; the task type `*` is for heads that learn from the texts of any task.
@@ -214,10 +214,10 @@ def register_presets(register: PresetRegistrar) -> None:
 def register_metrics(register: MetricRegistrar) -> None:
     """Offer metrics: `register(name, function, higher_is_better=True, task_types=(), routes=(), argument='')`.
 
-    `function(example, prediction)` returns a number, or None where the metric does not apply; the task's score is
-    the mean. A statistic that is no mean registers a `figeval.Statistic`. `task_types` and `routes` limit where the
-    metric means something. With `argument`, which says what the metric is made from, `function(context)` returns the
-    metric for a `figeval.MetricContext`, and `--metrics name=ARGUMENT` asks for it.
+    `function(example, prediction)` returns a number, or None if the metric does not apply; the task's score is the
+    mean. A statistic that is not a mean registers a `figeval.Statistic`. `task_types` and `routes` limit where the
+    metric is meaningful. With `argument`, which describes the metric's argument, `function(context)` returns the
+    metric for a `figeval.MetricContext`, and `--metrics name=ARGUMENT` requests it.
     """
 
 
@@ -245,7 +245,7 @@ def run_started(run: RunRecord) -> None:
 def task_finished(task: TaskRecord, rows: Iterator[dict[str, Any]]) -> None:
     """Called as `task_finished(task, rows)` when a task is complete.
 
-    `task` is a copy of its record; `rows` are the lines of its predictions file, read as they are asked for.
+    `task` is a copy of its record; `rows` are the lines of its predictions file, read lazily.
     """
 
 

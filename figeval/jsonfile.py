@@ -1,8 +1,8 @@
-"""JSON of outside origin: rows, records, configs and replies of servers.
+"""JSON from third parties: rows, records, configs and replies of servers.
 
 Size and nesting are limited before anything is parsed, so neither the parser nor code that walks its result runs out of
 stack. `parse_json` reads a text, `read_json` a file, `read_model` a file that a pydantic model describes.
-`JSONValue` is the type of a value whose content is still to be checked.
+`JSONValue` is the type of a value whose content is not checked yet.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from figeval.files import BYTE_ORDER_MARK, read_text
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-JSONScore: TypeAlias = float | Literal["inf", "-inf"] | None  # NaN is null, JSON knows no infinity
+JSONScore: TypeAlias = float | Literal["inf", "-inf"] | None  # NaN is null; JSON has no infinity
 M = TypeVar("M", bound="BaseModel")
 
-JSONValue: TypeAlias = "bool | int | float | str | list[JSONValue] | JSONObject | None"  # what a JSON text can hold
+JSONValue: TypeAlias = "bool | int | float | str | list[JSONValue] | JSONObject | None"  # any value of a JSON text
 JSONObject: TypeAlias = "dict[str, JSONValue]"
 
-MAX_BYTES = 1 << 28  # 256 MiB: the largest files are data sets that are one list
+MAX_BYTES = 1 << 28  # 256 MiB, because some data sets are a single list
 DEFAULT_CURE = "repair or replace the file"
 MAX_DEPTH = 100  # levels of brackets and braces
 
@@ -36,7 +36,7 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class InvalidJSON(ValueError):
-    """A text is not JSON, or is beyond the limits; the message is one line. `line` counts from 1, if it is known."""
+    """A text is not JSON, or exceeds the limits; the message is one line. `line` counts from 1, if it is known."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -44,13 +44,13 @@ class InvalidJSON(ValueError):
 
 
 def parse_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Any:
-    """The value of a JSON text; bytes are read as UTF-8.
+    """Parse a JSON text; bytes are decoded as UTF-8.
 
-    `NaN`, `Infinity` and numbers beyond the range of a float are read as Python reads them.
+    `NaN`, `Infinity` and numbers beyond the range of a float are accepted, as in Python's parser.
 
     Raises:
         InvalidJSON: the text is larger than `max_bytes`, nested deeper than `max_depth`, not UTF-8, not JSON, or holds
-            an integer of more digits than Python converts (4,300).
+            an integer with more digits than Python converts (4,300).
     """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if len(data) > max_bytes:
@@ -64,7 +64,7 @@ def parse_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_depth: int 
         raise InvalidJSON(f"byte {data[error.start]:#04x} at offset {error.start:,} is not utf-8", line) from error
     except json.JSONDecodeError as error:
         raise InvalidJSON(f"{error.msg} (column {error.colno})", error.lineno) from error
-    except RecursionError as error:  # the caller stands deep in the stack already
+    except RecursionError as error:  # the caller is already deep in the stack
         raise InvalidJSON("nested too deeply") from error
     except ValueError as error:  # Python refuses to convert very long integers, which takes quadratic time
         raise InvalidJSON("an integer has too many digits") from error
@@ -73,16 +73,16 @@ def parse_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_depth: int 
 def read_json(
     file: Traversable, failure: type[FigevalError], *, cure: str = DEFAULT_CURE, max_bytes: int = MAX_BYTES
 ) -> Any:
-    """The value in a JSON file.
+    """Read the value in a JSON file.
 
     Args:
         file: a path, or a resource inside a package.
-        failure: the error to raise.
-        cure: what the user can do about a damaged file; stands at the end of the message.
-        max_bytes: the largest file that is read.
+        failure: class of the error to raise.
+        cure: advice for a damaged file, which ends the message.
+        max_bytes: size of the largest file that is read.
 
     Raises:
-        FigevalError: as `failure`, in one line that names file and line.
+        FigevalError: as `failure`, in one line with file and line number.
     """
     text = read_text(file, failure, cure=cure, max_bytes=max_bytes)
     try:
@@ -94,13 +94,13 @@ def read_json(
 
 def read_model(file: Traversable, model: type[M], failure: type[FigevalError], *, cure: str = DEFAULT_CURE) -> M:
     """Return the content of a JSON file as a pydantic model; arguments and errors are those of `read_json`."""
-    from figeval.validation import validated  # commands that only list names read JSON, too
+    from figeval.validation import validated  # not needed by commands that only list names
 
     return validated(read_json(file, failure, cure=cure), str(file), model, failure, cure=cure)
 
 
 def _deeper(data: bytes, limit: int) -> bool:
-    """Whether brackets and braces outside of strings are nested deeper than `limit`; linear in the size, at C speed."""
+    """Return whether brackets and braces outside strings are nested deeper than `limit`, in linear time at C speed."""
     if data.count(b"[") + data.count(b"{") <= limit:
         return False
     left = _STRING.sub(b"", data).translate(_BRACKETS, _NOT_BRACKETS)
@@ -112,7 +112,7 @@ def _deeper(data: bytes, limit: int) -> bool:
     if b"[]" in left:
         return True
     depth = 0
-    for bracket in left:  # unbalanced, so this is no JSON; but the parser descends until it notices
+    for bracket in left:  # unbalanced, so not JSON, but the parser descends until it notices
         depth += 1 if bracket == ord("[") else -1
         if depth < 0 or depth > limit:
             break
@@ -120,7 +120,7 @@ def _deeper(data: bytes, limit: int) -> bool:
 
 
 def json_scores(scores: Sequence[float]) -> list[JSONScore]:
-    """Return scores as JSON knows them: NaN is null, infinities are the strings "inf" and "-inf"."""
+    """Return scores as JSON values: NaN is null, infinities are the strings "inf" and "-inf"."""
     return [
         score if math.isfinite(score) else None if math.isnan(score) else "inf" if score > 0 else "-inf"
         for score in scores

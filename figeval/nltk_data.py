@@ -1,6 +1,6 @@
-"""Find NLTK's data packages where NLTK looks for them, and say how to install those that are missing.
+"""Lookup of NLTK's data packages, with instructions for installing those that are missing.
 
-NLTK searches the folders of its own default path and those that the environment variable `NLTK_DATA` names.
+NLTK searches the folders of its own default path and those in the environment variable `NLTK_DATA`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def folder(package: str) -> Path:
 
 
 def _found(package: str) -> Any:
-    """Return what NLTK's own search finds, None if that is nothing."""
+    """Return the result of NLTK's own search, or None if it finds nothing."""
     import nltk
 
     try:

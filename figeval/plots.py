@@ -1,4 +1,4 @@
-"""How figures look and how they are written: PNG and SVG for a paper, interactive HTML that needs no network."""
+"""The style of figures, and their output as PNG and SVG for a paper and as interactive HTML that works offline."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from figeval.errors import FigevalError
 from figeval.storage import cure
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"  # Okabe and Ito: apart for colour-blind eyes
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"  # Okabe and Ito: safe for colour-blind readers
 INK = "#222222"
 NEEDED = ("altair", "vl_convert")
 
 
 def require(*others: str) -> None:
-    """Raise `FigevalError` where the extra `analysis`, or one of other modules in it, is not installed."""
+    """Raise `FigevalError` if the extra `analysis`, or one of the other modules, is not installed."""
     missing = [name for name in (*NEEDED, *others) if find_spec(name) is None]
     if missing:
         raise FigevalError(
@@ -24,7 +24,7 @@ def require(*others: str) -> None:
 
 
 def styled(chart: Any, title: str, subtitle: list[str]) -> Any:
-    """A chart with its finding as the title, legible fonts and no frame."""
+    """Return a chart with its finding as the title, legible fonts and no frame."""
     heading = {"text": title, "subtitle": subtitle, "anchor": "start", "offset": 14}
     return (
         chart.properties(title=heading)
@@ -47,7 +47,7 @@ def styled(chart: Any, title: str, subtitle: list[str]) -> Any:
 
 
 def save(chart: Any, folder: Path, name: str) -> list[Path]:
-    """Write `<name>.png` (two pixels per point), `.svg` and `.html`. Raises `RecordError` where that cannot be."""
+    """Write `<name>.png` (two pixels per point), `.svg` and `.html`. Raises `RecordError` if that fails."""
     written = [folder / f"{name}.{ending}" for ending in ("png", "svg", "html")]
     with cure(folder, "--output"):
         folder.mkdir(parents=True, exist_ok=True)

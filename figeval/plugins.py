@@ -1,4 +1,4 @@
-"""The plugin manager: finds plugins, loads each one on its own, and keeps going when one of them is broken.
+"""The plugin manager, which finds plugins, loads each one separately, and continues if one of them is broken.
 
 There are three kinds, loaded in this order: the core's own tables (`figeval.defaults`), everything in the folders
 `tasks/` and `plugins/` (one plugin per module), and installed distributions with an entry point in the group
@@ -36,15 +36,15 @@ class Plugin:
     """One row of `figeval ls plugins`."""
 
     name: str
-    origin: str  # "core", "built in", or the distribution and version that brought it
+    origin: str  # "core", "built in", or the distribution and its version
     problems: list[str] = field(default_factory=list)
 
 
 class PluginManager:
-    """The loaded plugins and what is wrong with some of them.
+    """The loaded plugins and their problems.
 
     pluggy keeps the plugins and their order; the hooks are called here, one plugin at a time, because pluggy stops at
-    the first one that raises.
+    the first one that raises an exception.
     """
 
     def __init__(self) -> None:
@@ -53,8 +53,8 @@ class PluginManager:
         self._pluggy.add_hookspecs(hooks)
 
     def load(self, name: str, origin: str, imported: Callable[[], object]) -> None:
-        """Import one plugin and register it; whatever goes wrong becomes a problem of its row."""
-        if name in self.plugins:  # two distributions chose one name
+        """Import one plugin and register it; any error becomes a problem of the plugin."""
+        if name in self.plugins:  # two distributions use the same name
             name = f"{name} of {origin}"
         self.plugins[name] = Plugin(name, origin)
         with self._contained(name, "not loaded"):
@@ -67,7 +67,7 @@ class PluginManager:
                 self.problem(name, problem)
 
     def _register(self, plugin: object, name: str) -> None:
-        """Hand a plugin to pluggy, whole or not at all."""
+        """Register a plugin with pluggy, completely or not at all."""
         try:
             self._pluggy.register(plugin, name)
         except BaseException:
@@ -76,7 +76,7 @@ class PluginManager:
             raise
 
     def problem(self, name: str, message: str) -> None:
-        """Note a problem of a plugin and warn once, in one line on stderr."""
+        """Record a problem of a plugin and warn once, in one line on stderr."""
         problems = self.plugins.setdefault(name, Plugin(name, "unknown")).problems
         message = one_line(message)
         if message not in problems:
@@ -84,7 +84,7 @@ class PluginManager:
             warn(f"plugin {name!r}: {message}")
 
     def loaded(self) -> list[tuple[str, object]]:
-        """Return (name, plugin) of the plugins that could be loaded, in order of loading."""
+        """Return (name, plugin) for the plugins that could be loaded, in the order of loading."""
         return self._pluggy.list_name_plugin()
 
     def hooks_of(self, name: str) -> list[str]:
@@ -94,10 +94,10 @@ class PluginManager:
         return [caller.name for caller in callers or ()]
 
     def implementations(self, hook: str) -> list[tuple[str, Callable[..., Any]]]:
-        """Return (plugin name, function taking the hook's arguments by keyword) in the order in which they are called.
+        """Return (plugin name, function that takes the hook's arguments by keyword) in the order of the calls.
 
-        That is pluggy's order, last loaded first, but the order of loading for registration hooks: a name belongs to
-        the plugin that was loaded first (see `figeval.hooks`).
+        This is pluggy's order, last loaded first, except for registration hooks, which are called in the order of
+        loading: a name belongs to the plugin that was loaded first (see `figeval.hooks`).
         """
         found = self._in_call_order(hook)
         if hook.startswith("register_"):
@@ -105,7 +105,7 @@ class PluginManager:
             found.sort(key=lambda one: place[one.plugin_name])
 
         def accepting(one: pluggy.HookImpl) -> Callable[..., Any]:
-            """Return the hook function, called with only those arguments that it names."""
+            """Return the hook function, called only with the arguments that it names."""
             return lambda **given: one.function(*(given[name] for name in one.argnames))
 
         return [(implementation.plugin_name, accepting(implementation)) for implementation in found]
@@ -115,22 +115,22 @@ class PluginManager:
         return [one.plugin_name for one in self._in_call_order(hook) if one.tryfirst]
 
     def preference(self, hook: str) -> list[str]:
-        """Return the plugins that implement a registration hook, those whose things are preferred first.
+        """Return the plugins that implement a registration hook, in the order of preference.
 
-        It is the order of loading, but `tryfirst=True` comes before all others and `trylast=True` after them.
+        This is the order of loading, except that `tryfirst=True` comes before all others and `trylast=True` after them.
         """
         first = self.tried_first(hook)
         last = [one.plugin_name for one in self._in_call_order(hook) if one.trylast and not one.tryfirst]
         return [*first, *(name for name, _ in self.implementations(hook) if name not in (*first, *last)), *last]
 
     def each(self, hook: str, arguments: Callable[[str], Mapping[str, object]]) -> None:
-        """Call a hook of every plugin with `arguments(plugin name)`; one that raises does not stop the others."""
+        """Call a hook of every plugin with `arguments(plugin name)`; an exception in one does not stop the others."""
         for name, function in self.implementations(hook):
             with self._contained(name, hook):
                 refuse_unrun(function(**arguments(name)))
 
     def first(self, hook: str, **arguments: object) -> object:
-        """Return the first answer that is not None. A `FigevalError` is an answer too: it reaches the user."""
+        """Return the first answer that is not None. A `FigevalError` counts as an answer and reaches the user."""
         for name, function in self.implementations(hook):
             answer, refusal = None, None
             with self._contained(name, hook):
@@ -151,18 +151,18 @@ class PluginManager:
 
     @contextmanager
     def _contained(self, name: str, doing: str) -> Iterator[None]:
-        """Run a plugin's code: whatever it raises, but for an interrupt by the user, is a problem of the plugin."""
+        """Run a plugin's code; any exception except KeyboardInterrupt becomes a problem of the plugin."""
         try:
             with foreign_code():
                 yield
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # a script may even try to leave: SystemExit
+        except BaseException as error:  # including SystemExit, which a script may raise
             self.problem(name, f"{doing}: {describe(error)}")
 
 
 class _StdoutOnStderr:
-    """`redirect_stdout(sys.stderr)` for threads that overlap: the last one to leave gives stdout back."""
+    """A `redirect_stdout(sys.stderr)` for overlapping threads: the last one to leave restores stdout."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -187,10 +187,10 @@ _STDOUT_ON_STDERR = _StdoutOnStderr()
 
 @contextmanager
 def foreign_code(whose: str = "") -> Iterator[None]:
-    """Run somebody else's code: what it prints goes to stderr, and the working folder is what it was before.
+    """Run third-party code: its output goes to stderr, and the working folder is restored afterwards.
 
-    Standard output carries tables and JSON that programs read; the run writes to paths relative to its folder. If the
-    code changed the working folder, a warning names `whose` it is, once in a process.
+    Standard output is reserved for tables and JSON that programs read, and the run writes to relative paths. If the
+    code changed the working folder, a warning names its owner (`whose`), once per process.
     """
     before = _working_folder()
     try:
@@ -205,20 +205,20 @@ def foreign_code(whose: str = "") -> Iterator[None]:
 
 @cache
 def _warn_of_move(whose: str) -> None:
-    """Warn when called for the first time: the code of a metric runs once for each example."""
+    """Warn on the first call only, because the code of a metric runs once per example."""
     warn(f"{whose} changed the working folder; it was changed back")
 
 
 def _working_folder() -> str | None:
-    """The working folder, None where it has been removed."""
+    """Return the working folder, or None if it has been removed."""
     try:
-        return os.getcwd()  # noqa: PTH109 - a path that is compared and given back, not worked with
+        return os.getcwd()  # noqa: PTH109 - the path is only compared and restored
     except OSError:
         return None
 
 
 def refuse_unrun(result: T) -> T:
-    """Return what a hook returned. Raises `PluginError` for a generator or coroutine, whose body has not run."""
+    """Return the result of a hook. Raises `PluginError` for a generator or coroutine, whose body has not run."""
     if inspect.isgenerator(result) or inspect.iscoroutine(result):
         result.close()
         raise PluginError(f"returned a {type(result).__name__}, whose body never ran; write a plain function")
@@ -226,7 +226,7 @@ def refuse_unrun(result: T) -> T:
 
 
 def marked(plugin: object) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
-    """(hook it is meant for, function, options of its mark) of everything in a plugin that carries `@hookimpl`."""
+    """Yield (name of the hook, function, options of the mark) for everything in a plugin with `@hookimpl`."""
     for name in dir(plugin):
         function = getattr(plugin, name, None)
         options = getattr(function, "figeval_impl", None)
@@ -235,9 +235,9 @@ def marked(plugin: object) -> Iterator[tuple[str, Callable[..., Any], dict[str, 
 
 
 def check_hooks(plugin: object) -> list[str]:
-    """Return a line about each function marked as a hook that no hook is named after.
+    """Return one line for each function that is marked as a hook but has no hook's name.
 
-    pluggy checks the arguments as well, but only says what is wrong, not what would be right.
+    pluggy checks the arguments as well, but its message does not say what would be right.
 
     Raises:
         PluginError: a hook could not be called, or its body would never run.
@@ -262,7 +262,7 @@ def check_hooks(plugin: object) -> list[str]:
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line, even where its own `__str__` is broken."""
+    """Return an exception in one line, even if its own `__str__` is broken."""
     try:
         text = one_line(str(error))
     except KeyboardInterrupt:
@@ -273,7 +273,7 @@ def describe(error: BaseException) -> str:
 
 
 def builtin_modules() -> Iterator[str]:
-    """One plugin per module of `tasks/` and `plugins/`: a benchmark is added or removed by its folder."""
+    """Yield one plugin per module of `tasks/` and `plugins/`, so that a folder adds or removes a benchmark."""
     for room in ("tasks", "plugins"):
         package = importlib.import_module(f"figeval.builtin.{room}")
         for module in pkgutil.iter_modules(package.__path__):
@@ -282,7 +282,7 @@ def builtin_modules() -> Iterator[str]:
 
 
 def installed() -> Iterator[tuple[str, str, Callable[[], object]]]:
-    """(name, origin, import function) of every plugin outside this distribution."""
+    """Yield (name, origin, import function) for every plugin outside this distribution."""
     named = os.environ.get("FIGEVAL_PLUGINS")
     if named is not None:
         for module in filter(None, (part.strip() for part in named.split(","))):
@@ -294,7 +294,7 @@ def installed() -> Iterator[tuple[str, str, Callable[[], object]]]:
 
 
 def load(modules: Iterable[str] | None = None) -> PluginManager:
-    """A manager with the core, the built-in plugins and the installed ones; `modules` replaces the last two (tests)."""
+    """Return a manager with the core, the built-in and the installed plugins; `modules` replaces the last two."""
     manager = PluginManager()
     manager.load("figeval.defaults", "core", lambda: importlib.import_module("figeval.defaults"))
     for module in builtin_modules() if modules is None else modules:
@@ -307,5 +307,5 @@ def load(modules: Iterable[str] | None = None) -> PluginManager:
 
 @lru_cache(maxsize=1)
 def plugin_manager() -> PluginManager:
-    """The one plugin manager of this process."""
+    """Return the one plugin manager of this process."""
     return load()

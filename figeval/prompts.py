@@ -1,8 +1,8 @@
-"""Examples → text: prompt templates, the solved examples before a question, and the conversation of both.
+"""The rendering of examples as text: prompt templates, the solved examples before a question, and the conversation.
 
-A template is a file of named Jinja blocks, each rendered on its own, exactly as written: `context` and `continuation`
-ask a left-to-right model, `cloze` a model that reads both sides; see `templates/_default/` for the smallest ones. White
-space is the author's: a continuation owns its leading blank.
+A template is a file of named Jinja blocks, each rendered separately and exactly as written: `context` and
+`continuation` are for a left-to-right model, `cloze` for one that reads both sides; see `templates/_default/` for the
+smallest ones. White space is the author's responsibility: a continuation includes its leading blank.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from figeval.steps import joined
 from figeval.types import Example, Message, Prompt, plain_text
 
 Chat: TypeAlias = Callable[[Sequence[Message]], str]
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # the names of options, in the order in which they are shown
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # names of the options, in the order shown
 
 
 # ---- templates -------------------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ class PromptTemplate:
         """Return one block as text.
 
         Raises:
-            TaskError: no such block, a variable that is not there, or something the sandbox forbids.
+            TaskError: the block or a variable does not exist, or the sandbox forbids something.
         """
         if block not in self.compiled.blocks:
             raise TaskError(f"template {self.name} has no block {block!r}{near(block, self.compiled.blocks)}")
@@ -62,10 +62,10 @@ class PromptTemplate:
 
 
 def load_template(name: str, folder: Traversable | None = None) -> PromptTemplate:
-    """Read and compile a template; `folder` is that of the task which names it.
+    """Read and compile a template; `folder` is that of the task that names it.
 
     Raises:
-        TaskError: there is no such file, or it is no Jinja template.
+        TaskError: there is no such file, or it is not a Jinja template.
     """
     jinja = environment(FunctionLoader(lambda wanted: read_template(wanted, folder, MAX_SOURCE)))
     with compiling(f"template {name:.200}"):
@@ -78,12 +78,12 @@ def load_template(name: str, folder: Traversable | None = None) -> PromptTemplat
 
 
 def _sources(name: str, jinja: Environment, found: dict[str, str]) -> Iterable[str]:
-    """Return the text of a template and of all that it includes or imports: a change in any of them is a change."""
+    """Return the texts of a template and of all that it includes or imports, whose digest detects any change."""
     if name not in found:
         assert jinja.loader is not None
         found[name] = jinja.loader.get_source(jinja, name)[0]
         for other in find_referenced_templates(jinja.parse(found[name])):
-            if other is not None:  # a name computed at run time
+            if other is not None:  # None: a name computed at run time
                 _sources(other, jinja, found)
     return found.values()
 
@@ -92,7 +92,7 @@ def _sources(name: str, jinja: Environment, found: dict[str, str]) -> Iterable[s
 
 
 class SolvedExamples(Protocol):
-    """Chooses the solved examples of each question."""
+    """Selects the solved examples of each question."""
 
     def before(self, question: Any) -> Sequence[Any]:
         """Return the examples to show before a question."""
@@ -102,10 +102,10 @@ class SolvedExamples(Protocol):
 class Shots:
     """Solved examples: k of the training split, in a random order.
 
-    Every question has an order of its own, from (seed, question id), or one `shared` by all, so that nearly all prompts
-    begin alike and a model may compute that beginning once. A question of a task with rows in several languages gets
-    examples in its own language, where the split has any. No example is of the question's own cluster: a text about the
-    same expression would give the answer away.
+    Every question has an order of its own, from (seed, question id), or all share one (`shared`), so that nearly all
+    prompts have the same prefix, which a model may compute once. A question of a task with rows in several languages
+    gets examples in its own language, if the split has any. No example comes from the question's own cluster: a text
+    about the same expression would give the answer away.
     """
 
     pool: Sequence[Example]
@@ -123,7 +123,7 @@ class Shots:
             return []
         generator = random.Random(str(self.seed) if self.shared else f"{self.seed} {question.id}")
         order = generator.sample(range(len(self.pool)), len(self.pool))
-        order.sort(key=lambda index: self.pool[index].language != question.language)  # its own language first
+        order.sort(key=lambda index: self.pool[index].language != question.language)  # same language first
         chosen: list[Example] = []
         for index in order:
             shot = self.pool[index]
@@ -134,7 +134,7 @@ class Shots:
         raise TaskError(f"--num_fewshot {self.k} is more than the {len(chosen)} training examples of other clusters")
 
 
-# ---- what a route may know of its task beside the example ------------------------------------------------------------
+# ---- the context of a route ------------------------------------------------------------------------------------------
 
 
 def no_shots(_example: Any) -> Sequence[Any]:
@@ -144,24 +144,24 @@ def no_shots(_example: Any) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True)
 class PromptContext:
-    """Prompts of one task as one model reads them, and what the task says of its answers.
+    """The prompts of one task as one model reads them, and the task's facts about its answers.
 
     Attributes:
         block: `block(name, example, **extra)` renders a block of the task's template and nothing around it.
         labels: the labels of the task, in order; the first is the positive one.
         settings: values of the settings that the route declares (`threshold`, `temperature`, …).
         verbalizer: label → words that express it.
-        vocabulary: role → words of the task: what it calls an `option` and the `answer` (see `extract_choice`).
-        metrics: names of the metrics that were asked for.
-        shots: `shots(example)` are the solved examples to show before it.
-        few_shot_answer: `few_shot_answer(block, example, context)` is the answer to a solved example as the task type
-            writes it, None where the block takes no solved examples.
-        system: the system message, empty without one.
-        chat: turns a conversation into text as the model's chat template does; None where there is no template, or
-            none on this side of an API.
+        vocabulary: role → words of the task for an `option` and for the `answer` (see `extract_choice`).
+        metrics: names of the requested metrics.
+        shots: `shots(example)` returns the solved examples to show before it.
+        few_shot_answer: `few_shot_answer(block, example, context)` returns the answer to a solved example as the task
+            type writes it, or None if the block takes no solved examples.
+        system: the system message, or an empty string.
+        chat: function that formats a conversation with the model's chat template; None if there is no template, or
+            only one behind an API.
         stop: texts at which an answer in words ends.
-        max_new_tokens: the longest answer in words.
-        pool: `pool()` are the examples of the training split, for routes that answer with one of them.
+        max_new_tokens: maximum length of an answer in words.
+        pool: `pool()` returns the examples of the training split, for routes that answer with one of them.
     """
 
     block: Callable[..., str]
@@ -181,7 +181,7 @@ class PromptContext:
     def turns(self, block: str, example: Example, **extra: Any) -> tuple[Message, ...]:
         """Return the conversation that ends with this block as a question: system message, solved examples, question.
 
-        A solved example is a user's turn and an assistant's, which begins as it would continue the user's text.
+        A solved example is a user turn and an assistant turn, which begins as it would continue the user's text.
         """
         turns = [Message("system", self.system)] if self.system else []
         for shot in self.shots(example):
@@ -191,24 +191,24 @@ class PromptContext:
         return (*turns, Message("user", self.block(block, example, **extra)))
 
     def question(self, block: str, example: Example, **extra: Any) -> str:
-        """Return the whole conversation before the answer as one text, for a model that goes on with it."""
+        """Return the conversation before the answer as one text, for a model that continues it."""
         turns = self.turns(block, example, **extra)
         return plain_text(turns) if self.chat is None else self.chat(turns)
 
     def prompt(self, block: str, example: Example) -> Prompt:
         """Return the conversation as a request for an answer in words.
 
-        A model that merely goes on with a text is stopped where it asks itself the next question, too: at a line that
-        begins as the last one of ours does ("Answer:").
+        A model that merely continues a text is also stopped when it writes the next question itself: at a line that
+        begins like the last line of the prompt ("Answer:").
         """
         turns = self.turns(block, example)
         cue = turns[-1].content.rpartition("\n")[2].strip()
         return Prompt(turns, (*self.stop, f"\n{cue}") if self.stop and cue else self.stop, self.max_new_tokens)
 
     def begun(self, answer: str) -> str:
-        """Return an answer as the model would begin it: no blank parts it from a chat template's header."""
+        """Return an answer as the model would begin it: no blank separates it from a chat template's header."""
         return answer if self.chat is None else answer.lstrip(" ")
 
     def words(self, label: str) -> tuple[str, ...]:
-        """Return the words that express a label: those of the task's verbalizer, else the label itself."""
+        """Return the words for a label: those of the task's verbalizer, else the label itself."""
         return self.verbalizer.get(label, (label,))

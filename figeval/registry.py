@@ -1,7 +1,7 @@
-"""Names and what they stand for: one small registry per kind of thing, filled from plugins when first asked.
+"""Registries of named objects: one small registry per kind, filled from plugins on first use.
 
 `"module:attribute"` targets are imported on first `get`, so listing names imports nothing. A `Deferred` target is made
-then, where more than an import is to be done.
+on first `get` as well, for cases in which an import is not enough.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from figeval.plugins import PluginManager, describe
 T = TypeVar("T")
 
 
-RENAMED = {"protocol": "task_type", "protocols": "task_types"}  # arguments of registrars of figeval 0.1
+RENAMED = {"protocol": "task_type", "protocols": "task_types"}  # arguments of the registrars in figeval 0.1
 
 
 class Owned(Protocol):
-    """What a plugin has registered."""
+    """An object that a plugin has registered."""
 
     @property
     def owner(self) -> str:
-        """The name of the plugin."""
+        """Name of the plugin."""
 
 
 Thing = TypeVar("Thing", bound=Owned)
@@ -36,19 +36,19 @@ Thing = TypeVar("Thing", bound=Owned)
 
 @dataclass(frozen=True)
 class Deferred(Generic[T]):
-    """A thing that is made when it is first asked for, and kept. If making it fails, the next request tries again."""
+    """An object that is made on first use and kept. If making it fails, the next request tries again."""
 
     make: Callable[[], T]
 
     @cached_property
     def made(self) -> T:
-        """The thing itself."""
+        """The object itself."""
         return self.make()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
-    """A registered thing: its name, the thing or where to import it from, the plugin that brought it, and a line."""
+    """A registered object: its name, the object or its import path, the plugin that registered it, and a summary."""
 
     name: str
     target: T | Deferred[T] | str
@@ -56,12 +56,12 @@ class Entry(Generic[T]):
     summary: str = ""
 
     def load(self) -> T:
-        """The thing itself."""
+        """Return the object, imported or made if necessary."""
         return self.target.made if isinstance(self.target, Deferred) else loaded(self.target)
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name, in order of registration."""
+    """Objects of one kind by name, in the order of registration."""
 
     def __init__(self, kind: str, see: str) -> None:
         self.kind = kind
@@ -70,7 +70,7 @@ class Registry(Generic[T]):
 
     @classmethod
     def collect(cls, manager: PluginManager, hook: str, kind: str, see: str) -> Registry[T]:
-        """Collect what plugins register as `register(name, target)` or `register(name, target, summary)`."""
+        """Collect the registrations of plugins: `register(name, target)` or `register(name, target, summary)`."""
         registry = cls(kind, see)
 
         def add(*, owner: str, **arguments: Any) -> None:
@@ -81,11 +81,11 @@ class Registry(Generic[T]):
         return registry
 
     def add(self, name: str, target: T | Deferred[T] | str, owner: str, summary: str = "") -> None:
-        """Register a thing.
+        """Register an object.
 
         Raises:
             DuplicateName: the name is taken; the message names both owners.
-            PluginError: the name is no string.
+            PluginError: the name is not a string, or is empty.
         """
         if not isinstance(name, str):
             raise PluginError(f"the name of a {self.kind} must be a string, not {a_type(name)}")
@@ -102,25 +102,25 @@ class Registry(Generic[T]):
             self.add(entry.name, entry.target, entry.owner, entry.summary)
 
     def prefer(self, owners: Sequence[str]) -> None:
-        """Put the things of these owners first, in their order; each owner's things keep theirs."""
+        """Put the entries of these owners first, in their order; the order within an owner stays the same."""
         self._entries = {entry.name: entry for entry in preferred(self, owners)}
 
     def get(self, name: str) -> T:
-        """The thing of this name; raises `UnknownName` with near names."""
+        """Return the object of this name. Raises `UnknownName` with similar names."""
         return self.entry(name).load()
 
     def entry(self, name: str) -> Entry[T]:
-        """The entry of this name; raises `UnknownName` with near names."""
+        """Return the entry of this name. Raises `UnknownName` with similar names."""
         if name not in self._entries:
             raise UnknownName(self.kind, name, self._entries, see=self.see)
         return self._entries[name]
 
     def usable(self, manager: PluginManager) -> Iterator[tuple[Entry[T], T]]:
-        """Yield every entry with its thing. One that cannot be loaded is a problem of its plugin, and is left out."""
+        """Yield every entry with its object. One that cannot be loaded is skipped, as a problem of its plugin."""
         for entry in self:
             try:
                 thing = entry.load()
-            except Exception as error:  # a module of a plugin may raise anything when it is imported
+            except Exception as error:  # importing a plugin's module may raise anything
                 manager.problem(entry.owner, describe(error))
             else:
                 yield entry, thing
@@ -136,7 +136,7 @@ class Registry(Generic[T]):
 
 
 def loaded(target: T | str) -> T:
-    """What was registered, imported now if it was given as `"module:attribute"`."""
+    """Return a registered target, imported now if it is a `"module:attribute"` string."""
     return load_target(target) if isinstance(target, str) else target
 
 
@@ -153,12 +153,12 @@ def load_target(target: str) -> Any:
 
 
 def target_name(target: Any) -> str:
-    """The name of a function, or of the function a `"module:attribute"` string points to."""
+    """Return the name of a function, or of the function that a `"module:attribute"` string names."""
     return target.rpartition(":")[2] if isinstance(target, str) else str(target.__name__)
 
 
 def a_type(value: object) -> str:
-    """`a str`, `an int`, `None`: what a value is, without asking the value itself, whose `__str__` may be broken."""
+    """Return the type of a value, e.g. `a str` or `None`, without calling its `__str__`, which may be broken."""
     if value is None:
         return "None"
     name = type(value).__name__
@@ -166,12 +166,12 @@ def a_type(value: object) -> str:
 
 
 def fill(manager: PluginManager, hook: str, add: Callable[..., None], **methods: Callable[..., None]) -> list[str]:
-    """Let every plugin register through a hook; return the plugins, those whose things are preferred first.
+    """Let every plugin register through a hook; return the plugins in the order of preference.
 
-    `add(**arguments, owner=...)` stores what `register(...)` was called with, `methods` store what its methods were
-    called with (`register.folder(...)`). The arguments are bound by the signature of the hook's registrar in
-    `figeval.hooks`, with its defaults, so no other signature can be in force than the documented one. What is
-    wrong with a call is a problem of the plugin and costs that one registration: what else it registers stays in force.
+    `add(**arguments, owner=...)` stores the arguments of `register(...)`, `methods` those of its methods
+    (`register.folder(...)`). The arguments are bound by the signature of the hook's registrar in `figeval.hooks`, with
+    its defaults, so that the documented signature is the only one. An error in a call is a problem of the plugin and
+    costs only that registration; its others remain valid.
     """
 
     def arguments(owner: str) -> Mapping[str, Registrar]:
@@ -182,7 +182,7 @@ def fill(manager: PluginManager, hook: str, add: Callable[..., None], **methods:
 
 
 class Registrar:
-    """What a registration hook receives: the registrar of `figeval.hooks`, on behalf of one plugin."""
+    """The argument of a registration hook: the registrar of `figeval.hooks`, on behalf of one plugin."""
 
     def __init__(
         self, manager: PluginManager, owner: str, hook: str, methods: Mapping[str, Callable[..., None]]
@@ -193,7 +193,7 @@ class Registrar:
         self.methods = methods
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """Register one thing."""
+        """Register one object."""
         self._store("__call__", args, kwargs)
 
     def __getattr__(self, name: str) -> Callable[..., None]:
@@ -209,12 +209,12 @@ class Registrar:
             self.methods[method](**arguments, owner=self._owner)
         except DuplicateName as error:
             self._manager.problem(self._owner, str(error))
-        except Exception as error:  # what the arguments are is the plugin's doing as well
+        except Exception as error:  # the plugin has chosen the arguments, so the error is its problem as well
             self._manager.problem(self._owner, f"{self._hook}: {describe(error)}")
 
 
 def signature_of(hook: str, method: str = "__call__") -> inspect.Signature:
-    """The signature of a hook's registrar, or of a method of it, as `figeval.hooks` declares it, without `self`."""
+    """Return the signature of a hook's registrar, or of one of its methods, from `figeval.hooks`, without `self`."""
     annotation = inspect.signature(getattr(hooks, hook)).parameters["register"].annotation
     whole = inspect.signature(getattr(getattr(hooks, annotation), method))
     return whole.replace(parameters=list(whole.parameters.values())[1:])
@@ -223,7 +223,7 @@ def signature_of(hook: str, method: str = "__call__") -> inspect.Signature:
 def bound(
     signature: inspect.Signature, called: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments of a call by name, with defaults. Raises `PluginError` saying how it is called."""
+    """Return the arguments of a call by name, with defaults. Raises `PluginError` with the correct call."""
     try:
         found = signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -237,12 +237,12 @@ def bound(
 
 
 def spelled(signature: inspect.Signature, called: str) -> str:
-    """`register(name, factory, summary='')`: how a function is called, without types."""
+    """Return how a function is called, without types, e.g. `register(name, factory, summary='')`."""
     plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
     return f"{called}{signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)}"
 
 
 def preferred(things: Iterable[Thing], owners: Sequence[str]) -> list[Thing]:
-    """Things with an `owner`, those of the first owner first; each owner's things keep their order."""
+    """Sort objects by their `owner`, in the order of `owners`; the order within an owner stays the same."""
     rank = {owner: place for place, owner in enumerate(owners)}
     return sorted(things, key=lambda thing: rank.get(thing.owner, len(rank)))

@@ -1,8 +1,8 @@
-"""Jinja as figeval uses it everywhere: sandboxed, strict about missing names, exact about white space, and bounded.
+"""The Jinja sandbox for all templates: strict about missing names, exact about white space, and bounded.
 
 Templates and field expressions come from third parties. They may read the values given to them and nothing else; an
-evaluation ends after a number of steps (`figeval.steps`), so neither time nor memory grows beyond that; and nothing
-random is available, so the same input always gives the same text.
+evaluation ends after a number of steps (`figeval.steps`), which bounds its time and memory; and nothing random is
+available, so the same input always gives the same text.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from figeval import steps
 from figeval.errors import TaskError
 
 MAX_SOURCE = 100_000  # characters of a template or an expression
-INCLUDE = 1_000  # steps that a template takes which another one asks for
-LONGEST = 200  # characters of foreign text in a message
+INCLUDE = 1_000  # steps for including another template
+LONGEST = 200  # characters of third-party text in a message
 REMOVED = {"lipsum", "pprint", "random", "urlize", "xmlattr"}  # not deterministic, or for debugging and web pages
-FORBIDDEN = {"encode", "expandtabs", "format", "format_map", "to_bytes", "translate"}  # methods of texts and numbers
+FORBIDDEN = {"encode", "expandtabs", "format", "format_map", "to_bytes", "translate"}  # methods of str and int
 PATH = re.compile(r"[\w.]+")
-# Filters that the sandbox itself writes into templates; a name with a blank cannot be written there.
+# Filters that the sandbox itself adds to templates; authors cannot write a name with a blank.
 OWN: dict[str, Callable[..., object]] = {
     "figeval concatenated": lambda values: "".join(map(steps.printed, values)),
     "figeval counted": steps.counted,
@@ -49,21 +49,21 @@ class EvaluationError(Exception):
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox within a budget; its global names are a plain dictionary that nobody changes.
+    """Jinja's sandbox with a budget; its global names are a plain dictionary that nobody changes.
 
-    Jinja itself has a chain of dictionaries that it copies, slowly, each time that a template is rendered.
+    Jinja itself uses a chain of dictionaries and copies it, slowly, each time a template is rendered.
     """
 
     intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
     concat = staticmethod(steps.joined)
 
     def __init__(self, **options: object) -> None:
-        super().__init__(optimized=False, finalize=steps.printed, **options)  # not optimized: 1e999 has no literal
+        super().__init__(optimized=False, finalize=steps.printed, **options)  # folding 1e999 would need a literal
         self.filters, self.tests = dict(FILTERS), dict(TESTS)
         self.globals = {name: value for name, value in self.globals.items() if name not in REMOVED}
 
     def make_globals(self, d: MutableMapping[str, object] | None) -> MutableMapping[str, object]:
-        """The names that every template knows, overlaid by `d`."""
+        """Return the names that every template knows, overlaid by `d`."""
         return {**self.globals, **(d or {})}
 
     def _generate(
@@ -72,26 +72,26 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super()._generate(_Meter(self).visit(source), name, filename, defer_init)
 
     def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
-        """Jinja's rules; and no methods that make much of little."""
+        """Apply Jinja's rules, and forbid methods that make much out of little."""
         forbidden = attr in FORBIDDEN and isinstance(obj, str | int)
         return not forbidden and super().is_safe_attribute(obj, attr, value)
 
     def wrap_str_format(self, value: object) -> None:  # noqa: ARG002 - Jinja's
-        """Nothing: str.format is forbidden as other methods are, its widths could be computed."""
+        """Do nothing: str.format is forbidden like other methods, since its widths could be computed."""
         return
 
     def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
-        """An operation, paid for in advance."""
+        """Compute an operation after its steps are spent."""
         steps.operated(operator, left, right)
         return steps.bounded(super().call_binop(context, operator, left, right))
 
     def call(__self, __context: Context, __obj: object, *args: object, **kwargs: object) -> object:
-        """A call, paid for in advance."""
+        """Make a call after its steps are spent."""
         steps.called(__obj, args, kwargs)
         return steps.bounded(super().call(__context, __obj, *args, **kwargs))
 
     def getitem(self, obj: object, argument: object) -> object:
-        """An item; hashing a nested tuple needs stack."""
+        """Return an item; tuples are measured first, because hashing a nested one needs stack."""
         if isinstance(argument, tuple):
             steps.measure(argument)
         return super().getitem(obj, argument)
@@ -99,13 +99,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def get_template(
         self, name: str | Template, parent: str | None = None, globals: MutableMapping[str, object] | None = None
     ) -> Template:
-        """A template that another one asks for."""
+        """Return a template that another one includes, for a fixed number of steps."""
         steps.budget.spend(INCLUDE)
         return super().get_template(name, parent, globals)
 
 
 class _Meter(NodeTransformer):
-    """Has a template spend steps where generated code meets no method of the environment: in loops and comparisons."""
+    """Makes a template spend steps where generated code calls no method of the environment: loops and comparisons."""
 
     def __init__(self, environment: Sandbox) -> None:
         self.environment = environment
@@ -115,7 +115,7 @@ class _Meter(NodeTransformer):
         return node.set_environment(self.environment)  # type: ignore[return-value]
 
     def _weighed(self, node: Body) -> Body:
-        """A body that spends a step for each of its nodes, each time that it runs."""
+        """Add an expression to a body that spends one step per node each time it runs."""
         self.generic_visit(node)
         weight, inside = 0, list(node.body)
         while inside:
@@ -129,7 +129,7 @@ class _Meter(NodeTransformer):
     visit_Macro = visit_Block = visit_CallBlock = _weighed
 
     def visit_For(self, node: nodes.For) -> nodes.For:
-        """A loop takes what its values and its body take."""
+        """Meter the values and the body of a loop."""
         if node.recursive:
             raise TemplateSyntaxError("recursive loops are not available", node.lineno)
         self._weighed(node)
@@ -137,7 +137,7 @@ class _Meter(NodeTransformer):
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:
-        """Long texts and lists are compared item by item."""
+        """Meter comparisons, which compare long texts and lists item by item."""
         self.generic_visit(node)
         node.expr = self._through("measured", node.expr)
         for operand in node.ops:
@@ -145,12 +145,12 @@ class _Meter(NodeTransformer):
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:
-        """`~` makes a text."""
+        """Meter `~`, which makes a text."""
         self.generic_visit(node)
         return self._through("concatenated", nodes.List(node.nodes, lineno=node.lineno))
 
     def _starred(self, node: Call) -> Call:
-        """`*values` of a call is a copy."""
+        """Meter `*values` in a call, which makes a copy."""
         self.generic_visit(node)
         if node.dyn_args is not None:
             node.dyn_args = self._through("counted", node.dyn_args)
@@ -159,33 +159,33 @@ class _Meter(NodeTransformer):
     visit_Call = visit_Filter = visit_Test = _starred
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Getitem:
-        """A slice is a copy."""
+        """Meter slices, which make a copy."""
         self.generic_visit(node)
         if isinstance(node.arg, nodes.Slice):
             node.node = self._through("counted", node.node)
         return node
 
     def visit_Pair(self, node: nodes.Pair) -> nodes.Pair:
-        """Keys are hashed."""
+        """Meter keys, which are hashed."""
         self.generic_visit(node)
         node.key = self._through("measured", node.key)
         return node
 
     def visit_Const(self, node: nodes.Const) -> nodes.Const:
-        """No literal is beyond the range of a float."""
+        """Refuse literals beyond the range of a float."""
         if isinstance(node.value, float) and not math.isfinite(node.value):
             raise TemplateSyntaxError("a number is too large", node.lineno)
         return node
 
 
 def environment(loader: BaseLoader | None = None) -> Sandbox:
-    """A sandboxed environment; a name that is not there is an error, never an empty string."""
+    """Return a sandboxed environment, in which a missing name is an error, never an empty string."""
     return Sandbox(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
 
 
 @contextmanager
 def compiling(where: str) -> Iterator[None]:
-    """Turn everything that foreign source can do to the compiler into a `TaskError` that begins with `where`."""
+    """Turn every error that third-party source causes in the compiler into a `TaskError` that begins with `where`."""
     steps.begin()
     try:
         yield
@@ -202,9 +202,9 @@ def evaluating(where: str) -> Iterator[None]:
     """Begin a new budget, and turn what the sandbox forbids into a `TaskError` that begins with `where`.
 
     Raises:
-        TaskError: the source wants more than the sandbox allows, or is wrong.
+        TaskError: the source exceeds what the sandbox allows, or is wrong.
         LookupError: a name is missing.
-        EvaluationError: anything else; the source is foreign, so no exception out of it is a bug of figeval.
+        EvaluationError: anything else; the source is third-party, so its exceptions are not bugs of figeval.
     """
     steps.begin()
     try:
@@ -233,7 +233,7 @@ Expression = Callable[[Mapping[str, object]], object]
 def expression(source: str, where: str) -> Expression:
     """Compile one Jinja expression to a function of its variables that returns the value itself (an int stays one).
 
-    Raises `TaskError` naming `where` if the source is no expression. The function raises as `evaluating` does; Jinja
+    Raises `TaskError` with `where` if the source is not an expression. The function raises as `evaluating` does; Jinja
     itself returns an Undefined object for a missing name.
     """
     shown = f"{source!r}" if len(source) <= LONGEST else f"{source[:LONGEST]!r}…"
@@ -247,7 +247,7 @@ def expression(source: str, where: str) -> Expression:
         with evaluating(f"{where}: {shown}"):
             value = compiled(**variables)
             _check(value)
-            if not plain:  # what the row holds was limited when it was read
+            if not plain:  # a plain path returns part of the row, which was limited when it was read
                 steps.measure(value)
                 _check_inside(value)
             return value
@@ -256,15 +256,15 @@ def expression(source: str, where: str) -> Expression:
 
 
 def _check(value: object) -> None:
-    """Raise an error for a missing name, and for what is no value."""
+    """Raise an error for a missing name, and for results that are not values."""
     if isinstance(value, Undefined):
-        str(value)  # raises an error that says why
+        str(value)  # raises an error with the reason
     if isinstance(value, Iterator) or callable(value) or type(value).__module__.startswith("jinja2."):
         raise TypeError(f"a {type(value).__name__} is not a value; end a chain of filters with `| list`")
 
 
 def _check_inside(value: object) -> None:
-    """The same for all that a list or a mapping holds: `row.o | map(attribute='x') | list` looks up many names."""
+    """Check the content of lists and mappings, too: `row.o | map(attribute='x') | list` looks up many names."""
     held = (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     for one in held:
         _check(one)

@@ -1,4 +1,4 @@
-"""The English spaCy pipeline that this machine has, if any: named by FIGEVAL_SPACY_MODEL, or en_core_web_sm."""
+"""The English spaCy pipeline of this machine, if any: the one in FIGEVAL_SPACY_MODEL, or en_core_web_sm."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ PIPELINE, VARIABLE = "en_core_web_sm", "FIGEVAL_SPACY_MODEL"
 
 
 def installed_pipeline() -> str | None:
-    """Return the pipeline that FIGEVAL_SPACY_MODEL names, else en_core_web_sm where both it and spaCy are installed,
-    else None; None also where the variable is there and empty. Whether the named one can be found is not looked at.
+    """Return the name of the pipeline, or None if there is none or FIGEVAL_SPACY_MODEL is set but empty.
+
+    The value of FIGEVAL_SPACY_MODEL is not checked; without it, en_core_web_sm and spaCy must be installed.
     """
     named = os.environ.get(VARIABLE)
     if named is not None:
@@ -22,12 +23,12 @@ def installed_pipeline() -> str | None:
 
 
 def has_module(name: str) -> bool:
-    """Return whether a package is installed; nothing is imported."""
+    """Return whether a package is installed, without importing it."""
     return importlib.util.find_spec(name) is not None
 
 
 def pipeline_folder(name: str) -> Path:
-    """The folder of an installed pipeline, or the folder named. Raises `DataError` if there is none, or no spaCy."""
+    """Return the folder of a pipeline, given by name or folder. Raises `DataError` if it or spaCy is not installed."""
     if not has_module("spacy"):
         raise DataError(f"{VARIABLE} is {name!r}, but spaCy is missing; pip install 'figeval[spacy]', or unset it")
     if (Path(name) / "meta.json").is_file():

@@ -1,7 +1,7 @@
-"""The budget of a Jinja evaluation: what filters, tests, calls and operators take, spent before the work is done.
+"""The step budget of a Jinja evaluation: filters, tests, calls and operators spend steps before they do their work.
 
 A step is a value that is looked at or made, or 64 characters of text. Steps are counted, not timed, so the same input
-always ends the same way.
+always ends in the same way.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from jinja2.utils import Namespace
 T = TypeVar("T")
 
 STEPS = 1_000_000
-MAX_DEPTH = 100  # levels of lists and mappings inside each other
-MAX_WIDTH = 10_000  # of what is padded, indented or cut into pieces
+MAX_DEPTH = 100  # levels of nested lists and mappings
+MAX_WIDTH = 10_000  # for padding, indenting and splitting into pieces
 MAX_BITS = 4_096  # of an integer
 
-SHALLOW = {"count", "first", "last", "length", "list", "reverse"}  # filters that look at no value inside the list
-SLOW = {"striptags", "title", "tojson", "urlencode", "wordcount", "wordwrap"}  # filters that take a step per character
+SHALLOW = {"count", "first", "last", "length", "list", "reverse"}  # filters that do not look at the values of a list
+SLOW = {"striptags", "title", "tojson", "urlencode", "wordcount", "wordwrap"}  # filters that need a step per character
 WIDENING = {"batch", "center", "indent", "ljust", "rjust", "round", "slice", "zfill"}
 
 
 class _Budget(threading.local):
-    """The steps that the current evaluation has left."""
+    """Steps that the current evaluation has left."""
 
     left = STEPS
 
     def spend(self, steps: int) -> None:
-        """Take steps off. Raises `SecurityError` if there are not so many left."""
+        """Spend steps. Raises `SecurityError` if there are not enough left."""
         if steps > self.left:
             self.left = 0
             raise SecurityError(f"it takes more than {STEPS:,} steps")
@@ -50,12 +50,12 @@ def begin() -> None:
 
 
 def characters(count: int) -> int:
-    """The steps that a text of this length takes."""
+    """Return the number of steps for a text of this length."""
     return 1 + (count >> 6)
 
 
 def measure(*values: object) -> tuple[int, int]:
-    """Spend a step for each value inside these, as often as it is met; the steps, and the levels of nesting."""
+    """Spend a step for each value inside these, as often as it occurs; return the steps and the levels of nesting."""
     level: Iterable[object] = values
     steps = levels = 0
     while level and steps <= budget.left:
@@ -80,7 +80,7 @@ def measure(*values: object) -> tuple[int, int]:
 
 
 def _held(value: object) -> Collection[object]:
-    """What a value holds that is hashed, compared or printed with all that is in it."""
+    """Return the content of a value that is hashed, compared or printed together with it."""
     if isinstance(value, dict):
         return (*value, *value.values())
     if isinstance(value, Namespace):
@@ -98,7 +98,7 @@ def _metered(values: Iterable[object]) -> Iterator[object]:
 
 
 def bounded(value: T) -> T:
-    """A result, unless it is an integer beyond what can be printed and computed with."""
+    """Return a result after its steps are spent. Raises `SecurityError` for an integer of too many bits."""
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise SecurityError(f"an integer of more than {MAX_BITS:,} bits")
     if isinstance(value, str):
@@ -107,7 +107,7 @@ def bounded(value: T) -> T:
 
 
 def printed(value: object) -> str:
-    """What is printed of a value."""
+    """Return the printed form of a value after its steps are spent."""
     if isinstance(value, str):
         budget.spend(characters(len(value)))
         return value
@@ -117,11 +117,11 @@ def printed(value: object) -> str:
     return str(value)
 
 
-# ---- what would be made, before it is made ---------------------------------------------------------------------------
+# ---- estimates of results before they are made -----------------------------------------------------------------------
 
 
 def _formatting(template: object, given: object) -> None:
-    """Spend what `template % given` may make."""
+    """Spend the steps for the result of `template % given`."""
     if isinstance(template, str):
         widths = [int(digits[:5]) for digits in re.findall(r"\d+", template)]
         if "*" in template or max(widths, default=0) > MAX_WIDTH:
@@ -132,25 +132,25 @@ def _formatting(template: object, given: object) -> None:
 
 
 def _replacing(s: object, old: object, new: object, *_: object, **__: object) -> None:
-    """Spend what replacing may make."""
+    """Spend the steps for the result of a replacement."""
     if isinstance(s, str) and isinstance(old, str) and isinstance(new, str):
         budget.spend(characters((s.count(old) + 1) * len(new)))
 
 
 def _separating(values: object, separator: object) -> None:
-    """Spend a separator after each value."""
+    """Spend the steps for a separator after each value."""
     if isinstance(separator, str) and hasattr(values, "__len__"):
         budget.spend(characters(len(values) * len(separator)))
 
 
 def _summing(_values: object, attribute: object = None, start: object = 0) -> None:  # noqa: ARG001 - Jinja's names
-    """Refuse to add up anything but numbers: lists would be copied again and again."""
+    """Refuse to add up anything but numbers, because sums of lists are copied again and again."""
     if not isinstance(start, int | float):
         raise SecurityError("only numbers can be added up")
 
 
 def _widening(value: object, *others: object) -> None:
-    """Spend a value as often as the widest of the other arguments says."""
+    """Spend the steps for a value as often as the largest of the other arguments says."""
     widths = [len(one) if isinstance(one, str) else abs(one) for one in others if isinstance(one, str | int)]
     width = max(widths, default=1)
     if width > MAX_WIDTH:
@@ -160,7 +160,7 @@ def _widening(value: object, *others: object) -> None:
 
 
 def _indenting(value: object, indent: object = None) -> None:
-    """Spend the blanks before each value, which are more the deeper it lies."""
+    """Spend the steps for the indentation of each value, which grows with its depth."""
     if isinstance(indent, int | str):
         steps, levels = measure(value)
         width = len(indent) if isinstance(indent, str) else max(indent, 0)
@@ -173,15 +173,15 @@ ESTIMATES: dict[str, Callable[..., None]] = {
     "join": lambda values, d="", *_, **__: _separating(values, d),
     "sum": _summing,
     "tojson": _indenting,
-    # A separator after each character, as if every line were that short.
+    # A separator after each character, which is the worst case.
     "wordwrap": lambda s, *others, wrapstring=None, **__: _separating(s, others[2] if len(others) > 2 else wrapstring),
     **dict.fromkeys(WIDENING, _widening),
 }
 
 
 def limited(name: str, function: Callable[..., object]) -> Callable[..., object]:
-    """A filter or test that spends what it is given and what it makes."""
-    passed = 1 if hasattr(function, "jinja_pass_arg") else 0  # an environment or a context comes first
+    """Wrap a filter or test so that it spends steps for its arguments and its result."""
+    passed = 1 if hasattr(function, "jinja_pass_arg") else 0  # the first argument is an environment or a context
     estimate = ESTIMATES.get(name)
 
     @wraps(function)
@@ -204,7 +204,7 @@ def limited(name: str, function: Callable[..., object]) -> Callable[..., object]
 
 
 def called(function: object, arguments: tuple[object, ...], named: Mapping[str, object]) -> None:
-    """Spend what a call may take; of a method also the text or list that it belongs to."""
+    """Spend the steps of a call, for a method also those of the text or list that it belongs to."""
     name, owner = getattr(function, "__name__", ""), getattr(function, "__self__", None)
     given = (owner, *arguments) if isinstance(owner, str | bytes | list | tuple | dict) else arguments
     measure(*given, *named.values())
@@ -215,7 +215,7 @@ def called(function: object, arguments: tuple[object, ...], named: Mapping[str, 
 
 
 def operated(operator: str, left: object, right: object) -> None:
-    """Spend what an operation may make; refuse a power beyond the largest integer."""
+    """Spend the steps of an operation; refuse a power beyond the largest integer."""
     budget.spend(1)
     match operator:
         case "%":
@@ -234,26 +234,26 @@ def operated(operator: str, left: object, right: object) -> None:
 
 
 def measured(value: T) -> T:
-    """The value; all that is inside it is spent."""
+    """Return the value after spending the steps for everything inside it."""
     measure(value)
     return value
 
 
 def counted(values: T) -> T:
-    """The values; a step for each is spent."""
+    """Return the values after spending a step for each."""
     if hasattr(values, "__len__"):
         budget.spend(len(values))
     return values
 
 
 def joined(parts: Iterable[str]) -> str:
-    """One text of the pieces of a template, which were paid for when they were printed."""
+    """Join the pieces of a template, and spend the steps for the text."""
     pieces = list(parts)
     budget.spend(characters(sum(map(len, pieces))))
     return "".join(pieces)
 
 
 def spent(steps: int) -> str:
-    """An empty text; the steps are spent."""
+    """Spend steps and return an empty text."""
     budget.spend(steps)
     return ""

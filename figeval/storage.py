@@ -1,6 +1,6 @@
 """Files that figeval writes: replaced as a whole, by one process at a time, with errors that name a remedy.
 
-Whoever reads a file that is replaced meets the old text or the new one, never half of it.
+A reader of a file that is being replaced sees the old text or the new one, never half of it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 def replacing(file: Path) -> Iterator[IO[bytes]]:
     """Yield a stream whose content replaces a file when the context ends without an exception.
 
-    It is written to a draft beside the file, `<name>.part`, and is on the disk before the draft is moved. A draft that
-    lies there is removed, not written through: it may be a link to somewhere else. A file that is a link is replaced
-    itself; what it led to stays as it is, and so do other hard links to the old file.
+    The content is written to a draft beside the file, `<name>.part`, which is flushed to disk before it is renamed. An
+    existing draft is removed and not written to, because it may be a link to another place. If the file is a link, the
+    link is replaced; its target stays unchanged, and so do other hard links to the old file.
     """
     draft = file.with_name(file.name + ".part")
     draft.unlink(missing_ok=True)
@@ -63,7 +63,7 @@ def locked(file: Path, refusal: FigevalError) -> Iterator[None]:
 
 @contextmanager
 def cure(path: Path, option: str = "--output_path") -> Iterator[None]:
-    """Turn an `OSError` into a `RecordError` that says what to do; `option` is the flag that names the place."""
+    """Turn an `OSError` into a `RecordError` with a remedy; `option` is the flag that sets the place."""
     try:
         yield
     except OSError as error:

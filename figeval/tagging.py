@@ -1,4 +1,4 @@
-"""English sentences with Penn tags, as NLTK finds them, and the verbs among them that are no auxiliaries."""
+"""English sentences with Penn tags from NLTK, and the main verbs among their tokens."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ BE = frozenset({"be", "am", "is", "are", "was", "were", "been", "being", "isnt",
 HAVE, DO = frozenset({"have", "has", "had", "having"}), frozenset({"do", "does", "did"})
 PARTICIPLES, BASES = frozenset({"VBN", "VBD"}), frozenset({"VB", "VBP"})
 BETWEEN = frozenset({"RB", "RBR", "RBS"})  # adverbs and "not" within a verb group
-SUBJECTS = frozenset({"PRP", "NNP", "EX"})  # stand within it in a question
-CLAUSE = frozenset({",", ".", ":", "''", "CC", "WRB", "WP", "WDT"})  # behind these a question may begin
+SUBJECTS = frozenset({"PRP", "NNP", "EX"})  # occur inside the verb group of a question
+CLAUSE = frozenset({",", ".", ":", "''", "CC", "WRB", "WP", "WDT"})  # a question may begin after these
 QUOTES = str.maketrans("’‘“”", "''\"\"")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of a sentence: its place in the text, its letters and its Penn tag."""
+    """A token of a sentence: its place in the text, its word and its Penn tag."""
 
     start: int
     end: int
@@ -29,20 +29,20 @@ class Token:
 
     @property
     def lower(self) -> str:
-        """In small letters."""
+        """The word in lower case."""
         return self.word.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """NLTK's models, loaded."""
+    """NLTK's loaded models."""
 
     split: Callable[[str], Iterable[tuple[int, int]]]
     tokenize: Callable[[str], Iterable[tuple[int, int]]]
     tag: Callable[[list[str]], list[tuple[str, str]]]
 
     def sentences(self, text: str) -> Iterator[list[Token]]:
-        """The sentences of a text, tagged. Quotation marks are shown to the tagger as those that it knows."""
+        """Yield the tagged sentences of a text. Curly quotes are replaced by straight ones, which the tagger knows."""
         plain = text.translate(QUOTES)
         for start, end in self.split(plain):
             spans = [(start + left, start + right) for left, right in self.tokenize(plain[start:end])]
@@ -56,7 +56,7 @@ class Reader:
 
 @cache
 def reader() -> Reader:
-    """The models, loaded once. Raises `DataError` where their data are missing."""
+    """Return the models, loaded once. Raises `DataError` if their data are missing."""
     nltk_data.require(PACKAGES)
     from nltk.tag import PerceptronTagger
     from nltk.tokenize import NLTKWordTokenizer, PunktTokenizer
@@ -67,14 +67,14 @@ def reader() -> Reader:
 
 
 def main_verbs(sentence: Sequence[Token]) -> Iterator[Token]:
-    """The verbs that are no auxiliaries: not "be", nor "have" and "do" before another verb of their group."""
+    """Yield the verbs that are not auxiliaries: not "be", nor "have" and "do" before another verb of their group."""
     for place, token in enumerate(sentence):
         if token.tag.startswith("VB") and token.lower[0].isalpha() and not is_auxiliary(sentence, place):
             yield token
 
 
 def is_auxiliary(sentence: Sequence[Token], place: int) -> bool:
-    """Whether the verb at this place only helps another one: "had" before a participle, "did" before a base form."""
+    """Return whether a verb only helps another one: "had" before a participle, "did" before a base form."""
     word = sentence[place].lower
     if word in BE:
         return True

@@ -1,9 +1,9 @@
-"""Text from outside, made harmless: where it comes in, and where it goes out to a terminal.
+"""Functions that make text from outside safe to store, and to print on a terminal.
 
-Servers, models and the records of others may send what no file can hold (half a surrogate pair) and what a terminal
-obeys (escape sequences, C1 controls) or shows in another order than it is stored (bidirectional overrides; Unicode
-Technical Report 36, section 2.5). Writers of a format escape what is special in that format themselves. Whole numbers
-in flags, environment variables and headers are read here, too.
+Servers, models and other people's records may contain text that no file can hold (half of a surrogate pair), that a
+terminal obeys (escape sequences, C1 controls) or that it shows in another order than stored (bidirectional overrides;
+Unicode Technical Report 36, section 2.5). Writers of a format escape its special characters themselves. Whole numbers
+in flags, environment variables and headers are parsed here, too.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ T = TypeVar("T")
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 DIGITS = re.compile(r"[0-9]{1,18}")
-# ECMA-48: control strings (OSC, DCS, SOS, PM, APC) with their content, control sequences, other escapes. Bounded, so
-# that a string that is never closed costs no text behind it and no time.
+# ECMA-48: control strings (OSC, DCS, SOS, PM, APC) with their content, control sequences, other escapes. Bounded,
+# so that a string that is never closed neither swallows the rest of the text nor takes long.
 SEQUENCE = re.compile(
     "(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\\\|\x9c)"
     "|(?:\x1b\\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
     "|\x1b[ -/]{0,16}[0-~]"
 )
-CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"  # without tab and line feed
+CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"  # except tab and line feed
 BIDI = "\u202a-\u202e\u2066-\u2069"  # embeddings, overrides and isolates; marks (LRM, RLM) reorder no other text
 FORMULA = ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠")
 UNSAFE = re.compile(f"[{CONTROL}{BIDI}\u2028\u2029]")
 
 
 def valid(text: str) -> str:
-    """The text with U+FFFD for each half of a surrogate pair; two halves that belong together become one character."""
+    """Replace each lone half of a surrogate pair by U+FFFD; two halves that belong together become one character."""
     if SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def clean(text: str) -> str:
-    """Text that can be stored and printed: no lone surrogate, escape sequence, control or invisible direction mark.
+    """Remove what cannot be stored or printed: lone surrogates, escape sequences, controls, invisible direction marks.
 
     Tabs and line feeds stay.
     """
@@ -48,13 +48,13 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str, longest: int | None = None) -> str:
-    """Clean text with single blanks for all white space, cut after `longest` characters."""
+    """Return clean text with single blanks for all white space, cut after `longest` characters."""
     line = " ".join(clean(text).split())
     return line if longest is None or len(line) <= longest else line[:longest] + "…"
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number that a text spells in at most 18 ASCII digits, None for any other text.
+    """Return the number that a text spells in at most 18 ASCII digits, or None for any other text.
 
     `str.isdigit` is not enough: it is also true for `²`, and for more digits than `int` converts.
     """
@@ -62,8 +62,9 @@ def whole_number(text: str) -> int | None:
 
 
 def csv_cell(value: T) -> T | str:
-    """A cell as a spreadsheet may see it: a text that it would take for a formula begins with an apostrophe (OWASP, CSV
-    Injection); numbers stay numbers.
+    """Return a cell that is safe in a spreadsheet (OWASP, CSV Injection); numbers stay numbers.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe in front.
     """
     if not isinstance(value, str):
         return value
@@ -72,7 +73,7 @@ def csv_cell(value: T) -> T | str:
 
 
 def cleaned(value: T, mend: Callable[[str], str] = clean) -> T:
-    """What JSON can hold, with all texts in it (keys included) mended; everything else stays as it is."""
+    """Return a JSON value with all texts in it (keys included) mended; other values stay unchanged."""
     found: Any = value
     if isinstance(value, str):
         found = mend(value)
@@ -85,7 +86,7 @@ def cleaned(value: T, mend: Callable[[str], str] = clean) -> T:
 
 
 def shown_json(text: str) -> str:
-    r"""JSON as a terminal may see it: what `clean` would take out of a string is spelled like `\u001b`."""
+    r"""Return JSON that is safe to print on a terminal: what `clean` would remove is escaped like `\u001b`."""
 
     def escaped(match: re.Match[str]) -> str:
         units = match.group().encode("utf-16-be")

@@ -1,4 +1,4 @@
-"""The values that flow through figeval, and nothing else: frozen, slotted, standard library only.
+"""The immutable values that are passed through figeval: frozen, slotted, standard library only.
 
 rows → **examples** → **requests** → outputs → **predictions** → **scores**.
 One request class per capability of a model; the example classes are beside their task types.
@@ -17,9 +17,9 @@ JSON: TypeAlias = dict[str, Any]
 # ---- examples --------------------------------------------------------------------------------------------------------
 
 Meta: TypeAlias = Mapping[str, str]
-FINGERPRINTED_AS = "fingerprinted_as"  # in the metadata of a field that was renamed: its name in fingerprints
+FINGERPRINTED_AS = "fingerprinted_as"  # metadata key of a renamed field: its former name, which fingerprints still use
 Role: TypeAlias = Literal["trained", "chosen"]  # how a model has seen an example
-LATER = {"later": True}  # a field that came later: empty, it does not change the fingerprint of a task's examples
+LATER = {"later": True}  # a field that was added later: while it is empty, it does not change a task's fingerprint
 
 
 def letters(text: str) -> str:
@@ -32,15 +32,15 @@ def letters(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """What an example of every task type carries.
+    """The fields of an example that all task types share.
 
     `meta` holds the columns for breakdowns (`--by idiom`); examples that share `cluster` are not independent and
-    get clustered standard errors; examples that share `group` are minimal pairs (strict accuracy wants all right).
-    `language` is that of the row where the task has rows in several, else empty.
-    `prompted` is the same example with the texts that prompts show where these differ from what other models read
-    (`prompt_fields` of a task file), e.g. as written instead of lower-cased. It is never scored against.
+    get clustered standard errors; examples that share `group` are minimal pairs (strict accuracy requires all right).
+    `language` is that of the row if the task has rows in several languages, else empty.
+    `prompted` is the same example with the texts for prompts, if these differ from the texts for other models
+    (`prompt_fields` of a task file), e.g. not lower-cased. It is never scored.
     `former_fields` are fields that a class no longer has, with the value that its examples had there: fingerprints
-    still count them, so that runs stored before can be continued and compared.
+    still count them, so that earlier runs can be continued and compared.
     """
 
     former_fields: ClassVar[Mapping[str, Any]] = {}
@@ -53,67 +53,69 @@ class Example:
     prompted: Example | None = field(default=None, repr=False)
 
     def for_prompt(self) -> Example:
-        """Return the example as prompts show it: `prompted` where there is one, else the example itself."""
+        """Return the example as prompts show it: `prompted` if there is one, else the example itself."""
         return self if self.prompted is None else self.prompted
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Every text of the example: what a lexical model may learn its word weights from."""
+        """All texts of the example, from which a lexical model may learn word weights."""
         return ()
 
     @property
     def subject(self) -> str:
-        """The text that is asked about. Examples with the same one are never parted into train and dev."""
+        """The text that is asked about. Examples with the same subject are never split between train and dev."""
         return self.id
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The texts that are asked about, taken together. Two examples with the same ones, up to spelling (`letters`),
-        are the same question: a model that was trained on one of them has seen the other. Options do not count.
+        """The texts that are asked about, taken together; options do not count.
+
+        Two examples with the same texts, up to spelling (`letters`), are the same question: a model that was trained
+        on one of them has seen the other.
         """
         return (self.subject,)
 
     @property
     def hidden(self) -> bool:
-        """Whether a right answer is not known here, so that what depends on it cannot be scored."""
+        """True if a right answer is unknown here, so that metrics which need it cannot be computed."""
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of text, half-open, in characters: `text[start:end]`."""
+    """A half-open range of characters in a text: `text[start:end]`."""
 
     start: int
     end: int
 
 
-NO_SPAN = Span(0, 0)  # the answer that no stretch of the text is right, as "no answer" in SQuAD 2.0
+NO_SPAN = Span(0, 0)  # the answer that the text has no right span, as "no answer" in SQuAD 2.0
 
 Input: TypeAlias = str | tuple[str, ...]
 
 
-# ---- requests, whose attribute `capability` names the method of a model that answers them ----------------------------
+# ---- requests; their attribute `capability` names the method of a model that answers them ----------------------------
 
 
 class Request(Protocol):
-    """What a route asks a model. A plugin may bring classes of its own, best as frozen dataclasses.
+    """A request of a route to a model. A plugin may define classes of its own, preferably frozen dataclasses.
 
-    `capability` is the name of the method that answers such requests. Equal requests have equal answers: each is put to
-    the model once, so requests are hashable.
+    `capability` is the name of the method that answers such requests. Equal requests have equal answers, and each is
+    sent to the model only once; therefore requests must be hashable.
     """
 
     capability: ClassVar[str]
 
     def __hash__(self) -> int:
-        """Equal requests have equal hashes."""
+        """Return a hash that is equal for equal requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
     """log P(continuation | context), summed over its tokens, natural logarithm.
 
-    The continuation owns the blank between the two: `Continuation("It means", " yes")`. A blank at the end of the
-    context is moved to the continuation before tokenising (lm-eval's rule), so both spellings score the same.
+    The continuation includes the blank between the two: `Continuation("It means", " yes")`. A blank at the end of the
+    context is moved to the continuation before tokenising (lm-eval's rule), so both spellings have the same score.
     """
 
     capability: ClassVar[str] = "loglikelihood"
@@ -143,8 +145,8 @@ class Message:
 class Prompt:
     """A conversation whose next turn the model writes, until one of `stop` or `max_new_tokens`.
 
-    An assistant's turn begins as it would continue the user's text (a blank before the letter): a model without a
-    chat template reads the turns as one text, `plain`.
+    An assistant's turn begins as it would continue the user's text (a blank before the letter), because a model
+    without a chat template reads the turns as one text, `plain`.
     """
 
     capability: ClassVar[str] = "generate"
@@ -154,12 +156,12 @@ class Prompt:
 
     @property
     def plain(self) -> str:
-        """The turns as one text: an answer follows its question at once, a blank line follows the answer."""
+        """The turns as one text: an answer directly follows its question, and a blank line follows the answer."""
         return plain_text(self.messages)
 
 
 def plain_text(messages: Sequence[Message]) -> str:
-    """Turns as one text for a model that knows no roles."""
+    """Join turns into one text for a model that knows no roles."""
     after = {"system": "\n\n", "user": "", "assistant": "\n\n"}
     return "".join(message.content + after[message.role] for message in messages)
 
@@ -174,7 +176,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class TextPair:
-    """Two texts whose closeness is wanted; higher is closer."""
+    """Two texts whose closeness is requested; a higher score is closer."""
 
     capability: ClassVar[str] = "score_pairs"
     left: str
@@ -183,7 +185,7 @@ class TextPair:
 
 @dataclass(frozen=True, slots=True)
 class PairLabel:
-    """Two texts and the labels among which the model distributes probability."""
+    """Two texts and the labels over which the model distributes probability."""
 
     capability: ClassVar[str] = "label_pairs"
     left: str
@@ -193,7 +195,7 @@ class PairLabel:
 
 @dataclass(frozen=True, slots=True)
 class SpanQuery:
-    """Find in `text` what corresponds to `given`; `known` is the other text in full."""
+    """Request for the span of `text` that corresponds to `given`; `known` is the other text in full."""
 
     capability: ClassVar[str] = "find_spans"
     text: str
@@ -203,7 +205,7 @@ class SpanQuery:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The named inputs of a text to be written, for systems that are not prompted."""
+    """Named inputs from which a text is written, for systems without prompts."""
 
     capability: ClassVar[str] = "write"
     values: tuple[tuple[str, Input], ...]
@@ -228,10 +230,10 @@ Finish: TypeAlias = Literal["stop", "length", "refusal", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a model wrote. `finish` says why it ended: by itself, at `max_new_tokens`, refused by a filter, or not at
-    all (`error` holds why; such an example is asked again by the next run).
+    """The text that a model wrote. `finish` is the reason for its end: the model stopped, `max_new_tokens` was reached,
+    a filter refused, or an error occurred (`error` describes it; the next run asks about such an example again).
 
-    `reasoning` is a trace that the server kept apart; a trace within `text` is the extractor's to strip.
+    `reasoning` is a trace that the server returned separately; a trace within `text` is removed by the extractor.
     """
 
     text: str
@@ -241,7 +243,7 @@ class Reply:
 
 
 class KeptReply(NamedTuple):
-    """What a model wrote, as it gave it, and whether it did not see the whole input."""
+    """The model's original output, and whether the model did not see the whole input."""
 
     output: Reply | str
     truncated: bool
@@ -249,33 +251,33 @@ class KeptReply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScoredSpan:
-    """A span that a model found; a higher score is better, a log-probability where the model has one."""
+    """A span that a model found; a higher score is better, and is a log-probability if the model has one."""
 
     span: Span
     score: float
 
 
-# absent: an answer was given, but it is none of the possible ones (a quotation that does not stand in the text)
+# absent: there is an answer, but it is not a possible one (a quotation that does not occur in the text)
 Status = Literal["ok", "ambiguous", "unparseable", "refusal", "empty", "truncated", "nan", "error", "absent"]
-Value: TypeAlias = Any  # int, str, Span, or what a plugin's task type has for an answer
+Value: TypeAlias = Any  # int, str, Span, or the type that a plugin's task type uses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What a model answered to one example.
+    """The model's answer to one example.
 
-    `value` is an option index, a candidate index, a label, a span or a written text, None when there is no answer.
+    `value` is an option index, a candidate index, a label, a span or a written text, or None if there is no answer.
     `scores` run parallel to the options, to candidates + background, to `labels` (pairs), to the anchors or to the
-    dimensions of a vector (similarity), and are float64; log-likelihoods, cosines or probabilities, as the route says.
-    The score of a label is the probability of its best class: P(entailment) itself where one class stands for that.
-    `status` tells "could not be parsed" and "was NaN" from "wrong"; `tied` counts the options that share the
-    best score; `truncated` says that the model did not see the whole input. Where classes of several labels tie for
-    the best (pairs), `among` has the label of each of these classes, so a label may be in it more than once.
-    `priors` are scores without the query; `raw`, `finish` and `error` tell of an answer in words. Of options shown in
-    several orders `answers` has a prediction each, with its `order`: `order[p]` is the option at place p. `parts` are
-    the spans of a joint example; those that were not asked for are missing at the end. Where spans tie for the best,
-    `alike` holds all of them and the first is the value. `source` is the id of the example that a text was taken
-    from: records keep it in the text's place.
+    dimensions of a vector (similarity), and are float64: log-likelihoods, cosines or probabilities, depending on the
+    route. The score of a label is the probability of its best class, e.g. P(entailment) if only that class means it.
+    `status` distinguishes "could not be parsed" and "was NaN" from "wrong"; `tied` counts the options that share the
+    best score; `truncated` says that the model did not see the whole input. If classes of several labels tie for
+    the best (pairs), `among` has the label of each of these classes, so a label may occur more than once.
+    `priors` are scores without the query; `raw`, `finish` and `error` describe an answer in words. If the options were
+    shown in several orders, `answers` has a prediction for each, with its `order`: `order[p]` is the option at place p.
+    `parts` are the spans of a joint example; those that were not requested are missing at the end. If spans tie for
+    the best, `alike` holds all of them and the first is the value. `source` is the id of the example that a text was
+    taken from, which records store instead of the text.
     """
 
     example_id: str
@@ -298,21 +300,21 @@ class Prediction:
 
 
 def written(prediction: Prediction) -> dict[str, str]:
-    """Return what a model wrote and how it ended as JSON, as far as there is anything."""
+    """Return the fields about a model's text that are set, as JSON: `raw`, `finish` and `error`."""
     said = {"raw": prediction.raw, "finish": prediction.finish, "error": prediction.error or None}
     return {key: value for key, value in said.items() if value is not None}
 
 
-UNRELIABLE = ", unreliable: fewer than 10 effective clusters"  # ends the name of an interval's method
+UNRELIABLE = ", unreliable: fewer than 10 effective clusters"  # suffix of an interval's method
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
     """One number with its uncertainty.
 
-    `low` and `high` bound the 95 % interval, None where no honest one exists (`interval` then says why); `stderr` is
-    the standard error it rests on; `n` counts examples and `clusters` the independent groups they form.
-    `effective_clusters` is as many groups of equal size as would be as good, None where the groups are of equal size.
+    `low` and `high` bound the 95 % interval and are None if no honest one exists (`interval` then says why); `stderr`
+    is the standard error behind it; `n` counts examples and `clusters` the independent groups they form.
+    `effective_clusters` is the number of groups of equal size with the same precision, None if all sizes are equal.
     """
 
     metric: str

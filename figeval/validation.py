@@ -1,6 +1,6 @@
-"""Values checked by pydantic: contents of files as models, and arguments of functions by their annotations.
+"""Validation by pydantic: contents of files as models, and arguments of functions by their annotations.
 
-What pydantic complains about becomes one line here, wherever the value came from.
+Errors of pydantic become one line here, wherever the value came from.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WORDS = {
     str: "a string",
     tuple[str, str]: "two strings",
 }
-PREFIXES = ("Value error, ", "Assertion failed, ")  # which pydantic puts before the message of a validator
+PREFIXES = ("Value error, ", "Assertion failed, ")  # pydantic puts these before the message of a validator
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -39,11 +39,11 @@ def validated(content: object, name: str, model: type[M], failure: type[FigevalE
     """Return the content of a file as a model.
 
     Args:
-        content: what the file holds, of JSON's types.
-        name: the name of the file, which begins the message.
+        content: content of the file, of JSON's types.
+        name: name of the file, which begins the message.
         model: the pydantic model.
-        failure: the error to raise.
-        cure: what the user can do; stands at the end of the message.
+        failure: class of the error to raise.
+        cure: advice for the user, which ends the message.
 
     Raises:
         FigevalError: as `failure`, in one line with the most telling mistake.
@@ -55,13 +55,13 @@ def validated(content: object, name: str, model: type[M], failure: type[FigevalE
 
 
 def first_problem(error: Exception, model: type[BaseModel] | None = None) -> str:
-    """Return the most telling of pydantic's complaints as `place: message`; of any other error, its message.
+    """Return the most telling of pydantic's errors as `place: message`, or the message of any other error.
 
-    A misspelt key comes before the key that is missing for it.
+    A misspelt key is reported rather than the key that is missing because of it.
 
     Args:
-        error: what was raised by validation, or by reading before it.
-        model: whose keys are proposed for one that is not known.
+        error: exception from validation, or from reading before it.
+        model: model whose keys are suggested for an unknown one.
     """
     if not isinstance(error, ValidationError):
         return str(error)
@@ -76,14 +76,14 @@ def first_problem(error: Exception, model: type[BaseModel] | None = None) -> str
 
 
 def without_prefix(message: str) -> str:
-    """Return a message of pydantic as the validator has written it."""
+    """Return a message of pydantic without the prefix that pydantic adds to a validator's text."""
     for prefix in PREFIXES:
         message = message.removeprefix(prefix)
     return message
 
 
 def known_keys(model: type[BaseModel]) -> Iterator[str]:
-    """Yield the keys of a model and of the models inside it; fields marked `exclude` are not written in files."""
+    """Yield the keys of a model and of the models inside it; fields marked `exclude` do not occur in files."""
     for name, field in model.model_fields.items():
         if not field.exclude:
             yield name
@@ -104,17 +104,17 @@ def _inside(annotation: object) -> Iterator[type[BaseModel]]:
 def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """Check the arguments of a public function before it is called, by its annotations.
 
-    Parameters that are annotated with a class, with two strings or with a union of these are checked, and converted as
-    pydantic does it. All others, and `**options`, are left to the function.
+    Parameters that are annotated with a class, with two strings or with a union of these are checked and converted by
+    pydantic. All others, and `**options`, are left to the function.
 
     Raises:
-        OptionError: an argument is of another type; the message names it and says what to give.
+        OptionError: an argument has another type; the message names it and says what to give.
     """
     signature = inspect.signature(function)
 
     @cache
     def adapters() -> dict[str, tuple[TypeAdapter[Any], str]]:
-        """Return how each parameter is checked, and what to give for it; made when the function is first called."""
+        """Return the validator of each parameter and the words for its type; made on the first call."""
         declared = {
             name: parameter.annotation
             for name, parameter in signature.parameters.items()
@@ -133,12 +133,12 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
         try:
             given = signature.bind(*args, **kwargs)
         except TypeError:
-            return function(*args, **kwargs)  # Python says which argument of which function is missing or unknown
+            return function(*args, **kwargs)  # Python's message names the missing or unknown argument
         for name, (adapter, words) in adapters().items():
             if name in given.arguments:
                 value = given.arguments[name]
                 try:
-                    if isinstance(value, bytes | Set):  # which pydantic would decode, or put into any order
+                    if isinstance(value, bytes | Set):  # pydantic would decode the one and order the other
                         raise TypeError
                     given.arguments[name] = adapter.validate_python(value)
                 except (ValidationError, TypeError):
@@ -149,7 +149,7 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _shown(value: object) -> str:
-    """Return a value for a message, in one line; its type where it cannot be shown."""
+    """Return a value in one line for a message, or its type if it cannot be shown."""
     try:
         return one_line(repr(value), 80)
     except Exception:
@@ -157,6 +157,6 @@ def _shown(value: object) -> str:
 
 
 def _words(kinds: tuple[Any, ...]) -> str:
-    """Return `a Run, a string or a path` for these types."""
+    """Return a phrase for these types, e.g. `a Run, a string or a path`."""
     *first, last = [WORDS.get(kind) or f"a {kind.__name__}" for kind in kinds]
     return f"{', '.join(first)} or {last}" if first else last

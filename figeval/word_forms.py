@@ -1,6 +1,6 @@
-"""English words in the form of others: lemmas, inflection, articles, capitals, and the WordNet that NLTK finds.
+"""Forms of English words: lemmas, inflection, articles, capitals, and access to the WordNet that NLTK finds.
 
-lemminflect has the forms; it is imported on first use, and so is NLTK.
+The forms come from lemminflect, which is imported on first use, as is NLTK.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from figeval.errors import DataError
 
 WORD = re.compile(r"[A-Za-z]+(?:['\u2019-][A-Za-z]+)*")
 ARTICLE = re.compile(r"\b(an?)(\s+)$", re.IGNORECASE)
-UNIVERSAL = {"n": "NOUN", "v": "VERB", "a": "ADJ", "r": "ADV"}  # parts of speech of WordNet, and those of lemminflect
-PARTS = {"NN": "n", "VB": "v", "JJ": "a", "RB": "r"}  # how Penn tags begin → parts of speech of WordNet
+UNIVERSAL = {"n": "NOUN", "v": "VERB", "a": "ADJ", "r": "ADV"}  # WordNet's parts of speech → lemminflect's
+PARTS = {"NN": "n", "VB": "v", "JJ": "a", "RB": "r"}  # prefixes of Penn tags → WordNet's parts of speech
 SOUNDS_LIKE_YOU_OR_WON = r"eu|one\b|once|u(?:ni(?:[tv]|on|que|form|son|fy|fi|late)|s[aeu]|ti|to)"
 VOWEL_SOUND = re.compile(rf"(?!{SOUNDS_LIKE_YOU_OR_WON})[aeiou]|hon(?:est|ou?r)|hour|heir", re.IGNORECASE)
 
 
 @cache
 def open_lemminflect() -> ModuleType:
-    """Return the module.
+    """Return the module lemminflect.
 
     Raises:
-        DataError: it is not installed.
+        DataError: lemminflect is not installed.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # imports that newer versions of Python deprecate
+            warnings.simplefilter("ignore")  # its imports are deprecated in newer versions of Python
             return import_module("lemminflect")
     except ImportError as error:
         raise DataError("lemminflect is not installed; run pip install lemminflect") from error
@@ -43,7 +43,7 @@ def open_wordnet() -> Any:
     """Return the WordNet that NLTK finds.
 
     Raises:
-        DataError: NLTK finds none.
+        DataError: NLTK finds no WordNet.
     """
     from nltk.corpus import wordnet
 
@@ -57,15 +57,15 @@ def open_wordnet() -> Any:
 
 
 def indefinite_article(word: str) -> str:
-    """Return "an" or "a", by how the word behind it sounds."""
+    """Return "an" or "a", depending on the sound of the following word."""
     return "an" if VOWEL_SOUND.match(word) else "a"
 
 
 def after_article(text: str, start: int, word: str) -> tuple[int, str]:
-    """Return where a word has to be written in a text instead of `start`, and what is written there.
+    """Return the start and the text of a replacement, with "a" or "an" before it corrected.
 
-    These are `start` and `word`, unless "a" or "an" stands before it and has to change: it is then taken in, with its
-    capital and the blanks behind it.
+    These are `start` and `word`, unless an article before `start` must change: the replacement then includes the
+    article, with its capital, and the blanks after it.
     """
     article = ARTICLE.search(text, 0, start)
     right = indefinite_article(word)
@@ -76,14 +76,14 @@ def after_article(text: str, start: int, word: str) -> tuple[int, str]:
 
 
 def with_capitals(word: str, model: str) -> str:
-    """Return a word with the capitals of another one: all of them, the first one, or none added."""
+    """Return a word with the capitalisation of another one: all capitals, a capital first letter, or no change."""
     if len(model) > 1 and model.isupper():
         return word.upper()
     return word[0].upper() + word[1:] if model[0].isupper() else word
 
 
 def inflected_alike(other: str, word: str, lemma: str, pos: str) -> str:
-    """Return another lemma in the form in which `word` is of `lemma`; `pos` is a part of speech of WordNet."""
+    """Return another lemma in the form that `word` is of `lemma`; `pos` is a WordNet part of speech."""
     if word == lemma:
         return other
     lemminflect = open_lemminflect()
@@ -94,21 +94,21 @@ def inflected_alike(other: str, word: str, lemma: str, pos: str) -> str:
 
 
 def inflected(lemma: str, tag: str, *, listed: bool = False) -> tuple[str, ...]:
-    """Return the spellings of a lemma in the form of a Penn tag, the commonest first.
+    """Return the spellings of a lemma in the form of a Penn tag, the most common first.
 
     Args:
-        lemma: in small letters.
-        tag: such as `VBD` or `NNS`.
-        listed: whether only forms count that lemminflect's dictionary has; others follow its rules.
+        lemma: lemma in lower case.
+        tag: Penn tag, e.g. `VBD` or `NNS`.
+        listed: only return forms in lemminflect's dictionary; otherwise its rules are used for other lemmas.
     """
     found: tuple[str, ...] = open_lemminflect().getInflection(lemma, tag, inflect_oov=not listed)
     return found
 
 
 def single_words(lemmas: Iterable[str], tag: str) -> set[str]:
-    """Return those lemmas that are single words in small letters, in the form of a Penn tag.
+    """Return the lemmas that are single lower-case words, in the form of a Penn tag.
 
-    Only forms of lemminflect's dictionary are taken: others are hardly in use.
+    Only forms in lemminflect's dictionary are used: others are rare.
     """
     found = (inflected(lemma, tag, listed=True) for lemma in lemmas if WORD.fullmatch(lemma) and lemma.islower())
     return {spelled[0] for spelled in found if spelled}

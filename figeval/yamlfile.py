@@ -1,9 +1,9 @@
-"""YAML of outside origin: task files, suites, presets and configs, with mistakes told in one line.
+"""YAML from third parties: task files, suites, presets and configs, with one-line error messages.
 
-Size, nesting and what aliases expand to are limited before values are constructed. Only the types of JSON are made:
-dates stay texts, and tags that ask for other types are refused. So is a key that is given twice, of which PyYAML would
-keep the last without a word. `parse_yaml` reads a text, `read_mapping` a file with keys and values, `read_yaml` a file
-that a pydantic model describes.
+Size, nesting and the expansion of aliases are limited before values are constructed. Only the types of JSON are made:
+dates stay texts, and tags that ask for other types are refused. So is a duplicate key, of which PyYAML would silently
+keep the last. `parse_yaml` reads a text, `read_mapping` a file with keys and values, `read_yaml` a file that a pydantic
+model describes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from figeval.validation import validated
 M = TypeVar("M", bound=BaseModel)
 Constructor: TypeAlias = Callable[[yaml.SafeLoader, yaml.Node], object]
 MAX_DEPTH = 50  # levels of lists and mappings
-MAX_NODES = 100_000  # values, those behind aliases counted each time
+MAX_NODES = 100_000  # values, counting those behind aliases each time
 PREFIX = "tag:yaml.org,2002:"
 SCALARS = tuple(PREFIX + name for name in ("null", "bool", "int", "float", "str"))
 COLLECTIONS = (PREFIX + "seq", PREFIX + "map")
@@ -32,7 +32,7 @@ TIMESTAMP = PREFIX + "timestamp"
 
 
 class InvalidYAML(ValueError):
-    """A text is not YAML, or is beyond the limits; the message is one line. `line` counts from 1, if it is known."""
+    """A text is not YAML, or exceeds the limits; the message is one line. `line` counts from 1, if it is known."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(" ".join(message.split()))
@@ -40,7 +40,7 @@ class InvalidYAML(ValueError):
 
 
 def _scalar(make: Constructor) -> Constructor:
-    """A constructor of PyYAML that names the place where it fails, and makes no integer beyond the range of a float."""
+    """Wrap a PyYAML constructor so that its errors have a place and it refuses integers beyond the range of a float."""
 
     def construct(loader: yaml.SafeLoader, node: yaml.Node) -> object:
         try:
@@ -56,7 +56,7 @@ def _scalar(make: Constructor) -> Constructor:
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The types of JSON, and nothing else."""
+    """Loader of JSON's types only."""
 
     yaml_constructors = {  # noqa: RUF012 - as PyYAML declares it
         tag: _scalar(make) if tag in SCALARS else make
@@ -69,7 +69,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     }
 
     def get_single_node(self) -> yaml.Node | None:
-        """Compose the document. Raises `ConstructorError` for a key that a mapping has twice."""
+        """Compose the document. Raises `ConstructorError` for a duplicate key in a mapping."""
         root: yaml.Node | None = super().get_single_node()
         for node in _nodes(root):
             known: set[tuple[str, str]] = set()
@@ -82,7 +82,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 
 def _nodes(root: yaml.Node | None) -> Iterator[yaml.Node]:
-    """All nodes of a document, each once: behind an alias stands the same node again."""
+    """Yield all nodes of a document once each, because an alias is the same node again."""
     left, known = [root], set()
     while left:
         node = left.pop()
@@ -97,11 +97,11 @@ def _nodes(root: yaml.Node | None) -> Iterator[yaml.Node]:
 
 
 def parse_yaml(text: str, *, max_bytes: int = MAX_BYTES) -> Any:
-    """The value of a YAML text.
+    """Parse a YAML text.
 
     Raises:
-        InvalidYAML: the text is not YAML, is larger than `max_bytes`, nested deeper than 50 levels or has more than
-            100,000 values, an alias stands inside of what it names, or a value is not what its tag says.
+        InvalidYAML: the text is not YAML, is larger than `max_bytes`, is nested deeper than 50 levels, has more than
+            100,000 values or an alias inside its own anchor, or a value does not match its tag.
     """
     if len(text) > max_bytes:
         raise InvalidYAML(f"larger than {max_bytes:,} characters")
@@ -122,9 +122,9 @@ def parse_yaml(text: str, *, max_bytes: int = MAX_BYTES) -> Any:
 
 
 def _check_limits(text: str) -> None:
-    """Raise `InvalidYAML` for nesting, expanded size and aliases; reads events, which need no stack."""
+    """Check nesting, expanded size and aliases. Raises `InvalidYAML`. Only events are read, which need no stack."""
     sizes: dict[str, tuple[int, int]] = {}  # anchor → nodes and levels below it, once it is complete
-    open_nodes: list[tuple[str | None, int, int]] = [(None, 0, 0)]  # anchor, nodes, levels; of the stream first
+    open_nodes: list[tuple[str | None, int, int]] = [(None, 0, 0)]  # anchor, nodes, levels; the first is the stream
     for event in yaml.parse(text, Loader=_Loader):
         line = event.start_mark.line + 1 if event.start_mark else None
         if isinstance(event, yaml.CollectionStartEvent):
@@ -153,12 +153,12 @@ def _check_limits(text: str) -> None:
 
 
 def read_yaml(file: Traversable, model: type[M], failure: type[FigevalError]) -> M:
-    """The file's content. Raises `failure` naming file, key and, for an unknown key, the nearest known one."""
+    """Read a file as a model. Raises `failure` with file, key and, for an unknown key, the nearest known one."""
     return validated(read_mapping(file, failure), str(file), model, failure)
 
 
 def read_mapping(file: Traversable, failure: type[FigevalError]) -> dict[str, Any]:
-    """The keys and values of a file, as they stand there. Raises `failure` if it is no YAML mapping."""
+    """Return the keys and values of a file, unvalidated. Raises `failure` if it is not a YAML mapping."""
     try:
         content = parse_yaml(read_text(file, failure))
     except InvalidYAML as error:
