@@ -118,7 +118,7 @@ class RunConfig:
     calibrate: bool = False  # divide the probabilities of answers by those for content-free inputs
     prompts: tuple[str, ...] = ()  # names of further prompts of the tasks, or "all"
     probes: bool = False  # also ask without the query, and with that of another example
-    protocol: str = ""  # for the tasks that have a protocol of this name, e.g. as published
+    protocol: str = ""  # for the tasks that have a protocol of this name, e.g. published
     split: str = ""  # for the tasks that have a split of this name
     metrics: tuple[str, ...] = ()  # in addition to those of the tasks
     temperature: Positive = 1.0  # of the distributions that are compared (similarity)

@@ -178,12 +178,11 @@ def register_routes(register: RouteRegistrar) -> None:
 
 @hookspec
 def register_backends(register: BackendRegistrar) -> None:
-    """Offer models: `register(name, factory, summary='')`; `factory(model, **options)` returns an object with
-    capabilities.
+    """Offer models: `register(name, factory, summary='')`.
 
-    `model` is the part after the colon of `--model name:model` (empty without one), `options` come from
-    `--model_args` as strings, numbers or booleans, and `summary` is the line in `figeval ls models`. See
-    `figeval.models.capabilities`.
+    `factory(model, **options)` returns an object with capabilities. `model` is the part after the colon of
+    `--model name:model` (empty without one), `options` come from `--model_args` as strings, numbers or booleans, and
+    `summary` is the line in `figeval ls models`. See `figeval.models.capabilities`.
     """
 
 
@@ -231,8 +230,10 @@ def register_exporters(register: ExporterRegistrar) -> None:
 
 @hookspec
 def register_commands(cli: click.Group) -> None:
-    """Add click commands, `register_commands(cli)`: `cli.add_command(...)`, or `cli.commands["build"].add_command(...)`
-    for derived data. A command whose name is taken is refused with a warning.
+    """Add click commands: `register_commands(cli)` calls `cli.add_command(...)`.
+
+    For derived data it calls `cli.commands["build"].add_command(...)`. A command whose name is
+    taken is refused with a warning.
     """
 
 

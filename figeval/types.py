@@ -230,9 +230,10 @@ Finish: TypeAlias = Literal["stop", "length", "refusal", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The text that a model wrote. `finish` is the reason for its end: the model stopped, `max_new_tokens` was reached,
-    a filter refused, or an error occurred (`error` describes it; the next run asks about such an example again).
+    """The text that a model wrote.
 
+    `finish` is the reason for its end: the model stopped, `max_new_tokens` was reached, a filter refused, or an error
+    occurred (`error` describes it; the next run asks about such an example again).
     `reasoning` is a trace that the server returned separately; a trace within `text` is removed by the extractor.
     """
 

@@ -105,7 +105,7 @@ class RunFolder:
 
     @property
     def has_rows(self) -> bool:
-        """Whether there are predictions or replies, merged or not."""
+        """True if there are predictions or replies, merged or not."""
         kinds = (f"{place}{kind}/*.jsonl" for place in ("", "shards/*/") for kind in ("predictions", "replies"))
         return any(any(self.path.glob(kind)) for kind in kinds)
 
