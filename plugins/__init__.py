@@ -1,4 +1,4 @@
-"""Models, heads, exporters and the bridge to lm-eval.
+"""Built-in models, heads, task types, metrics, exporters and the bridge to lm-eval.
 
-Each folder is a family and one plugin, registered through the hooks that a third party uses.
+Each folder is one plugin, registered through the same hooks that third-party plugins use.
 """

@@ -1,17 +1,17 @@
-"""Models that read a text from both sides: encoders, masked models, and the heads on them.
+"""Backends for bidirectional models: encoders, masked language models and the heads on them.
 
-| module | what it holds |
+| module | contents |
 |---|---|
 | `encoder` `masked` `pairs` `classifier` `pair_encoder` | one backend each |
-| `span_finder` `joint_encoder` `markers` `pipeline` | the same |
-| `extra_layers` | layers on an encoder that have a file of their own |
+| `span_finder` `joint_encoder` `markers` `pipeline` | one backend each |
+| `extra_layers` | layers on an encoder that are saved in a file of their own |
 | `bertscore` | the metric of that name |
-| `settings` | options from --model_args, and the factory that checks them; for models of all families |
-| `checkpoint` `files` | where a model's files are, which backend its config names, their digest, the model hub |
-| `loading` | device, precision, weights, and `Neural`, the base class of all backends on torch |
-| `tokens` `batching` | texts as token ids, and many inputs of many lengths through a model |
+| `settings` | options from --model_args and the factory that checks them, for models of all families |
+| `checkpoint` `files` | a model's files and their digest, the backend its config names, the model hub |
+| `loading` | device, precision, weights, and `Neural`, the base class of all torch backends |
+| `tokens` `batching` | tokenized texts, and batches of inputs of different lengths |
 
-Other families import the last four rows by these names.
+Other families import the modules of the last four rows by these names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
-    """One module per backend; `minilm` is the one small model that needs no hub."""
+    """Register one backend per module; `minilm` is the one small model that needs no hub."""
     about = "sentence vectors: sentence-transformers, or a raw encoder with pooling="
     register("encoder", f"{__name__}.encoder:encoder", about)
     about = "all-MiniLM-L6-v2 from the extra `offline`, else from the model hub"
@@ -50,7 +50,7 @@ def register_backends(register: BackendRegistrar) -> None:
 
 @hookimpl
 def register_routes(register: RouteRegistrar) -> None:
-    """For models that score the options of a question together."""
+    """Register the route for models that score the options of a question together."""
     from .markers import BY_MARKERS
 
     register("choice", BY_MARKERS)
@@ -58,13 +58,13 @@ def register_routes(register: RouteRegistrar) -> None:
 
 @hookimpl
 def register_metrics(register: MetricRegistrar) -> None:
-    """For --metrics; no task asks for it by itself."""
+    """Register the metric for --metrics; no task selects it by default."""
     register("bertscore", f"{__name__}.bertscore:bertscore", True, ["generation"])
 
 
 @hookimpl
 def resolve_backend(model: str, options: dict[str, Any]) -> str | None:
-    """The backend that serves a folder or hub id, by what its config says was trained."""
+    """Return the backend for a folder or hub id, chosen by the architecture that its config names."""
     from . import checkpoint
 
     return checkpoint.resolve_backend(model, options)

@@ -1,7 +1,7 @@
-"""Many inputs of many lengths through a model, a batch at a time.
+"""Batching of inputs of different lengths.
 
-Sorted by length, so that hardly anything is padding; as many rows at a time as a budget of tokens allows; the budget
-halved when memory runs out. Results come back in the order of the inputs.
+Inputs are sorted by length, so that there is hardly any padding. Each batch holds as many rows as a token budget
+allows, and the budget is halved when memory runs out. Results come back in the order of the inputs.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from figeval.types import JSON
 
 T = TypeVar("T")
 
-# Smallest budgets that keep the arithmetic units busy. On a CPU more only pushes activations out of its caches.
+# Smallest budgets that keep the arithmetic units busy. On a CPU, a larger one only evicts activations from the caches.
 TOKENS = {"cpu": 1_024}
 TOKENS_ON_ACCELERATOR = 32_768
-SHARE = 4  # of free memory, one part is for activations
+SHARE = 4  # activations may use one part in this many of the free memory
 EXHAUSTED = ("out of memory", "not enough memory", "can't allocate memory", "cannot allocate memory")
 
 
 @dataclass(slots=True)
 class TokenBudget:
-    """How much goes through a model at once: `tokens` after padding (longest x rows), or exactly `rows` rows."""
+    """Size of a batch: at most `tokens` after padding (longest input x rows), or exactly `rows` rows."""
 
     tokens: int
     rows: int | None = None
@@ -32,22 +32,22 @@ class TokenBudget:
 
     @classmethod
     def on(cls, device: str, rows: int | None = None) -> TokenBudget:
-        """The budget to begin with on a kind of device."""
+        """Return the initial budget for a kind of device."""
         return cls(TOKENS.get(device, TOKENS_ON_ACCELERATOR), rows)
 
     def limit(self, memory: int, per_token: int) -> None:
-        """No more tokens than take a share of free memory (bytes), whatever was fastest."""
+        """Lower the budget so that a batch fits into a share of the free memory (in bytes)."""
         self.tokens = max(1, min(self.tokens, memory // SHARE // per_token))
 
     def fitting(self, length: int) -> int:
-        """How many rows of this length go together; at least one."""
+        """Return the number of rows of this length that go into one batch; at least 1."""
         return self.rows or max(1, self.tokens // max(1, length))
 
     def halve(self, rows: int, length: int) -> None:
-        """Half of what was just too much.
+        """Set the budget to half of the batch that did not fit.
 
         Raises:
-            ModelError: the number of rows was prescribed, or one row alone is too much.
+            ModelError: the number of rows was set by the user, or a single row does not fit.
         """
         if self.rows is not None and rows > 1:
             raise ModelError(f"batch_size={self.rows} does not fit into memory; use --batch_size auto or a smaller one")
@@ -57,17 +57,17 @@ class TokenBudget:
         self.halved += 1
 
     def describe(self) -> JSON:
-        """What held in the end."""
+        """Return the final batch size or token budget."""
         if self.rows is not None:
             return {"batch_size": self.rows}
         return {"batch_size": "auto", "tokens_per_batch": self.tokens, "halved": self.halved}
 
 
 def run_batches(lengths: Sequence[int], forward: Callable[[list[int]], Iterable[T]], budget: TokenBudget) -> list[T]:
-    """`result[i]` is what `forward` returned for input i.
+    """Run `forward` on batches of inputs and return one result per input, in the order of the inputs.
 
-    `forward(rows)` gets indexes of inputs of about one length and returns as many results in their order; it must be
-    safe to call again for the same rows. The longest come first: what does not fit shows at once.
+    `forward(rows)` gets indexes of inputs of similar length and returns as many results in their order; it must be safe
+    to call again with the same rows. The longest inputs come first, so that running out of memory shows at once.
 
     Raises:
         ModelError: memory runs out and the budget cannot be halved.
@@ -85,13 +85,13 @@ def run_batches(lengths: Sequence[int], forward: Callable[[list[int]], Iterable[
         for index, output in zip(rows, outputs, strict=True):
             results[index] = output
         start += len(rows)
-    return cast("list[T]", results)  # every place is filled
+    return cast("list[T]", results)  # every place is filled by now
 
 
 def attempt(forward: Callable[[list[int]], Iterable[T]], rows: list[int]) -> Iterable[T] | None:
-    """What `forward` returns, None if memory ran out; every other error is a bug and passes.
+    """Return the result of `forward`, or None if memory ran out; any other error is a bug and propagates.
 
-    The failed batch's tensors hang on the traceback: they are freed here, once the exception is gone.
+    The traceback keeps the tensors of the failed batch alive, so memory is released only once the exception is gone.
     """
     try:
         return forward(rows)
@@ -103,7 +103,7 @@ def attempt(forward: Callable[[list[int]], Iterable[T]], rows: list[int]) -> Ite
 
 
 def is_exhausted(error: Exception) -> bool:
-    """Whether an exception says that memory ran out: CUDA's own class, or the words of other allocators."""
+    """Return whether an exception means that memory ran out: CUDA's own class, or the wording of other allocators."""
     import torch
 
     text = str(error).lower()
@@ -111,7 +111,7 @@ def is_exhausted(error: Exception) -> bool:
 
 
 def free_memory(device: str) -> int:
-    """Bytes that are free on a device; on kinds that do not say, what is free in the machine."""
+    """Return the free memory of a device in bytes; for devices that do not report it, that of the machine."""
     import psutil
     import torch
 
@@ -122,7 +122,7 @@ def free_memory(device: str) -> int:
 
 
 def release_memory() -> None:
-    """Give cached blocks back to the device."""
+    """Return cached memory blocks to the device."""
     import gc
 
     import torch

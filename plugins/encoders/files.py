@@ -1,7 +1,7 @@
-"""The files that a model is made of: which of them count, their digest, and how they are fetched from the model hub.
+"""The files of a model: selection, digest, and download from the model hub.
 
-The configuration is fetched first and weights when they are needed. What is in the hub's own cache is used without
-asking again.
+The configuration is downloaded first, the weights only when needed. Files in the hub's own cache are used without
+asking the hub again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from figeval.errors import ModelError
 from figeval.jsonfile import parse_json
 
 NEEDED = ("*.json", "*.txt", "*.model", "*.jinja", "*.tiktoken", "*.py")
-SEEN = "seen.txt"  # what it was trained on, which no answer depends on
-DECLARED = "figeval.json"  # what it declares of itself
-WEIGHTS = ("*.safetensors", "*.bin")  # the second only where there is none of the first
-# Documentation, weights of other frameworks, traces of training, drafts that a killed process left behind, and a
+SEEN = "seen.txt"  # the training data, which no answer depends on
+DECLARED = "figeval.json"  # what the model declares about itself
+WEIGHTS = ("*.safetensors", "*.bin")  # the second only if there are none of the first
+# Documentation, weights of other frameworks, traces of training, temporary files left by a killed process, and a
 # floor, which is a model of its own.
 IGNORED = (
     *("training/*", "runs/*", "floor/*", "checkpoint-*/*", "onnx/*", "openvino/*", "coreml/*", "original/*"),
@@ -30,21 +30,21 @@ IGNORED = (
 
 
 def model_files(folder: Path) -> list[Path]:
-    """Every file that answers may depend on, in the order of their names."""
+    """Return all files that answers may depend on, sorted by name."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return [path for path in files if not any(fnmatch(path.relative_to(folder).as_posix(), p) for p in IGNORED)]
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The weights among them."""
+    """Return the weight files among the model's files."""
     return [path for path in model_files(folder) if any(path.match(pattern) for pattern in WEIGHTS)]
 
 
 def fingerprint(folder: Path) -> str:
-    """`sha256:` of names and bytes of weights, configuration and tokenizer; streamed.
+    """Return the `sha256:` digest of the names and bytes of weights, configuration and tokenizer, streaming the files.
 
-    A change that does not matter costs a computation; one that was missed would serve another model's scores. So all
-    counts that is not documentation, or a list of examples or a held-out score that may be added later.
+    An irrelevant change costs one recomputation; a missed one would return another model's scores. So every file counts
+    except documentation, lists of examples, and a held-out score, which may be added later.
     """
     digest = hashlib.sha256()
     for path in model_files(folder):
@@ -60,27 +60,27 @@ def fingerprint(folder: Path) -> str:
 
 
 def without_score(declared: bytes) -> bytes:
-    """Return the content of figeval.json as it was before the model's held-out score was added; else as it is."""
+    """Return figeval.json as it was before the model's held-out score was added; unchanged if it has none."""
     try:
         found = parse_json(declared)
         del found["about"]["held_out"]
     except (ValueError, KeyError, TypeError):
         return declared
-    return (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode()  # as training writes it
+    return (json.dumps(found, indent=2, ensure_ascii=False) + "\n").encode()  # the format in which training writes it
 
 
 # ---- the model hub ---------------------------------------------------------------------------------------------------
 
 
 class NotOnHub(ModelError):
-    """The model hub knows no such repository, or not for this user."""
+    """The model hub has no such repository, or the user has no access to it."""
 
 
 def hub_file(model: str, name: str, revision: str | None) -> Path | None:
-    """One file of a hub repository from the cache or the hub; None where it has no such file or cannot be asked.
+    """Return one file of a hub repository from the cache or the hub; None if there is none or the hub is unreachable.
 
     Raises:
-        ModelError: the hub has no such model or revision, or does not give it.
+        ModelError: the hub has no such model or revision, or denies access to it.
     """
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
@@ -94,7 +94,7 @@ def hub_file(model: str, name: str, revision: str | None) -> Path | None:
 
 @lru_cache(maxsize=1)
 def unreachable() -> str:
-    """Why the hub cannot be asked, empty if it can. Its own client would go on trying for half a minute."""
+    """Return why the hub cannot be reached, or "" if it can. The hub's own client would retry for half a minute."""
     import httpx
     from huggingface_hub import constants
 
@@ -108,10 +108,10 @@ def unreachable() -> str:
 
 
 def ask_hub(model: str, call: Callable[[], str]) -> Path | None:
-    """The path that a download returns, None where the repository has no such file.
+    """Return the path that a download returns, or None if the repository has no such file.
 
     Raises:
-        ModelError: one line for each way in which the hub says no.
+        ModelError: the hub refuses; each reason has a message of its own.
     """
     from huggingface_hub import errors
 
@@ -130,10 +130,10 @@ def ask_hub(model: str, call: Callable[[], str]) -> Path | None:
 
 
 def download(model: str, revision: str | None) -> Path:
-    """The folder with all files of a hub repository that a model is made from, fetched where they are not cached.
+    """Return the folder with all model files of a hub repository, downloading those that are not cached.
 
     Raises:
-        ModelError: the hub does not give them, or they hold no weights.
+        ModelError: the hub denies access, or the repository holds no weights.
     """
     from huggingface_hub import snapshot_download
 

@@ -3,16 +3,16 @@
 A checkpoint is a folder with
 
 * the encoder and its tokenizer as transformers saves them,
-* `joint.safetensors`, the span branch, h being the encoder's width: `joint.weight` (h, 2h), `joint.bias` (h),
+* `joint.safetensors`, the span branch, where h is the encoder's width: `joint.weight` (h, 2h), `joint.bias` (h),
   `start.weight` and `end.weight` (1, h), `start.bias` and `end.bias` (1),
 * `figeval.json`: `{"kind": "joint", "pooling": "cls", "similarity": "dot"}`. Pooling is cls, mean, pooler or last; the
-  similarity by which texts are ranked is dot or cosine (the default); `activation` (tanh, or none as in the authors'
-  code, where the given span then makes no difference), `max_span` and `max_length` may be there.
+  similarity that ranks texts is dot or cosine (the default). Optional keys are `activation` (tanh, or none as in the
+  authors' code, where the given span then makes no difference), `max_span` and `max_length`.
 
-Start and end logits of a token of the text: its state and the pooled vector of the given span, side by side (2h), go
-through `joint`, then through `start` and `end`. The text is read alone, the given span too,
-and the whole proverb (`known`) is not looked at. The best span is searched as for the backend `spans`, unlike in the
-authors' code, which takes start and end separately, loses pairs that are inverted and cuts the last token off.
+For each token of the text, its state and the pooled vector of the given span are concatenated (2h) and go through
+`joint`, then through `start` and `end`. The text and the given span are encoded separately, and the whole proverb
+(`known`) is not used. The best span is found as in the backend `spans`. The authors' code differs: it picks start and
+end separately, loses inverted pairs and cuts off the last token.
 """
 
 from __future__ import annotations
@@ -47,7 +47,12 @@ ACTIVATIONS = ("none", "tanh")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointSettings(EncoderSettings):
-    """`max_span` is the longest span in tokens (None: any), `activation` that of the span branch (None: "none")."""
+    """Settings of joint encoders.
+
+    Attributes:
+        max_span: longest span in tokens; None for any length.
+        activation: activation of the span branch; None means "none".
+    """
 
     max_span: int | None = None
     activation: str | None = None
@@ -64,12 +69,12 @@ class JointSettings(EncoderSettings):
 
 
 def span_branch(width: int) -> ModuleDict:
-    """Three linear layers on an encoder's states (Ghosh and Srivastava 2022, appendix E).
+    """Return the three linear layers of the span branch (Ghosh and Srivastava 2022, appendix E).
 
-    For states of `width` numbers: `joint` (2 width → width), `start` and `end` (width → 1). In the authors' code
-    nothing stands between the layers; a tanh is declared and not used. Then the given span adds the same number to the
-    logits of all tokens, a softmax over the tokens does not see it, and all spans of a text come out alike. With
-    `tanh` they need not.
+    For states of `width` numbers: `joint` (2 width → width), `start` and `end` (width → 1). The authors' code has
+    nothing between the layers; it declares a tanh and does not use it. Without a tanh, the given span adds the same
+    number to the logits of all tokens, which a softmax over the tokens cancels, so all spans of a text come out alike.
+    With `tanh` they need not.
     """
     from torch.nn import Linear, ModuleDict
 
@@ -77,10 +82,10 @@ def span_branch(width: int) -> ModuleDict:
 
 
 def branch_logits(branch: ModuleDict, states: Tensor, vectors: Tensor, activation: str = "none") -> Tensor:
-    """Start and end logits, shape (rows, length, 2); `activation` stands behind the first layer.
+    """Return start and end logits, shape (rows, length, 2); `activation` follows the first layer.
 
-    `states` (rows, length, width) are the text's, `vectors` (rows, width) stand for the given spans; a token's state
-    comes first, the vector second.
+    `states` (rows, length, width) are those of the text, `vectors` (rows, width) those of the given spans; the state
+    comes first in the concatenation.
     """
     import torch
 
@@ -91,7 +96,7 @@ def branch_logits(branch: ModuleDict, states: Tensor, vectors: Tensor, activatio
 
 
 def load_branch(folder: Path, model: str, width: int) -> ModuleDict:
-    """Return the branch of a checkpoint, in evaluation mode. Raises `ModelError` for other weights than those above."""
+    """Return the branch of a checkpoint in evaluation mode. Raises `ModelError` if its weights do not fit."""
     return LAYERS.loaded(span_branch(width), folder, model, f"span branch of width {width}").eval()
 
 
@@ -99,7 +104,7 @@ def load_branch(folder: Path, model: str, width: int) -> ModuleDict:
 
 
 class JointEncoder(Encoder):
-    """Embeds texts, and finds in a text the stretch that corresponds to a given one."""
+    """A joint model: embeds texts, and finds the span of a text that corresponds to a given one."""
 
     def __init__(self, setup: ModelSetup[EncoderSettings], max_span: int | None, activation: str) -> None:
         super().__init__(setup)
@@ -107,9 +112,9 @@ class JointEncoder(Encoder):
         self.activation = activation
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> Outputs[list[ScoredSpan]]:
-        """Per request the best span, by the rule of `best_span`; none in a text without a token.
+        """Return the best span per request by the rule of `best_span`; no span for a text without tokens.
 
-        A given span that is longer than the model is cut, and reported; texts are read in windows.
+        A given span that exceeds the model's limit is truncated and reported; texts are read in windows.
         """
         import torch
 
@@ -139,25 +144,25 @@ class JointEncoder(Encoder):
         return branch.to(setup.device, getattr(torch, setup.dtype))
 
     def load(self) -> EncoderNetwork:
-        """The encoder with the declared pooling."""
+        """Load the encoder with the declared pooling."""
         return raw_network(self.setup)
 
     def details(self, network: EncoderNetwork) -> JSON:
-        """What an encoder says, and how a span is chosen."""
+        """Return the details of the encoder, and the settings that select a span."""
         chosen: JSON = {"activation": self.activation, "max_span": self.max_span, "span": RULE}
         return super().details(network) | chosen
 
     def close(self) -> None:
-        """Forget the weights of both."""
+        """Release the weights of encoder and branch."""
         vars(self).pop("branch", None)
         super().close()
 
 
 def open_joint(settings: JointSettings) -> JointEncoder:
-    """A joint model from a folder or hub id.
+    """Open a joint model from a folder or hub id.
 
     Raises:
-        ModelError: no such model, none of this kind, no span branch, no pooling, or what `prepare` refuses.
+        ModelError: no such model, one of another kind, no span branch, no pooling, or a setting that `prepare` rejects.
     """
     settings, setup = LAYERS.prepared(settings)
     return JointEncoder(setup, settings.max_span, settings.activation or ACTIVATIONS[0])

@@ -1,8 +1,8 @@
-"""Models with weights: device and precision, loading that never leaves random numbers in them, and their life cycle.
+"""Loading of models with weights: device, precision, complete weights, and the life cycle of a network.
 
-`prepare` settles what can be known before weights are touched, `load_model` and `load_tokenizer` load them without
-output, and `Neural` is the base class of all backends on torch: weights are loaded on first use, described in the
-record, fingerprinted and released.
+`prepare` settles everything that can be known before weights are loaded. `load_model` and `load_tokenizer` load without
+console output and never leave random weights in a model. `Neural` is the base class of all torch backends: weights are
+loaded on first use, described in the record, fingerprinted and released.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 # Buffers that older versions of transformers stored and newer ones compute.
 COMPUTED = re.compile(r"(^|\.)(position_ids|token_type_ids|inv_freq|(attn|attention)\.(masked_)?bias)$")
 HALVES = ("float16", "bfloat16")
-UNLIMITED = 1_000_000  # tokenizers write 10**30 where they know of no limit
-ABOUT = "about"  # of figeval.json
+UNLIMITED = 1_000_000  # tokenizers declare 10**30 if they know of no limit
+ABOUT = "about"  # a key of figeval.json
 S = TypeVar("S", bound=Settings)
 N = TypeVar("N")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSetup(Generic[S]):
-    """What is settled before weights are touched."""
+    """Everything that is settled before weights are loaded."""
 
     settings: S
     checkpoint: Checkpoint
@@ -51,17 +51,17 @@ def prepare(settings: S, checkpoint: Checkpoint) -> ModelSetup[S]:
     """Settle device and precision.
 
     Raises:
-        ModelError: the device is not there, or half precision was asked of a CPU.
+        ModelError: the device is not available, or half precision was requested on a CPU.
     """
     device = choose_device(settings.device)
     return ModelSetup(settings, checkpoint, device, choose_dtype(settings.dtype, checkpoint, device))
 
 
 def choose_device(name: str | None) -> str:
-    """The device to use: the one named, or the first of cuda, mps and cpu that is there.
+    """Return the named device, or the first available of cuda, mps and cpu.
 
     Raises:
-        ModelError: torch does not know it, or the machine does not have it.
+        ModelError: torch does not know the device, or the machine does not have it.
     """
     import torch
 
@@ -77,7 +77,7 @@ def choose_device(name: str | None) -> str:
 
 
 def is_available(kind: str) -> bool:
-    """Whether torch can compute on this kind of device here."""
+    """Return whether torch can compute on this kind of device on this machine."""
     import torch
 
     if kind == "cpu":
@@ -87,7 +87,7 @@ def is_available(kind: str) -> bool:
 
 
 def device_count(kind: str) -> int:
-    """How many devices of a kind there are; 1 where torch does not count them."""
+    """Return the number of devices of a kind; 1 if torch does not count them."""
     import torch
 
     count = getattr(getattr(torch, kind, None), "device_count", None)
@@ -95,7 +95,7 @@ def device_count(kind: str) -> int:
 
 
 def choose_dtype(asked: str, checkpoint: Checkpoint, device: str) -> str:
-    """The precision to load in; "auto" is float32 on a CPU, elsewhere what the weights are stored in.
+    """Return the precision to load in; "auto" is float32 on a CPU, elsewhere that of the stored weights.
 
     Raises:
         ModelError: half precision on a CPU.
@@ -109,10 +109,10 @@ def choose_dtype(asked: str, checkpoint: Checkpoint, device: str) -> str:
 
 @contextmanager
 def suppress_logging(*libraries: str, errors: bool = False) -> Iterator[None]:
-    """Suppress the reports and progress bars of transformers in this context; exceptions still raise.
+    """Suppress the reports and progress bars of transformers in this context; exceptions still propagate.
 
-    `libraries` names further loggers, for example lm-eval's, whose warnings are in our records. With `errors` nothing
-    of them is shown: some models of lm-eval draw a bar although they are asked not to, and log what they raise.
+    `libraries` names further loggers, e.g. lm-eval's, whose warnings are in our records. With `errors`, their errors
+    are suppressed too: some models of lm-eval draw a progress bar although told not to, and log what they raise.
     """
     from tqdm.std import tqdm
     from transformers.utils import logging as reports
@@ -139,12 +139,16 @@ def suppress_logging(*libraries: str, errors: bool = False) -> Iterator[None]:
 def load_model(
     auto: type[_BaseAutoModelClass], setup: ModelSetup[S], *, spare: str = "", **changes: object
 ) -> PreTrainedModel:
-    """The model in evaluation mode; `auto` is a transformers Auto class, `changes` are of its configuration.
+    """Load a model in evaluation mode.
 
-    `spare` names modules that may be missing from the checkpoint because nothing reads them (a pooler).
+    Args:
+        auto: Auto class of transformers.
+        setup: checkpoint, device and precision.
+        spare: name of modules that may be missing from the checkpoint because nothing reads them, e.g. a pooler.
+        changes: changed entries of the configuration.
 
     Raises:
-        ModelError: the class does not fit, or the checkpoint lacks weights that would then be random numbers.
+        ModelError: the class does not fit, or the checkpoint lacks weights, which would be random.
     """
     import torch
 
@@ -165,12 +169,12 @@ def check_weights(
 ) -> None:
     """Compare a loaded model with the weights of its checkpoint; `report` is transformers' `output_loading_info`.
 
-    Weights outside of the model's body may be left over: a head that this architecture does not have, a pooler. What
-    belongs into the body and finds no place there (a layer that the config does not count, an adapter that was never
-    merged) makes it another model than the one that was saved.
+    Weights outside the model's body may be left over: a head that this architecture does not have, a pooler. Left-over
+    weights of the body (a layer that the config does not count, an adapter that was never merged) mean that the loaded
+    model is not the one that was saved.
 
     Raises:
-        ModelError: weights are missing, which would be random numbers, or some of the body are left over.
+        ModelError: weights are missing, which would be random, or some of the body are left over.
     """
     missing = sorted(key for key in report["missing_keys"] if not spare or spare not in key)
     if missing:
@@ -190,10 +194,10 @@ def check_weights(
 
 
 def load_tokenizer(checkpoint: Checkpoint, *, trust: bool) -> PreTrainedTokenizerBase:
-    """The tokenizer of a checkpoint.
+    """Load the tokenizer of a checkpoint.
 
     Raises:
-        ModelError: there is none, or it is none of the fast ones (which say where in the text a token lies).
+        ModelError: there is no tokenizer, or it is not a fast one (only those give the tokens' places in the text).
     """
     from transformers import AutoTokenizer
 
@@ -204,13 +208,13 @@ def load_tokenizer(checkpoint: Checkpoint, *, trust: bool) -> PreTrainedTokenize
         raise ModelError(f"{checkpoint.model!r} has no tokenizer that can be loaded: {one_line(error)}") from error
     if not tokenizer.is_fast:
         raise ModelError(f"{checkpoint.model!r} has no tokenizer.json; save it with a fast tokenizer of transformers")
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes up where there are no files
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes this up if there are no files
         raise ModelError(f"{checkpoint.model!r} has no tokenizer files; save its tokenizer into the same folder")
     return tokenizer
 
 
 def positions(model: PreTrainedModel) -> int | None:
-    """How many tokens the model has positions for, None where nothing bounds it.
+    """Return the number of positions of the model, or None if nothing bounds it.
 
     RoBERTa and MPNet count positions from `padding_idx + 1`: 514 rows of their table are 512 positions.
     """
@@ -222,10 +226,10 @@ def positions(model: PreTrainedModel) -> int | None:
 
 
 def input_limit(asked: int | None, declared: int | None, model: PreTrainedModel) -> int | None:
-    """The longest input in tokens: what was asked for, else what the tokenizer declares, never more than positions.
+    """Return the longest input in tokens: the value asked for, else the tokenizer's, at most the model's positions.
 
     Raises:
-        ModelError: more was asked for than the model has positions.
+        ModelError: the value asked for exceeds the model's positions.
     """
     most = positions(model)
     if asked is not None:
@@ -237,7 +241,7 @@ def input_limit(asked: int | None, declared: int | None, model: PreTrainedModel)
 
 
 def load_errors() -> tuple[type[Exception], ...]:
-    """What the model libraries raise for files that are missing, damaged or not theirs."""
+    """Return the exceptions that model libraries raise for missing, damaged or foreign files."""
     from pickle import UnpicklingError
 
     from safetensors import SafetensorError
@@ -247,17 +251,17 @@ def load_errors() -> tuple[type[Exception], ...]:
 
 
 def one_line(error: BaseException) -> str:
-    """The beginning of an exception's text, in one line."""
+    """Return the beginning of an exception's text as one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def parameters(model: Module) -> int:
-    """How many weights a model has, tied ones counted once."""
+    """Return the number of weights of a model, counting tied ones once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 class Neural(ABC, Generic[S, N]):
-    """A backend on torch. A subclass says how its network is loaded and what of it goes into the record."""
+    """Base class of torch backends. Subclasses define how the network is loaded and which details are recorded."""
 
     def __init__(self, setup: ModelSetup[S]) -> None:
         self.setup = setup
@@ -265,11 +269,11 @@ class Neural(ABC, Generic[S, N]):
 
     @abstractmethod
     def load(self) -> N:
-        """The network, its weights on the device."""
+        """Load the network with its weights on the device."""
 
     @abstractmethod
     def details(self, network: N) -> JSON:
-        """What the record says of a loaded network."""
+        """Return the record's details of a loaded network."""
 
     @cached_property
     def network(self) -> N:
@@ -281,16 +285,18 @@ class Neural(ABC, Generic[S, N]):
         return self.setup.checkpoint.fingerprint()
 
     def fingerprint(self) -> str:
-        """Digest of weights, configuration and tokenizer."""
+        """Return a digest of weights, configuration and tokenizer."""
         return self._fingerprint
 
     def source(self) -> str:
-        """The folder with its files, fetched from the hub first where need be."""
+        """Return the folder with the model's files, downloading them from the hub if necessary."""
         return str(self.setup.checkpoint.folder_here())
 
     def describe(self) -> JSON:
-        """What the record says; the class, size and limit of the model are known once it is loaded. A model that
-        figeval trained says how that came about.
+        """Return the model's description for the record.
+
+        Class, size and limit are included once the model is loaded; for a model that figeval trained, so is its
+        training.
         """
         setup = self.setup
         known: JSON = {"device": setup.device, "dtype": setup.dtype}
@@ -299,11 +305,11 @@ class Neural(ABC, Generic[S, N]):
         return known | loaded | self.budget.describe() | told
 
     def close(self) -> None:
-        """Forget the weights; they are loaded again if need be."""
+        """Release the weights; they are loaded again when needed."""
         vars(self).pop("network", None)
         release_memory()
 
 
 def measures(model: Module, limit: int | None) -> JSON:
-    """Class, number of weights and longest input of a model."""
+    """Return the class, number of weights and longest input of a model."""
     return {"class": type(model).__name__, "parameters": parameters(model), "max_length": limit}

@@ -1,20 +1,20 @@
-"""Models that read a text together with all of its options, each behind a marker token. Capability: score_options.
+"""Models that read a text together with all of its options, each with a marker token. Capability: score_options.
 
-As in Guan et al. (2022, STORAL). An encoder reads the options first and the text last,
+The method is that of Guan et al. (2022, STORAL). An encoder reads the options first and the text last,
 
     [CLS] [MASK] option [MASK] option … [P] text [SEP]
 
 and the score of an option is the dot product of the last states at its mask and at [P]. An encoder-decoder reads the
-text with its encoder and the options with its decoder, which sees what is on the left only, so the marker follows:
+text with its encoder and the options with its decoder, which attends only to the left, so the marker follows:
 
     option <extra_id_1> option <extra_id_2> … <mask>
 
-Here the score is the dot product of the decoder's states at the marker and at <mask>. A text that is too long loses
-its end. Options that leave no room for the text have no scores: their authors' code scored all of them 0, and so
-answered with the first.
+Here the score is the dot product of the decoder's states at the marker and at <mask>. A text that is too long loses its
+end. Options that leave no room for the text have no scores: the authors' code scored all of them 0 and so answered with
+the first.
 
-The markers are placed, not searched for, so a text that contains "[MASK]" does no harm. Scores depend on the order of
-the options, since the state of a marker depends on what stands around it; `--orders` shows by how much.
+Markers are found by position, not by search, so a text that contains "[MASK]" does no harm. Scores depend on the order
+of the options, since the state of a marker depends on its context; `--orders` measures by how much.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-TEXT = "[P]"  # stands before the text
-ASKING = "<mask>"  # stands behind the options that a decoder reads, where the tokenizer has no mask token of its own
-MARKER = "<extra_id_{}>"  # stands behind an option that a decoder reads, numbered from 1 on
-MOST = 99  # options that a decoder can read: T5 has markers up to <extra_id_99>
+TEXT = "[P]"  # precedes the text
+ASKING = "<mask>"  # follows the options that a decoder reads, if the tokenizer has no mask token of its own
+MARKER = "<extra_id_{}>"  # follows an option that a decoder reads, numbered from 1
+MOST = 99  # most options that a decoder can read: T5 has markers up to <extra_id_99>
 WRITTEN = "decoder_input_ids"
-QUERY, MARKERS = "query_place", "marker_places"  # in a batch: (rows,), and (rows, options) filled up with -1
+QUERY, MARKERS = "query_place", "marker_places"  # keys of a batch: (rows,), and (rows, options) padded with -1
 POOLER = "pooler"  # nothing reads it
 
 
@@ -56,10 +56,10 @@ POOLER = "pooler"  # nothing reads it
 
 @dataclass(frozen=True, slots=True)
 class OptionList:
-    """A text and all options at once.
+    """A request with a text and all of its options.
 
-    `model.score_options(requests)` returns a tuple per request with one float for each option, higher is better; the
-    tuple is empty where the options leave no room for the text.
+    `model.score_options(requests)` returns a tuple per request with one float per option, higher is better; the tuple
+    is empty if the options leave no room for the text.
     """
 
     capability: ClassVar[str] = "score_options"
@@ -68,7 +68,9 @@ class OptionList:
 
 
 def by_markers(example: ChoiceExample, _context: PromptContext) -> Dialogue:
-    """Scores of all options, read together with the query. Raises `CapabilityError` where they leave no room for it."""
+    """Choose by the scores of all options, read together with the query. Raises `CapabilityError` if they leave no
+    room.
+    """
     (scores,) = yield [OptionList(example.query, example.options)]
     if not scores:
         raise CapabilityError(
@@ -91,10 +93,10 @@ BY_MARKERS = Route(
 
 @dataclass(frozen=True, slots=True)
 class MarkedTokens:
-    """Questions as token ids, `read` by the encoder and `written` before the decoder, if there is one.
+    """Tokenized questions: `read` by the encoder and, if there is a decoder, `written` as its input.
 
-    `queries[i]` is the place of the token that stands for the text in question i, `markers[i]` are those of its
-    options; with a decoder they count in `written`. Questions in `full` have no room for their text.
+    `queries[i]` is the position of the token that represents the text of question i, `markers[i]` are those of its
+    options; with a decoder they are positions in `written`. Questions in `full` have no room for their text.
     """
 
     read: Tokens
@@ -105,12 +107,12 @@ class MarkedTokens:
 
     @property
     def lengths(self) -> list[int]:
-        """Tokens per question, those of both sides."""
+        """Tokens per question, those of encoder and decoder together."""
         written = map(len, self.written) if self.written else [0] * len(self.queries)
         return [one + other for one, other in zip(self.read.lengths, written, strict=True)]
 
     def tensors(self, rows: Sequence[int], device: torch.device | str) -> dict[str, Tensor]:
-        """The rows as tensors. What pads a decoder's input stands behind all that counts, so it needs no mask."""
+        """Return the rows as tensors. A decoder's padding follows all tokens that matter, so it needs no mask."""
         import torch
 
         batch = self.read.tensors(rows, device)
@@ -122,7 +124,7 @@ class MarkedTokens:
 
 
 def with_markers(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> PreTrainedTokenizerBase:
-    """The tokenizer with the tokens that such questions need: what is missing is added behind its vocabulary."""
+    """Return the tokenizer with the markers of such questions; missing ones are appended to its vocabulary."""
     if not config.is_encoder_decoder:
         wanted = [TEXT]
     else:
@@ -137,7 +139,7 @@ def with_markers(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -
 def marked(
     tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig, questions: Sequence[OptionList], limit: int | None
 ) -> MarkedTokens:
-    """Questions as a model of this configuration reads them, at most `limit` tokens on each side.
+    """Tokenize questions for a model of this configuration, with at most `limit` tokens on each side.
 
     Raises:
         CapabilityError: there are more options than markers.
@@ -156,14 +158,14 @@ def marked(
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What the tokenizer puts around a text, and how long all of it may be."""
+    """The tokens that the tokenizer puts around a text, and the limit of the whole input."""
 
     before: Sequence[int]
     after: Sequence[int]
     limit: int | None
 
     def inputs(self, heads: Sequence[Sequence[int]], texts: Sequence[Sequence[int]], padding: int) -> Tokens:
-        """Texts behind their heads, within the frame; what is too long loses the end of its text."""
+        """Return the heads followed by their texts, within the frame; a text that is too long loses its end."""
         around = len(self.before) + len(self.after)
         rows: list[Sequence[int]] = []
         cut = set()
@@ -175,7 +177,7 @@ class _Frame:
         return Tokens({IDS: rows}, padding, frozenset(cut))
 
     def is_full(self, head: Sequence[int], text: Sequence[int]) -> bool:
-        """Whether a head leaves too little room for a text."""
+        """Return whether a head leaves too little room for a text."""
         taken = len(self.before) + len(head) + len(self.after)
         return self.limit is not None and self.limit - taken < min(len(text), LEAST)
 
@@ -186,7 +188,7 @@ def _together(
     frame: _Frame,
     texts: Sequence[Sequence[int]],
 ) -> MarkedTokens:
-    """For an encoder: every option behind a mask, then the text behind [P]."""
+    """Build the input of an encoder: every option after a mask, then the text after [P]."""
     mask, asking = tokenizer.mask_token_id, tokenizer.convert_tokens_to_ids(TEXT)
     heads, markers = [], []
     for own in options:
@@ -205,7 +207,7 @@ def _apart(
     frame: _Frame,
     texts: Sequence[Sequence[int]],
 ) -> MarkedTokens:
-    """For an encoder-decoder: the text for the encoder; for the decoder every option with its marker behind it."""
+    """Build the input of an encoder-decoder: the text for the encoder; each option before its marker for the decoder."""
     most = max(map(len, options), default=0)
     if most > MOST:
         raise CapabilityError(f"an example has {most} options, but there are markers for {MOST}; use an encoder")
@@ -224,9 +226,10 @@ def _apart(
 
 
 def marker_scores(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
-    """Scores of the options (rows, options) in float32, -inf where a row has fewer; `batch` as `MarkedTokens` has it.
+    """Return the scores of the options (rows, options) in float32, -inf where a row has fewer.
 
-    Not a matrix product, which automatic mixed precision would compute in half.
+    `batch` is that of `MarkedTokens.tensors`. The dot product is no matrix product, because automatic mixed precision
+    would compute that in half precision.
     """
     import torch
 
@@ -250,13 +253,14 @@ class MarkerNetwork:
 
 
 class MarkerScorer(Neural[Settings, MarkerNetwork]):
-    """Scores all options of a question together."""
+    """A model that scores all options of a question together."""
 
     capabilities = ("score_options",)
 
     def score_options(self, requests: Sequence[OptionList]) -> Outputs[tuple[float, ...]]:
-        """Per request the dot product of each option's marker with that of the text, as in training; empty where the
-        options leave no room for the text.
+        """Return per request the dot product of each option's marker with that of the text, as in training.
+
+        The scores are empty if the options leave no room for the text.
         """
         network = self.network
         tokens = marked(network.tokenizer, network.model.config, requests, network.limit)
@@ -276,7 +280,7 @@ class MarkerScorer(Neural[Settings, MarkerNetwork]):
         return Outputs([values.get(row, ()) for row in range(len(requests))], tokens.read.truncated - tokens.full)
 
     def load(self) -> MarkerNetwork:
-        """The model without a head."""
+        """Load the model without a head."""
         from transformers import AutoModel
 
         setup = self.setup
@@ -287,15 +291,15 @@ class MarkerScorer(Neural[Settings, MarkerNetwork]):
         )
 
     def details(self, network: MarkerNetwork) -> JSON:
-        """Size and limit."""
+        """Return the model's size and limit."""
         return measures(network.model, network.limit)
 
 
 def open_marker(settings: Settings) -> MarkerScorer:
-    """A model that was trained with `--head marker`, from a folder or hub id.
+    """Open a model trained with `--head marker` from a folder or hub id.
 
     Raises:
-        ModelError: no such model, none that was trained so, or what `prepare` refuses.
+        ModelError: no such model, one of another kind, or a setting that `prepare` rejects.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, "marker")

@@ -1,7 +1,7 @@
-"""Masked language models, zero-shot: pseudo-log-likelihood and filling of gaps. Capabilities: loglikelihood, fill.
+"""Zero-shot scoring with masked language models. Capabilities: loglikelihood, fill.
 
-A masked model has no probability of a text; the sum of log P(token | all other tokens) is what stands in for it
-(Salazar et al. 2020, "Masked Language Model Scoring"). The vocabulary is only scored where a mask is.
+A masked model defines no probability of a text; its pseudo-log-likelihood, the sum of log P(token | all other tokens),
+is used instead (Salazar et al. 2020, "Masked Language Model Scoring"). The vocabulary is scored at masks only.
 """
 
 from __future__ import annotations
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
     from transformers.utils.generic import ModelOutput
 
 CHUNK = 1_024  # requests expanded to masked copies at a time: bounds memory, not the batch
-VOCABULARY = 1_024  # so many scores of words take about the memory of one token's way through a model
+VOCABULARY = 1_024  # scoring this many words takes about the memory of one token's forward pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskedSettings(Settings):
-    """`pll`: "original" masks one token at a time, "within_word_l2r" also the later tokens of its word."""
+    """Settings of masked models.
+
+    Attributes:
+        pll: "original" masks one token at a time, "within_word_l2r" also the later tokens of its word.
+    """
 
     pll: str = "original"
 
@@ -48,12 +52,12 @@ Indexes: TypeAlias = "Sequence[int] | Tensor"
 
 # ---- texts with blanks: what is asked, and at which tokens -----------------------------------------------------------
 
-Part = tuple[str, slice]  # a text, and the characters of it that are to be scored
+Part = tuple[str, slice]  # a text, and the slice of its characters to be scored
 
 
 @dataclass(frozen=True, slots=True)
 class Blank:
-    """Token ids with masks in them, and the positions at which words are wanted. Equal ones are computed once."""
+    """Token ids with masks, and the positions at which words are scored. Equal ones are computed once."""
 
     ids: tuple[int, ...]
     positions: tuple[int, ...]
@@ -61,7 +65,7 @@ class Blank:
 
 @dataclass(frozen=True, slots=True)
 class MaskedQuestion:
-    """Σ_j log P(targets[j] at blank.positions[j])."""
+    """A question for Σ_j log P(targets[j] at blank.positions[j])."""
 
     blank: Blank
     targets: tuple[int, ...]
@@ -69,9 +73,9 @@ class MaskedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A text's token ids, special ones included and cut to the model's length.
+    """A text's token ids, including special ones and truncated to the model's limit.
 
-    `scored` are the positions of the tokens to be scored; token p belongs to the word of number `words[p]`.
+    `scored` are the positions of the tokens to be scored; the token at position p belongs to word number `words[p]`.
     """
 
     ids: tuple[int, ...]
@@ -81,12 +85,12 @@ class Fitted:
 
 
 def fit(tokenizer: PreTrainedTokenizerBase, parts: Sequence[Part], limit: int | None) -> list[Fitted]:
-    """Tokenise texts and find the tokens to be scored; what is too long loses its beginning first.
+    """Tokenize texts and find the tokens to be scored; a text that is too long loses its beginning first.
 
-    A text is tokenised in one piece, so that a word gets its leading blank where the tokenizer wants one.
+    A text is tokenized as a whole, so that a word gets its leading blank if the tokenizer uses one.
 
     Raises:
-        TaskError: there is nothing to score, or it alone is longer than the model takes.
+        TaskError: there is nothing to score, or the scored tokens alone exceed the model's limit.
     """
     texts = [text for text, _ in parts]
     encoded = tokenizer(texts, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
@@ -114,7 +118,8 @@ def _fit_one(encoded: BatchEncoding, index: int, part: Part, limit: int | None) 
 
 
 def window(first: int, end: int, keep: range, room: int | None) -> tuple[int, int]:
-    """The stretch of the tokens [first, end) that holds `keep` and fits `room`: cut on the left, then on the right.
+    """Return the stretch of the tokens [first, end) that holds `keep` and fits `room`: cut on the left, then on the
+    right.
 
     Raises:
         TaskError: `keep` itself does not fit.
@@ -128,7 +133,7 @@ def window(first: int, end: int, keep: range, room: int | None) -> tuple[int, in
 
 
 def hide(ids: Sequence[int], hidden: Sequence[int], asked: Sequence[int], mask: int) -> MaskedQuestion:
-    """The question for the tokens at `asked`, with all of `hidden` masked."""
+    """Return the question for the tokens at `asked`, with all of `hidden` masked."""
     covered = list(ids)
     for position in hidden:
         covered[position] = mask
@@ -136,14 +141,14 @@ def hide(ids: Sequence[int], hidden: Sequence[int], asked: Sequence[int], mask: 
 
 
 def gap(fitted: Fitted, mask: int) -> MaskedQuestion:
-    """As many masks as the word has tokens, all at once, filled independently of each other."""
+    """Return the question that masks all tokens of the word at once, so that they are filled independently."""
     return hide(fitted.ids, fitted.scored, fitted.scored, mask)
 
 
 def masked_copies(fitted: Fitted, mask: int, *, later: bool) -> Iterator[MaskedQuestion]:
-    """One copy of the text per scored token, with that token masked (Salazar et al. 2020).
+    """Yield one copy of the text per scored token, with that token masked (Salazar et al. 2020).
 
-    With `later`, the word's later tokens are masked too: they would give it away (Kauf and Ivanova 2023).
+    With `later`, the later tokens of its word are masked too, since they would give it away (Kauf and Ivanova 2023).
     """
     for position in fitted.scored:
         behind = range(position + 1, fitted.scored.stop) if later else ()
@@ -159,7 +164,9 @@ PLL = {"original": partial(masked_copies, later=False), "within_word_l2r": parti
 
 @dataclass(frozen=True, slots=True)
 class MaskedNetwork:
-    """A loaded model. `sparse`: its head can be run at the asked positions only, checked against the full forward."""
+    """A loaded model. `sparse` means that its head can run at the asked positions only, as checked against a full
+    forward.
+    """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -168,13 +175,13 @@ class MaskedNetwork:
 
 
 class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
-    """Scores words under masks."""
+    """A masked language model that scores words under masks."""
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
-        """Pseudo-log-likelihoods of the continuations; a context that is too long loses its beginning.
+        """Return the pseudo-log-likelihoods of the continuations; a context that is too long loses its beginning.
 
         Raises:
-            TaskError: a continuation is empty, or alone longer than the model takes.
+            TaskError: a continuation is empty, or alone exceeds the model's limit.
         """
         network = self.network
         copies = PLL[self.setup.settings.pll]
@@ -192,7 +199,8 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         return Outputs(values, frozenset(truncated))
 
     def fill(self, requests: Sequence[Cloze]) -> Outputs[tuple[float, ...]]:
-        """Log P(word in the gap); a word of several tokens gets as many masks, and their log-probabilities add up.
+        """Return log P(word in the gap); a word of several tokens gets as many masks, and their log-probabilities are
+        summed.
 
         Raises:
             TaskError: a word is empty.
@@ -211,7 +219,7 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         return Outputs(values, frozenset(index for index, was_cut in enumerate(truncated) if was_cut))
 
     def _answers(self, questions: Sequence[MaskedQuestion]) -> list[float]:
-        """A number per question; questions with the same masked text share its way through the model."""
+        """Return one number per question; questions with the same masked text share one forward pass."""
         wanted: dict[Blank, dict[tuple[int, ...], float]] = {}
         for question in questions:
             wanted.setdefault(question.blank, {})[question.targets] = float("nan")
@@ -231,12 +239,12 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
     def _sums(
         self, batch: dict[str, Tensor], blanks: list[Blank], targets: list[list[tuple[int, ...]]]
     ) -> list[list[float]]:
-        """`result[r][k]` = Σ_j log P(targets[r][k][j] at blanks[r].positions[j]), summed in float64."""
+        """Return `result[r][k]` = Σ_j log P(targets[r][k][j] at blanks[r].positions[j]), summed in float64."""
         import torch
 
         rows = [row for row, blank in enumerate(blanks) for _ in blank.positions]
         columns = [position for blank in blanks for position in blank.positions]
-        firsts = accumulate((len(blank.positions) for blank in blanks), initial=0)  # of each row among all positions
+        firsts = accumulate((len(blank.positions) for blank in blanks), initial=0)  # where each row's positions begin
         places = [first + j for first, row in zip(firsts, targets, strict=False) for t in row for j in range(len(t))]
         words = [word for row in targets for target in row for word in target]
         with torch.inference_mode():
@@ -246,10 +254,10 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         return [[sum(islice(logprobs, len(target))) for target in row] for row in targets]
 
     def load(self) -> MaskedNetwork:
-        """The model with its language-modelling head.
+        """Load the model with its language-modelling head.
 
         Raises:
-            ModelError: its tokenizer has no mask, or its weights no head.
+            ModelError: the tokenizer has no mask token, or the checkpoint no head.
         """
         from transformers import AutoModelForMaskedLM
 
@@ -262,7 +270,9 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         return MaskedNetwork(model, tokenizer, limit, has_separable_head(model, tokenizer.mask_token_id))
 
     def details(self, network: MaskedNetwork) -> JSON:
-        """Size, limit, the kind of pseudo-log-likelihood, and where the head is computed."""
+        """Return the model's size and limit, the kind of pseudo-log-likelihood, and the positions where the head is
+        computed.
+        """
         head = "masked positions" if network.sparse else "all positions"
         return measures(network.model, network.limit) | {"pll": self.setup.settings.pll, "head": head}
 
@@ -270,10 +280,10 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
 def masked_logits(
     model: PreTrainedModel, batch: Mapping[str, Tensor | bool], rows: Indexes, columns: Indexes, *, sparse: bool
 ) -> Tensor:
-    """`result[i]` = scores of the vocabulary at (rows[i], columns[i]), shape (i, vocabulary).
+    """Return the scores of the vocabulary at (rows[i], columns[i]), shape (i, vocabulary).
 
-    Sparse: the states of the body are replaced by those that are wanted before the head sees them. That needs no
-    knowledge of how the head of an architecture is built.
+    If `sparse`, the states of the body are reduced to those positions before the head sees them. This works without
+    knowing how the head of an architecture is built.
     """
     if not sparse:
         return model(**batch, return_dict=True).logits[rows, columns]
@@ -283,7 +293,7 @@ def masked_logits(
 
 @contextmanager
 def only_states_at(body: Module, rows: Indexes, columns: Indexes) -> Iterator[None]:
-    """While this lasts, the body of a model hands on the states at (rows[i], columns[i]) only, as (i, 1, d)."""
+    """Within this context, let the body of a model return only the states at (rows[i], columns[i]), as (i, 1, d)."""
 
     def keep(_module: Module, _inputs: tuple[Tensor, ...], output: ModelOutput) -> ModelOutput:
         output["last_hidden_state"] = output["last_hidden_state"][rows, columns].unsqueeze(1)
@@ -297,7 +307,7 @@ def only_states_at(body: Module, rows: Indexes, columns: Indexes) -> Iterator[No
 
 
 def has_separable_head(model: PreTrainedModel, mask: int) -> bool:
-    """Whether the head gives the same scores when it sees only the wanted states, tried on a few tokens."""
+    """Return whether the head gives the same scores when it sees only the wanted states, tested on a few tokens."""
     import torch
 
     ids = torch.tensor([[mask, 5, mask, 6, 7], [7, 6, mask, 5, mask]], device=model.device)
@@ -308,7 +318,7 @@ def has_separable_head(model: PreTrainedModel, mask: int) -> bool:
         try:
             part = masked_logits(model, batch, rows, columns, sparse=True)
         except (RuntimeError, TypeError, KeyError, IndexError, AttributeError):
-            return False  # a body that returns something else; the full forward is always right
+            return False  # a body with another kind of output; the full forward is always right
     if part.shape != full.shape:
         return False
     tolerance = 1e-4 if full.dtype == torch.float32 else 2e-2
@@ -317,10 +327,10 @@ def has_separable_head(model: PreTrainedModel, mask: int) -> bool:
 
 
 def open_masked(settings: MaskedSettings) -> MaskedModel:
-    """A masked language model from a folder or hub id.
+    """Open a masked language model from a folder or hub id.
 
     Raises:
-        ModelError: no such model, no masked one, a device that is not there, half precision on a CPU.
+        ModelError: no such model, not a masked one, an unavailable device, or half precision on a CPU.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, "masked")

@@ -3,15 +3,15 @@
 A checkpoint is a folder with
 
 * the encoder and its tokenizer as transformers saves them; `id2label` in its config.json names the labels,
-* `pair_encoder.safetensors`, the linear layer on the vectors of both texts, h being the encoder's width: `weight`
+* `pair_encoder.safetensors`, the linear layer on the vectors of both texts, where h is the encoder's width: `weight`
   (labels, 3h), or (labels, 4h) with `product`, and `bias` (labels),
-* `figeval.json`: `{"kind": "pair_encoder", "pooling": "mean"}`. Pooling is cls, mean, pooler or last; `product` (false
-  by default) and `max_length` may be there.
+* `figeval.json`: `{"kind": "pair_encoder", "pooling": "mean"}`. Pooling is cls, mean, pooler or last; optional keys are
+  `product` (false by default) and `max_length`.
 
-Either text is read alone, and what is too long loses its end. Their pooled vectors u and v, which are not scaled, go
-side by side with |u − v| through the linear layer: (u, v, |u − v|), the concatenation that the authors found best.
-With `product` it is (u, v, |u − v|, u ∗ v), as in InferSent (Conneau et al. 2017) and as sentence-transformers has it
-with `concatenation_sent_multiplication`.
+The texts are encoded separately, and one that is too long loses its end. Their pooled vectors u and v, which are not
+scaled, are concatenated with |u − v| for the linear layer: (u, v, |u − v|), the best concatenation in the paper. With
+`product` it is (u, v, |u − v|, u ∗ v), as in InferSent (Conneau et al. 2017) and as in sentence-transformers with
+`concatenation_sent_multiplication`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ LAYERS = ExtraLayers(KIND, "a pair encoder", FILE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairEncoderSettings(EncoderSettings):
-    """`labels` and `decision` are those of the backend `pairs`; `product` says what the linear layer sees."""
+    """Settings of pair encoders.
+
+    `labels` and `decision` are those of the backend `pairs`; `product` adds u ∗ v to the input of the linear layer.
+    """
 
     product: bool | None = None
     labels: str | None = None
@@ -62,7 +65,7 @@ class PairEncoderSettings(EncoderSettings):
 
 
 def side_by_side(left: Tensor, right: Tensor, product: bool) -> Tensor:
-    """What the linear layer sees of two texts, shape (rows, 3h) or (rows, 4h), from their vectors (rows, h)."""
+    """Return the input of the linear layer, (rows, 3h) or (rows, 4h), from the vectors of both texts (rows, h)."""
     import torch
 
     parts = (left, right, (left - right).abs())
@@ -70,20 +73,20 @@ def side_by_side(left: Tensor, right: Tensor, product: bool) -> Tensor:
 
 
 def pair_head(width: int, labels: int, product: bool) -> Linear:
-    """A fresh linear layer for vectors of `width` numbers."""
+    """Return a fresh linear layer for vectors of `width` numbers."""
     from torch.nn import Linear
 
     return Linear((4 if product else 3) * width, labels)
 
 
 def pair_logits(head: Linear, left: Tensor, right: Tensor) -> Tensor:
-    """Logits (rows, labels) in float32, from the vectors (rows, h) of both texts."""
+    """Return logits (rows, labels) in float32, from the vectors (rows, h) of both texts."""
     product = head.in_features == 4 * left.shape[-1]
     return head(side_by_side(left, right, product).to(head.weight.dtype)).float()
 
 
 def load_head(folder: Path, model: str, width: int, labels: int, product: bool) -> Linear:
-    """Return the linear layer of a checkpoint. Raises `ModelError` for other weights than those named above."""
+    """Return the linear layer of a checkpoint. Raises `ModelError` if its weights do not fit."""
     head = pair_head(width, labels, product)
     what = f"linear layer for {labels} labels, which sees {head.in_features} numbers"
     return LAYERS.loaded(head, folder, model, what)
@@ -93,7 +96,7 @@ def load_head(folder: Path, model: str, width: int, labels: int, product: bool) 
 
 
 class PairEncoder(Encoder):
-    """Embeds texts, and says which label holds between two of them."""
+    """A pair encoder: embeds texts, and labels pairs of them."""
 
     def __init__(
         self, setup: ModelSetup[EncoderSettings], settings: PairEncoderSettings, names: Mapping[int, str]
@@ -103,12 +106,12 @@ class PairEncoder(Encoder):
         self.classes = parse_labels(settings.labels, names, setup.checkpoint.model)
 
     def label_pairs(self, requests: Sequence[PairLabel]) -> Outputs[dict[str, Probability]]:
-        """Probabilities of the requested labels' classes, as `PairLabeller` gives them; each text is encoded once.
+        """Return the probabilities of the requested labels' classes, as `PairLabeller` does; each text is encoded once.
 
-        A pair one of whose texts has no token has no vector, and NaN as probabilities.
+        If a text of a pair has no token, it has no vector, and the pair's probabilities are NaN.
 
         Raises:
-            ModelError: the classes do not tell the requested labels apart.
+            ModelError: the classes do not distinguish the requested labels.
         """
         import torch
 
@@ -129,32 +132,32 @@ class PairEncoder(Encoder):
 
     @cached_property
     def head(self) -> Linear:
-        """The linear layer, in float32 as the vectors are."""
+        """The linear layer, in float32 like the vectors."""
         setup, width = self.setup, int(self.network.model.config.hidden_size)
         folder, model = setup.checkpoint.folder_here(), setup.checkpoint.model
         return load_head(folder, model, width, len(self.names), self.product).to(setup.device)
 
     def load(self) -> EncoderNetwork:
-        """The encoder with the declared pooling."""
+        """Load the encoder with the declared pooling."""
         return raw_network(self.setup)
 
     def details(self, network: EncoderNetwork) -> JSON:
-        """What an encoder says, what the classes were taken for, and how they make labels."""
+        """Return the details of the encoder, the meanings of the classes, and how they are combined into labels."""
         classes = {name: list(numbers) for name, numbers in self.classes.items()}
         return super().details(network) | {"classes": classes, "decision": self.decision, "product": self.product}
 
     def close(self) -> None:
-        """Forget the weights of both."""
+        """Release the weights of encoder and linear layer."""
         vars(self).pop("head", None)
         super().close()
 
 
 def open_pair_encoder(settings: PairEncoderSettings) -> PairEncoder:
-    """A pair encoder from a folder or hub id.
+    """Open a pair encoder from a folder or hub id.
 
     Raises:
-        ModelError: no such model, none of this kind, no linear layer, no pooling, classes without meaning, or what
-            `prepare` refuses.
+        ModelError: no such model, one of another kind, no linear layer, no pooling, unnamed classes, or a setting that
+            `prepare` rejects.
     """
     settings, setup = LAYERS.prepared(settings)
     return PairEncoder(setup, settings, classes_of(setup.checkpoint.config))

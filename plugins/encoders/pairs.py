@@ -1,7 +1,7 @@
 """Heads that read two texts at once: NLI classifiers and cross-encoders. Capabilities: label_pairs or score_pairs.
 
-What a class means is read from the checkpoint's config and never guessed: a model that calls its classes LABEL_0 …
-needs `labels=`. A pair that is too long loses tokens of its longer text, and is reported.
+The meaning of a class is read from the checkpoint's config and never guessed: a model with classes named LABEL_0 …
+needs `labels=`. A pair that is too long loses tokens of its longer text and is reported.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSettings(Settings):
-    """`labels` says what classes mean where the config does not: `entailment:2;non-entailment:0+1`.
+    """Settings of pair models.
 
-    `decision` is how several classes make one label. "argmax": the label of the most probable class, as a three-way
-    NLI model is usually scored on two labels and as words are compared, too; the label's score is its best class.
-    "sum": probabilities are added up, so two labels are parted at one half.
+    Attributes:
+        labels: meanings of the classes if the config gives none: `entailment:2;non-entailment:0+1`.
+        decision: how several classes make one label. "argmax" takes the label of the most probable class, as is usual
+            when a three-way NLI model is scored on two labels; the label's score is that of its best class. "sum" adds
+            up the probabilities, so that the threshold between two labels is one half.
     """
 
     labels: str | None = None
@@ -45,7 +47,7 @@ class PairSettings(Settings):
 
 # ---- what the classes mean, and how several of them make one label ---------------------------------------------------
 
-# The spellings in use, letters only: what a class name is taken for. "not_entailment" before "entail…".
+# Spellings of class names, letters only, and their meanings. "not_entailment" comes before "entail…".
 MEANINGS = (
     (re.compile(r"(not?|non)entail\w*"), "non-entailment"),
     (re.compile(r"entail\w*"), "entailment"),
@@ -53,29 +55,30 @@ MEANINGS = (
     (re.compile(r"neutral\w*"), "neutral"),
 )
 PARTS = {"non-entailment": ("neutral", "contradiction")}  # a label that three-way models split
-NAMELESS = re.compile(r"label_?\d+", re.IGNORECASE)  # what transformers writes where nobody gave a name
+NAMELESS = re.compile(r"label_?\d+", re.IGNORECASE)  # written by transformers if the classes have no names
 
 Classes = Mapping[str, tuple[int, ...]]  # meaning → class numbers
 
 
 def meaning(name: str) -> str:
-    """A class or label in its common spelling: lower case, and one word for each NLI relation."""
+    """Return a class or label in its common spelling: lower case, and one word for each NLI relation."""
     letters = re.sub(r"[\W_]+", "", name.lower())
     return next((common for spelt, common in MEANINGS if spelt.fullmatch(letters)), letters)
 
 
 def classes_of(config: JSON) -> dict[int, str]:
-    """The names of a classifier's classes by number; transformers' own default is two of them."""
+    """Return the names of a classifier's classes by number; transformers' default is two unnamed classes."""
     named = config.get("id2label") or {}
     count = len(named) or int(config.get("num_labels", 2))
     return {number: str(named.get(str(number), f"LABEL_{number}")) for number in range(count)}
 
 
 def parse_labels(given: str | None, names: Mapping[int, str], model: str) -> dict[str, tuple[int, ...]]:
-    """What each class means: from `labels=entailment:2;non-entailment:0+1` if given, else from the config's names.
+    """Return the class numbers of each meaning, from `labels=entailment:2;non-entailment:0+1` or else from the config's
+    names.
 
     Raises:
-        ModelError: the config gives no names, two classes mean the same, or `labels` cannot be read.
+        ModelError: the config gives no names, two classes mean the same, or `labels` cannot be parsed.
     """
     if given:
         return dict(_parse_one(part.strip(), names) for part in re.split("[;,]", str(given)) if part.strip())
@@ -102,10 +105,10 @@ def _parse_one(part: str, names: Mapping[int, str]) -> tuple[str, tuple[int, ...
 
 
 def prescribed(classes: Classes, labels: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The class numbers behind each requested label.
+    """Return the class numbers of each requested label.
 
     Raises:
-        ModelError: no class means the label, or a class stands behind two labels.
+        ModelError: no class means the label, or two labels share a class.
     """
     behind: dict[str, tuple[int, ...]] = {}
     for label in labels:
@@ -126,15 +129,15 @@ DECISIONS: dict[str, Callable[[list[float]], Probability]] = {
     "argmax": lambda classes: tuple(classes) if len(classes) > 1 else classes[0],
     "sum": math.fsum,
 }
-"""What a label gets of the probabilities of its classes; the label of the best of what is left is the answer."""
+"""Functions from the probabilities of a label's classes to those of the label; the highest one decides."""
 
 
 def label_scores(
     logits: Floats, behind: Classes, decide: Callable[[list[float]], Probability]
 ) -> dict[str, Probability]:
-    """Label → probability or probabilities, all of them summing to 1, from the logits (classes,) of one pair.
+    """Return the probability of each label, or those of its classes, from the logits (classes,) of one pair.
 
-    Classes that stand for none of the labels do not count. NaN stays NaN.
+    All probabilities sum to 1: classes that belong to no label are left out. NaN stays NaN.
     """
     import numpy as np
 
@@ -149,7 +152,7 @@ def label_scores(
 
 @dataclass(frozen=True, slots=True)
 class PairNetwork:
-    """A loaded classifier."""
+    """A loaded classifier with its tokenizer."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -157,16 +160,16 @@ class PairNetwork:
 
 
 class PairModel(Neural[PairSettings, PairNetwork]):
-    """A sequence classifier on pairs; what its outputs mean is the subclasses' matter."""
+    """A sequence classifier on pairs; subclasses interpret its outputs."""
 
     def logits(self, pairs: Sequence[TextPair | PairLabel]) -> Outputs[Any]:
-        """The head's raw outputs as an array (n, classes), float64."""
+        """Return the head's raw outputs as an array (n, classes), float64."""
         network = self.network
         lefts, rights = [pair.left for pair in pairs], [pair.right for pair in pairs]
         return self.outputs(tokenize(network.tokenizer, lefts, network.limit, rights))
 
     def outputs(self, tokens: Tokens) -> Outputs[Any]:
-        """The same of inputs that are token ids already."""
+        """Return the head's raw outputs for tokenized inputs, as `logits` does."""
         import numpy as np
 
         network = self.network
@@ -183,42 +186,42 @@ class PairModel(Neural[PairSettings, PairNetwork]):
         return Outputs(rows, tokens.truncated)
 
     def load(self) -> PairNetwork:
-        """The classifier with its head."""
+        """Load the classifier with its head."""
         from transformers import AutoModelForSequenceClassification
 
         setup = self.setup
         tokenizer = with_padding(load_tokenizer(setup.checkpoint, trust=setup.settings.trust_remote_code))
         model = load_model(AutoModelForSequenceClassification, setup)
-        model.config.pad_token_id = tokenizer.pad_token_id  # decoders with a head find the last token by it
+        model.config.pad_token_id = tokenizer.pad_token_id  # decoders with a head need it to find the last token
         limit = input_limit(setup.settings.max_length, tokenizer.model_max_length, model)
         return PairNetwork(model, tokenizer, limit)
 
     def details(self, network: PairNetwork) -> JSON:
-        """Size and limit."""
+        """Return the model's size and limit."""
         return measures(network.model, network.limit)
 
 
 class PairScorer(PairModel):
-    """A cross-encoder: one output, higher is closer."""
+    """A cross-encoder with one output; higher is closer."""
 
     def score_pairs(self, requests: Sequence[TextPair]) -> Outputs[float]:
-        """The raw output, not its sigmoid: that rounds the best candidates to the same 1."""
+        """Return the raw outputs, because sigmoids would round those of the best candidates to the same 1."""
         outputs = self.logits(requests)
         return Outputs([float(row[0]) for row in outputs.values], outputs.truncated)
 
 
 class PairLabeller(PairModel):
-    """A classifier whose classes have names."""
+    """A classifier with named classes."""
 
     def __init__(self, setup: ModelSetup[PairSettings], classes: Mapping[str, tuple[int, ...]]) -> None:
         super().__init__(setup)
         self.classes = classes
 
     def label_pairs(self, requests: Sequence[PairLabel]) -> Outputs[dict[str, Probability]]:
-        """Probabilities of the requested labels' classes, summing to 1; with decision=sum one for each label.
+        """Return the probabilities of the requested labels' classes, summing to 1; with decision=sum one per label.
 
         Raises:
-            ModelError: the classes do not tell the requested labels apart.
+            ModelError: the classes do not distinguish the requested labels.
         """
         asked = {labels: prescribed(self.classes, labels) for labels in {request.labels for request in requests}}
         outputs = self.logits(requests)
@@ -228,23 +231,23 @@ class PairLabeller(PairModel):
         return Outputs(values, outputs.truncated)
 
     def details(self, network: PairNetwork) -> JSON:
-        """Size, limit, what the classes were taken for, and how they make labels."""
+        """Return the model's size and limit, the meanings of its classes, and how they are combined into labels."""
         classes = {name: list(ids) for name, ids in self.classes.items()}
         return super().details(network) | {"classes": classes, "decision": self.setup.settings.decision}
 
 
 def with_padding(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
-    """The tokenizer; one without padding, as GPT-2's, pads with what ends a text."""
+    """Return the tokenizer; if it has no padding token, as GPT-2's, it pads with the end-of-text token."""
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
 
 
 def open_pairs(settings: PairSettings) -> PairLabeller | PairScorer:
-    """A cross-encoder where the head has one output, a labeller otherwise.
+    """Open a cross-encoder if the head has one output, otherwise a labeller.
 
     Raises:
-        ModelError: no such model, no classifier, classes without meaning, or what `prepare` refuses.
+        ModelError: no such model, not a classifier, unnamed classes, or a setting that `prepare` rejects.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, "pairs")

@@ -2,8 +2,9 @@
 
     --model pipeline --model_args ranker=minilm,spans=FOLDER
 
-Each part is anything that --model takes, or with options of its own as JSON: `{"ranker": {"model": "encoder:FOLDER",
-"pooling": "cls"}, "spans": "FOLDER"}`. Capabilities: all those of the ranker, and find_spans of the second part.
+Each part is any value of --model, or a JSON object if it has options of its own: `{"ranker": {"model":
+"encoder:FOLDER", "pooling": "cls"}, "spans": "FOLDER"}`. Capabilities: all those of the ranker, and find_spans of the
+second part.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from figeval.types import JSON, Example, ScoredSpan, SpanQuery
 if TYPE_CHECKING:
     from figeval.jsonfile import JSONValue
 
-# What a part must be able to do: one of these.
+# Capabilities of each part, of which it needs one.
 NEEDS = {"ranker": ("embed", "score_pairs", "loglikelihood"), "spans": ("find_spans",)}
 USAGE = "--model pipeline --model_args ranker=MODEL,spans=MODEL"
 
@@ -34,10 +35,10 @@ def pipeline(
     batch_size: int | str | None = None,
     seed: int | None = None,
 ) -> Pipeline:
-    """A pipeline of two models; the flags go to the parts that know them.
+    """Open a pipeline of two models; each flag goes to the parts that know it.
 
     Raises:
-        ModelError: a part is missing, is no model, or can not do what it is there for.
+        ModelError: a part is missing, is no model, or lacks the capability for its role.
     """
     if model:
         raise ModelError(f"'pipeline' takes no model behind the colon, but parts: {USAGE}")
@@ -49,7 +50,7 @@ def pipeline(
 def opened(
     role: str, value: str | Mapping[str, JSONValue], backends: Backends, common: Mapping[str, JSONValue]
 ) -> Model:
-    """One part. Raises `ModelError` naming it."""
+    """Open one part. Raises `ModelError` naming the part."""
     options = {"model": value} if isinstance(value, str) else dict(value)
     name = options.pop("model", "")
     if not name:
@@ -65,45 +66,45 @@ def opened(
 
 
 class Pipeline:
-    """The ranker, whose spans another model finds. What is not named here is the ranker's."""
+    """A ranker and a span finder. Attributes not defined here are the ranker's."""
 
     def __init__(self, ranker: Model, spans: Model) -> None:
         self.ranker = ranker
         self.spans = spans
 
     def __getattr__(self, name: str) -> object:
-        if name in ("ranker", "spans"):  # not there yet: a copy is being made
+        if name in ("ranker", "spans"):  # not set yet while the object is being copied
             raise AttributeError(name)
         return getattr(self.ranker.backend, name)
 
     @property
     def parts(self) -> dict[str, Model]:
-        """Both models by their roles."""
+        """Both models by role."""
         return {"ranker": self.ranker, "spans": self.spans}
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> Answers[Sequence[ScoredSpan]]:
-        """What the second part finds."""
+        """Return the spans that the second part finds."""
         answers: Answers[Sequence[ScoredSpan]] = self.spans.backend.find_spans(requests)
         return answers
 
     def fit(self, examples: Iterable[Example]) -> None:
-        """Let both learn from the task, as far as they do, from the split that the ranker learns from."""
+        """Fit both models, if they learn from the task, on the split that the ranker learns from."""
         read = list(examples)
         for part in self.parts.values():
             part.fit(read)
 
     def fingerprint(self) -> str:
-        """Changes with either part."""
+        """Return a digest that changes with either part."""
         return "; ".join(f"{role} {part.backend_name} {part.fingerprint()}" for role, part in self.parts.items())
 
     def describe(self) -> JSON:
-        """What each part says of itself; their warnings together."""
+        """Return the descriptions of both parts, with their warnings merged."""
         told: dict[str, JSON] = {role: part.description() for role, part in self.parts.items()}
         warnings = [line for one in told.values() for line in one.pop("warnings", [])]
         found: JSON = {role: {"model": self.parts[role].name, **one} for role, one in told.items()}
         return found | ({"warnings": warnings} if warnings else {})
 
     def close(self) -> None:
-        """Free the memory of both."""
+        """Release the memory of both models."""
         for part in self.parts.values():
             part.close()

@@ -1,6 +1,6 @@
-"""Options of models, as `--model_args` gives them, checked before anything heavy is imported or loaded.
+"""Options of models from `--model_args`, checked before anything heavy is imported or loaded.
 
-`Settings` holds what all models on torch share. `Configured` makes a backend factory of a settings class.
+`Settings` holds the options that all torch models share. `Configured` turns a settings class into a backend factory.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ DTYPES = ("float32", "float16", "bfloat16", "auto")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What all models on torch share.
+    """Options that all torch models share.
 
-    `max_length` counts tokens, special ones included; None is what the checkpoint declares. `dtype` is what the
-    weights are loaded as, whatever they are stored as; "auto" is the stored one, on a CPU float32. `device` None
-    takes cuda, else mps, else cpu. `batch_size` is a number of rows per forward pass, or "auto": as many as fit a
-    budget of tokens.
+    Attributes:
+        max_length: longest input in tokens, including special ones; None for what the checkpoint declares.
+        dtype: precision of the loaded weights; "auto" is the stored one, or float32 on a CPU.
+        device: device to use; None for the first available of cuda, mps and cpu.
+        batch_size: rows per forward pass, or "auto" for as many as fit a token budget.
 
     Raises:
-        ModelError: a value that is not of its kind.
+        ModelError: a value of the wrong kind.
     """
 
     model: str = ""
@@ -46,12 +47,12 @@ class Settings:
 
     @property
     def rows(self) -> int | None:
-        """The fixed number of rows per forward pass, None where a token budget decides."""
+        """Fixed number of rows per forward pass, or None if a token budget decides."""
         return None if self.batch_size == "auto" else int(self.batch_size)
 
 
 def positive(name: str, value: object) -> int:
-    """A whole number of at least 1, given as a number or in digits."""
+    """Return a positive integer, given as a number or in digits. Raises `ModelError` for anything else."""
     number = whole_number(str(value))
     if not number:
         raise ModelError(f"{name}={value!s:.80} is not a positive integer")
@@ -69,9 +70,10 @@ B = TypeVar("B")
 
 
 class Configured(Generic[S, B]):
-    """A backend factory whose options are the fields of a settings class: `Configured(PairSettings, open_pairs)`.
+    """A backend factory whose options are the fields of a settings class, e.g. `Configured(PairSettings, open_pairs)`.
 
-    Called as `factory(model, **options)`; its signature names every option, so an unknown one is refused by name.
+    It is called as `factory(model, **options)`; its signature names every option, so that an unknown one is rejected by
+    name.
     """
 
     def __init__(self, settings: Callable[..., S], build: Callable[[S], B]) -> None:
@@ -79,7 +81,7 @@ class Configured(Generic[S, B]):
         self.build = build
         self.__name__ = build.__name__
         self.__doc__ = build.__doc__
-        # As `__call__` takes them: the model first, then options by name, which stand for `**options`.
+        # The signature of `__call__`: first the model, then keyword options in place of `**options`.
         options = [one for one in inspect.signature(settings).parameters.values() if one.name != "model"]
         model = inspect.Parameter("model", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="")
         by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in options]

@@ -1,10 +1,10 @@
 """Extractive heads: any `…ForQuestionAnswering` checkpoint of transformers. Capability: find_spans.
 
-The model reads the text beside "known SEP given" (the proverb, a stretch of it); the head gives every token of the
-text a logit for being the start and one for being the end of the answer. The text stands second, as such checkpoints
-are trained; `text=first` puts it first, as the input is described in Ghosh and Srivastava (2022, section 5.2). With
+The model reads the text together with "known SEP given" (the proverb, a span of it); the head gives every token of the
+text one logit for being the start of the answer and one for being the end. The text comes second, as such checkpoints
+are trained; `text=first` puts it first, as Ghosh and Srivastava (2022, section 5.2) describe the input. With
 `question=given` the proverb is left out; with `question=none` the text is read alone, as in their released code, where
-all spans of a text come out alike. A text that is too long is read in windows, none is cut.
+all spans of a text come out alike. A text that is too long is read in windows and never truncated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SECOND = "second"
 FULL = "full"
-# What stands beside the text, made of the query and the tokenizer's separator.
+# The question beside the text, from the query and the tokenizer's separator.
 BESIDE: dict[str, Callable[[SpanQuery, str], str]] = {
     FULL: lambda query, separator: f"{query.known}{separator}{query.given}",
     "given": lambda query, _: query.given,
@@ -41,10 +41,15 @@ RULE = "best log p(start) + log p(end), start <= end, over the tokens of the tex
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanSettings(Settings):
-    """`text` is the place of the text beside the question, "first" or "second"; `question` is what that is made of:
-    "full", "given" or "none" (None: as the checkpoint declares in figeval.json, else second and full). `max_span` is
-    the longest answer in tokens (None: any). With `null_score` the first token stands for "no span is right", as in
-    heads that were trained on SQuAD 2.0 or with `--head_args null_score=true`.
+    """Settings of span finders.
+
+    Attributes:
+        text: place of the text in the input, "first" or "second".
+        question: content of the other text, "full", "given" or "none". None for both: as the checkpoint declares in
+            figeval.json, else second and full.
+        max_span: longest answer in tokens; None for any length.
+        null_score: whether the first token's score means "no span is right", as in heads that were trained on SQuAD 2.0
+            or with `--head_args null_score=true`.
     """
 
     text: str | None = None
@@ -65,7 +70,7 @@ class SpanSettings(Settings):
 
     @property
     def side(self) -> int:
-        """The place of the text in the pair."""
+        """Index of the text in the input pair."""
         return int((self.text or SECOND) == SECOND)
 
 
@@ -79,10 +84,10 @@ def found_spans(
     longest: int | None,
     nulls: Sequence[Floats] | None = None,
 ) -> list[list[ScoredSpan]]:
-    """The best span of every text; `outputs[w]` are start and end logits of the text's tokens in window w.
+    """Return the best span of every text; `outputs[w]` are start and end logits of the text's tokens in window w.
 
-    `nulls` (windows, 2) are those of the token that stands for "no span". Of several windows the one counts that is
-    least sure that there is none, as in the SQuAD 2.0 code of BERT.
+    `nulls` (windows, 2) are the logits of the token for "no span". Of several windows, the one where "no span" scores
+    lowest counts, as in the SQuAD 2.0 code of BERT.
     """
     least: dict[int, Floats] = {}
     for window, null in zip(passages.windows, () if nulls is None else nulls, strict=nulls is not None):
@@ -95,13 +100,13 @@ def found_spans(
 def best_span(
     text: str, places: Sequence[tuple[int, int]], logits: Floats, longest: int | None, null: Floats | None = None
 ) -> list[ScoredSpan]:
-    """The stretch with the best log p(start) + log p(end), in characters without white space at its ends.
+    """Return the span with the best log p(start) + log p(end), in characters and without white space at its ends.
 
-    `logits` (tokens, 2), `longest` in tokens. Both distributions are over the tokens of the text, because an answer
-    is a stretch of it: what a model gives to other tokens is no answer. Logits of all windows share one normaliser, so
-    that they are comparable (Clark and Gardner 2018, section 3.1). No token of more than white space: no span.
-    NaN among the logits makes the score NaN. `null` (2,) are start and end logits for "no span": then both
-    distributions are over that and the tokens, and `NO_SPAN` is found beside the stretch, the better one first.
+    `logits` has shape (tokens, 2), `longest` is in tokens. Both distributions are over the tokens of the text only,
+    because an answer is part of it. Logits of all windows share one normaliser, so that they are comparable (Clark and
+    Gardner 2018, section 3.1). If all tokens are white space, there is no span. NaN among the logits makes the score
+    NaN. `null` (2,) are start and end logits for "no span": then both distributions include it, and `NO_SPAN` is
+    returned besides the span, the better one first.
     """
     import numpy as np
 
@@ -121,12 +126,12 @@ def best_span(
 
 
 def solid_tokens(text: str, places: Sequence[tuple[int, int]]) -> list[int]:
-    """Numbers of the tokens that are more than white space: an answer begins and ends with one."""
+    """Return the indexes of the tokens that are not just white space; an answer begins and ends with one."""
     return [index for index, (start, end) in enumerate(places) if text[start:end].strip()]
 
 
 def log_softmax(logits: Floats) -> Floats:
-    """Log-probabilities over the last axis."""
+    """Return the log-probabilities over the last axis."""
     import numpy as np
 
     with np.errstate(invalid="ignore"):  # inf - inf
@@ -135,10 +140,10 @@ def log_softmax(logits: Floats) -> Floats:
 
 
 def best_pair(starts: Floats, ends: Floats, longest: int | None = None) -> tuple[int, int, float]:
-    """(start, end, score) with the best `starts[start] + ends[end]`, 0 <= end - start < `longest`.
+    """Return (start, end, score) with the best `starts[start] + ends[end]`, where 0 <= end - start < `longest`.
 
-    Of equal scores the shortest, then the first one. Row e of a sliding window are the starts that end e can have,
-    from the nearest on: all pairs, without a matrix of them in memory.
+    Ties go to the shortest, then the first. Row e of a sliding window holds the possible starts for end e, nearest
+    first, which covers all pairs without a matrix of them in memory.
     """
     import numpy as np
 
@@ -169,14 +174,15 @@ class SpanNetwork:
 
 
 class SpanFinder(Neural[SpanSettings, SpanNetwork]):
-    """Finds the stretch of a text that corresponds to a given one."""
+    """A model that finds the span of a text that corresponds to a given one."""
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
-        """Per request the best span, by the rule of `best_span`; none in a text without a token. With `null_score` also
-        the empty span, which says that there is none.
+        """Return the best span per request by the rule of `best_span`; no span for a text without tokens.
+
+        With `null_score` also return the empty span, which means that there is none.
 
         Raises:
-            ModelError: known and given leave no room for a text that is too long to be read at once.
+            ModelError: known and given leave no room for a text that does not fit in one input.
         """
         settings, network = self.setup.settings, self.network
         found = passages_of(requests, settings, network.tokenizer, network.limit)
@@ -195,7 +201,7 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
         return found_spans(found, logits, texts, settings.max_span, nulls if settings.null_score else None)
 
     def load(self) -> SpanNetwork:
-        """The model with its head."""
+        """Load the model with its head."""
         from transformers import AutoModelForQuestionAnswering
 
         setup = self.setup
@@ -205,7 +211,7 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
         return SpanNetwork(model, tokenizer, limit)
 
     def details(self, network: SpanNetwork) -> JSON:
-        """Size, limit, where the text stands, and how the span is chosen."""
+        """Return the model's size and limit, the place of the text, and how the span is chosen."""
         settings = self.setup.settings
         read: JSON = {"text": ("first", SECOND)[settings.side], "question": settings.question or FULL}
         rule = RULE + NULL_RULE if settings.null_score else RULE
@@ -216,10 +222,10 @@ class SpanFinder(Neural[SpanSettings, SpanNetwork]):
 def passages_of(
     requests: Sequence[SpanQuery], settings: SpanSettings, tokenizer: PreTrainedTokenizerBase, limit: int | None
 ) -> Passages:
-    """The texts with what stands beside them, as inputs of at most `limit` tokens.
+    """Return the texts and their questions as inputs of at most `limit` tokens.
 
     Raises:
-        ModelError: what stands beside a text leaves no room for it, or `null_score` has no token to stand for it.
+        ModelError: a question leaves no room for its text, or inputs have no first token for `null_score`.
     """
     if settings.null_score and tokenizer("a")["input_ids"][0] != tokenizer.cls_token_id:
         raise ModelError("null_score=true: inputs of this model do not begin with a token of its own; leave it out")
@@ -233,10 +239,10 @@ def passages_of(
 
 
 def open_spans(settings: SpanSettings) -> SpanFinder:
-    """A span head from a folder or hub id.
+    """Open a span finder from a folder or hub id.
 
     Raises:
-        ModelError: no such model, no span head, or what `prepare` refuses.
+        ModelError: no such model, no span head, or a setting that `prepare` rejects.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, "spans")

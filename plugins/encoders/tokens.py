@@ -1,7 +1,7 @@
-"""Texts as token ids: cut to the length of the model, or in windows that overlap.
+"""Tokenized texts: truncated to the model's limit, or split into overlapping windows.
 
-`tokenize` cuts what is too long and reports it. `passages` shows a long text in several inputs, of which neighbours
-share half, so that nothing is cut off.
+`tokenize` truncates texts that are too long and reports it. `passages` splits a long text into several inputs, each
+overlapping its neighbour by half, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 IDS = "input_ids"
 TYPES = "token_type_ids"
-Floats: TypeAlias = "NDArray[np.float32 | np.float64]"  # numbers that a model has computed
-LEAST = 16  # tokens of a longer text that a window has to show
+Floats: TypeAlias = "NDArray[np.float32 | np.float64]"  # outputs of a model
+LEAST = 16  # least number of tokens of a longer text that a window must hold
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokenised inputs: `fields["input_ids"][i]` are the ids of input i; `truncated` are the inputs that were cut."""
+    """Tokenized inputs: `fields["input_ids"][i]` are the ids of input i; `truncated` are the indexes of truncated
+    inputs.
+    """
 
     fields: dict[str, list[Sequence[int]]]
     padding: int = 0
@@ -35,11 +37,11 @@ class Tokens:
 
     @property
     def lengths(self) -> list[int]:
-        """Tokens per input, special ones included."""
+        """Tokens per input, including special ones."""
         return [len(ids) for ids in self.fields[IDS]]
 
     def tensors(self, rows: Sequence[int], device: torch.device | str) -> dict[str, Tensor]:
-        """The rows as tensors (rows, longest), padded on the right, and their attention mask."""
+        """Return the rows as tensors (rows, longest), padded on the right, with their attention mask."""
         batch: dict[str, Tensor] = {}
         for name, values in self.fields.items():
             filler = self.padding if name == IDS else 0
@@ -48,7 +50,7 @@ class Tokens:
 
 
 def padded(rows: Sequence[Sequence[int]], filler: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
-    """Numbers per token as a tensor (rows, longest), filled up on the right, and the mask of what is no filling."""
+    """Return token values as a tensor (rows, longest), padded on the right, and the mask of non-padding values."""
     import numpy as np
     import torch
 
@@ -62,9 +64,9 @@ def padded(rows: Sequence[Sequence[int]], filler: int, device: torch.device | st
 def tokenize(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], limit: int | None, seconds: Sequence[str] | None = None
 ) -> Tokens:
-    """Tokenise texts, or pairs of texts, cutting what is longer than `limit` tokens and saying which that was.
+    """Tokenize texts or pairs of texts, truncating and reporting those longer than `limit` tokens.
 
-    Of a pair the longer text loses tokens first.
+    In a pair, the longer text loses tokens first.
     """
     names = [name for name in (IDS, TYPES) if name == IDS or (seconds and name in tokenizer.model_input_names)]
     fields = _encode(tokenizer, names, texts, seconds)
@@ -97,12 +99,12 @@ def _encode(
 
 
 def bare_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
-    """Texts as token ids, with nothing around them."""
+    """Return texts as token ids without special tokens."""
     return list(tokenizer(list(texts), add_special_tokens=False, verbose=False)[IDS])
 
 
 def padding_of(tokenizer: PreTrainedTokenizerBase) -> int:
-    """The id to pad with; the mask hides it, so a tokenizer without one may pad with anything."""
+    """Return the padding id; any id will do for a tokenizer without one, because padding is masked."""
     return 0 if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
 
 
@@ -111,7 +113,7 @@ def padding_of(tokenizer: PreTrainedTokenizerBase) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One input: `count` tokens of the text `owner` from its token `first` on, at places `at` … of the input."""
+    """One input: `count` tokens of the text `owner` from its token `first` on, at position `at` of the input."""
 
     owner: int
     at: int
@@ -120,7 +122,7 @@ class Window:
 
     @property
     def shown(self) -> slice:
-        """Which tokens of the text it shows."""
+        """Slice of the text's tokens that the window shows."""
         return slice(self.first, self.first + self.count)
 
 
@@ -133,14 +135,16 @@ class Passages:
     places: list[list[tuple[int, int]]]
 
     def within(self, outputs: Floats, rows: Sequence[int]) -> list[Floats]:
-        """Of the outputs for these inputs, shape (rows, length, k), those for tokens of the text, (count, k) each."""
+        """Return those outputs of the inputs, shape (rows, length, k), that belong to tokens of the text, (count, k)
+        each.
+        """
         windows = [self.windows[row] for row in rows]
         return [output[w.at : w.at + w.count] for w, output in zip(windows, outputs, strict=True)]
 
     def joined(self, outputs: Sequence[Floats]) -> list[Floats]:
-        """Per text the outputs for all its tokens, shape (tokens, k), from those of its windows.
+        """Return per text the outputs for all its tokens, shape (tokens, k), joined from those of its windows.
 
-        What several windows show is taken from the one in which most stands around it on both sides, as in the
+        A token in several windows takes the output of the one with the most context on its shorter side, as in the
         SQuAD code of BERT (Devlin et al. 2019). So every token has one output, and a long text is searched as a whole.
         """
         import numpy as np
@@ -160,13 +164,13 @@ class Passages:
 def passages(
     tokenizer: PreTrainedTokenizerBase, sides: Sequence[Sequence[str]], side: int, limit: int | None
 ) -> Passages:
-    """Texts as inputs of at most `limit` tokens: alone, or as side 0 or 1 of pairs of texts.
+    """Tokenize texts into inputs of at most `limit` tokens: alone, or as side 0 or 1 of pairs of texts.
 
-    `sides` are one list of texts, or two of the same length; those of `sides[side]` are shown in windows where they
-    are too long, what stands on the other side is in every window.
+    `sides` holds one list of texts, or two of the same length. Texts of `sides[side]` are split into windows if they
+    are too long; their partners on the other side are repeated in every window.
 
     Raises:
-        ModelError: what stands on the other side leaves no room.
+        ModelError: the other side leaves no room.
     """
     names = [name for name in (IDS, TYPES) if name == IDS or (len(sides) > 1 and name in tokenizer.model_input_names)]
     encoded = tokenizer(
@@ -191,9 +195,9 @@ def passages(
 
 
 def _windows(owner: int, own: Sequence[int], others: int, limit: int | None) -> Iterator[Window]:
-    """The windows of one text, whose tokens stand at the places `own` beside `others` of other kinds.
+    """Yield the windows of one text, whose tokens are at the positions `own`, next to `others` other tokens.
 
-    Neighbours share half: a stretch of up to half a window stands whole in one of them, with something around it.
+    Neighbours overlap by half: any stretch of up to half a window is complete in one of them, with some context.
     """
     n = len(own)
     room = n if limit is None else min(n, limit - others)
@@ -208,6 +212,6 @@ def _windows(owner: int, own: Sequence[int], others: int, limit: int | None) -> 
 
 
 def _shown(row: Sequence[int], window: Window, own: Sequence[int]) -> Sequence[int]:
-    """An input with only those tokens of the text that the window shows."""
+    """Return an input with only those tokens of the text that the window shows."""
     text = row[own[0] : own[-1] + 1]
     return [*row[: own[0]], *text[window.shown], *row[own[-1] + 1 :]]
