@@ -106,7 +106,7 @@ def has_chat_template(checkpoint: Checkpoint) -> bool:
 
 
 def check_chat_template(checkpoint: Checkpoint, apply: bool | None) -> None:
-    """Raise `ModelError` if a chat template exists and the user did not decide on it, or if one is asked for and missing."""
+    """Raise `ModelError` if it is undecided whether to use a chat template, or if the one to use is missing."""
     chats = has_chat_template(checkpoint)
     if chats and apply is None:
         raise ModelError(f"{checkpoint.model!r} has a chat template; say --apply_chat_template or --no_chat_template")

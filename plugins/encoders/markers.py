@@ -207,7 +207,7 @@ def _apart(
     frame: _Frame,
     texts: Sequence[Sequence[int]],
 ) -> MarkedTokens:
-    """Build the input of an encoder-decoder: the text for the encoder; each option before its marker for the decoder."""
+    """Build the input of an encoder-decoder: text for the encoder; options, each before its marker, for the decoder."""
     most = max(map(len, options), default=0)
     if most > MOST:
         raise CapabilityError(f"an example has {most} options, but there are markers for {MOST}; use an encoder")

@@ -1,8 +1,8 @@
-"""What can be trained on a model: one module per head. The loop (`figeval.training`) sees only the contract.
+"""Trainable heads, one module each; the training loop (`figeval.training`) depends only on their common contract.
 
-A module holds the options of a head, its features, its network and its learner. Shared are `base_model` (what a
-training begins with), `inputs` (batches of heads on encoders), `language` and `noise` (rows of language models). A
-module imports torch, so it is imported when a training begins and not before.
+A module holds the options of a head, its features, its network and its learner. Shared modules are `base_model` (the
+model that a training starts from), `inputs` (batches of heads on encoders), `language` and `noise` (rows of language
+models). The modules import torch, so they are imported only when a training begins.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_learners(register: LearnerRegistrar) -> None:
-    """Task type, head, factory; the first head of a task type is its default."""
+    """Register heads by task type; the first head of a task type is its default."""
     register("ranking", "biencoder", f"{__name__}.biencoder:ranking", "query and candidates apart, all in every step")
     register("generation", "seq2seq", f"{__name__}.writing:seq2seq", "an encoder-decoder that writes from the inputs")
     register("generation", "causal", f"{__name__}.writing:causal", "a causal model that writes after the inputs")

@@ -1,4 +1,4 @@
-"""The model that a training begins with: its checkpoint, its head, its frozen modules, and the options of the head."""
+"""The model that a training starts from: its checkpoint, its head, its frozen modules, and the head's options."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ if TYPE_CHECKING:
 
     from figeval.training.contract import Setup
 
-KNOWN = ("Transformer", "Pooling", "Normalize")  # modules of sentence-transformers
+KNOWN = ("Transformer", "Pooling", "Normalize")  # supported modules of sentence-transformers
 POOLING = "1_Pooling/config.json"
 POOLING_MODES = {"mean_tokens": "mean", "cls_token": "cls", "lasttoken": "last"}  # sentence-transformers' → ours
-MINILM_LENGTH = 512  # positions; its tokenizer file says 128
-POOLER = "pooler"  # what a head reads through: fresh where the checkpoint has none, left out where the head has none
+MINILM_LENGTH = 512  # all positions; its tokenizer file says 128
+POOLER = "pooler"  # read by some heads: fresh if the checkpoint has none, dropped if the head does not use it
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Base:
-    """A checkpoint with what of the setup concerns its loading. Weights are float32 on the CPU."""
+    """A checkpoint and the training setup. Weights are loaded as float32 on the CPU."""
 
     setup: Setup
     checkpoint: Checkpoint
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """Its tokenizer."""
+        """Tokenizer of the checkpoint."""
         return load_tokenizer(self.checkpoint, trust=False)
 
     def load(self, auto: type[_BaseAutoModelClass], *, spare: str = "") -> PreTrainedModel:
-        """A fresh model of a transformers Auto class, in training mode; `spare` modules may come with random weights.
+        """Load a model of a transformers Auto class in training mode; `spare` modules may have random weights.
 
         Raises:
             ModelError: the class does not fit, or weights are missing.
@@ -64,7 +64,11 @@ class Base:
         return self.ready(load_model(auto, loading, spare=spare, **self.dropouts()))
 
     def ready(self, model: PreTrainedModel) -> PreTrainedModel:
-        """The model in training mode, its activations kept or computed twice. Raises `ModelError` if it cannot."""
+        """Return the model in training mode, with gradient checkpointing if the setup asks for it.
+
+        Raises:
+            ModelError: the model does not support gradient checkpointing.
+        """
         if self.setup.gradient_checkpointing:
             if not model.supports_gradient_checkpointing:
                 raise ModelError(f"a {type(model).__name__} cannot do --gradient_checkpointing; leave it out")
@@ -73,7 +77,7 @@ class Base:
         return model.train()
 
     def dropouts(self) -> dict[str, float]:
-        """Every kind of dropout that the configuration knows, at the value that was asked for."""
+        """Return all dropout rates of the configuration, set to the requested value."""
         if self.setup.dropout is None:
             return {}
         values = self.config.to_dict().items()
@@ -82,14 +86,14 @@ class Base:
 
     @cached_property
     def config(self) -> PretrainedConfig:
-        """The model's configuration."""
+        """Configuration of the model."""
         from transformers import AutoConfig
 
         return AutoConfig.from_pretrained(self.checkpoint.folder_here())
 
     @cached_property
     def limit(self) -> int | None:
-        """The longest input in tokens, as the configuration has it: no weights are loaded for it."""
+        """Longest input in tokens, derived from the configuration without loading weights."""
         import torch
         from transformers import AutoModel
 
@@ -99,14 +103,14 @@ class Base:
 
     @property
     def tokens(self) -> int:
-        """Padded tokens that go through the network at once."""
+        """Budget of padded tokens per forward pass."""
         from figeval.training.batches import budget
 
         return budget(self.setup.tokens_per_batch, self.setup.device)
 
     @property
     def pooling(self) -> str | None:
-        """The pooling that the checkpoint declares itself, in figeval.json or as sentence-transformers does."""
+        """Pooling that the checkpoint declares, in figeval.json or as sentence-transformers does."""
         if "pooling" in self.checkpoint.declared:
             return str(self.checkpoint.declared["pooling"])
         if not self.checkpoint.is_sentence_transformer:
@@ -117,12 +121,12 @@ class Base:
         return named or next((ours for mode, ours in POOLING_MODES.items() if modes.get(f"pooling_mode_{mode}")), None)
 
     def brought(self, settings: Settings, *names: str) -> dict[str, object]:
-        """What the checkpoint declares of these options. Raises `ModelError` for a declaration that is wrong."""
+        """Return the checkpoint's declared values of these options. Raises `ModelError` for an invalid one."""
         declared = with_declared(settings, self.checkpoint)
         return {name: value for name in names if (value := getattr(declared, name)) is not None}
 
     def _refuse_modules(self) -> None:
-        """Raise `ModelError` for layers of sentence-transformers that an encoder with pooling has not."""
+        """Raise `ModelError` if sentence-transformers has layers other than encoder, pooling and normalization."""
         listed = read_json(self.checkpoint.folder_here() / MODULES, ModelError)
         kinds = [str(module["type"]).rpartition(".")[2] for module in listed]
         if strange := [kind for kind in kinds if kind not in KNOWN]:
@@ -131,9 +135,10 @@ class Base:
             )
 
     def save(self, model: PreTrainedModel, weights: Mapping[str, Tensor], prefix: str, folder: Path) -> None:
-        """Write a model of transformers, whose weights stand under `prefix`, and its tokenizer.
+        """Write a transformers model, whose weights have names with `prefix`, and its tokenizer.
 
-        The tokenizer is told the longest input of the training, so that what was trained is also what is asked.
+        The tokenizer's limit is set to that of the training, so that the model is used with the lengths it was trained
+        on.
         """
         own = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
         with suppress_logging():
@@ -144,10 +149,10 @@ class Base:
 
 
 def base_of(setup: Setup) -> Base:
-    """The model to begin with.
+    """Return the model to start from.
 
     Raises:
-        ModelError: there is no such model, or its weights are a pickle and that was not allowed.
+        ModelError: there is no such model, or its weights are a pickle and `allow_pickle` is not set.
     """
     if setup.model == "minilm":
         setup = replace(setup, model=minilm_model(), max_length=setup.max_length or MINILM_LENGTH)
@@ -157,19 +162,19 @@ def base_of(setup: Setup) -> Base:
     folder = checkpoint.folder
     if folder is not None and not setup.allow_pickle:
         found = weight_files(folder)
-        if found and not any(file.suffix == ".safetensors" for file in found):  # a pickle may run code when it is read
+        if found and not any(file.suffix == ".safetensors" for file in found):  # loading a pickle may run code
             weights = f"{setup.model!r} has its weights in {found[0].name}, a pickle"
             raise ModelError(f"{weights}; save it anew, or say --allow_pickle")
     return Base(setup, checkpoint)
 
 
 def fresh_head(base: Base, auto: type[_BaseAutoModelClass], **changes: object) -> PreTrainedModel:
-    """A model of a transformers Auto class with the checkpoint's body; its head is random.
+    """Return a model of a transformers Auto class with the checkpoint's body and a random head.
 
-    `changes` are entries of the configuration: `id2label`, and so how many outputs the head has.
+    `changes` are entries of the configuration, e.g. `id2label`, which sets the number of outputs.
 
     Raises:
-        ModelError: there is no such head for this architecture, or the body does not go under it.
+        ModelError: this architecture has no such head, or the body does not fit under it.
     """
     import torch
     from transformers import AutoConfig, AutoModel
@@ -190,19 +195,19 @@ def fresh_head(base: Base, auto: type[_BaseAutoModelClass], **changes: object) -
 
 
 def pooled_encoder(base: Base, pooling: str, freeze: str) -> PreTrainedModel:
-    """The encoder whose states are to be pooled; modules named in `freeze` (a+b) have no gradient."""
+    """Load the encoder whose states will be pooled; modules named in `freeze` (a+b) get no gradient."""
     from transformers import AutoModel
 
     encoder = base.load(AutoModel, spare="" if pooling == POOLER else POOLER)
     encoder = encoder.get_encoder() if encoder.config.is_encoder_decoder else encoder
     if pooling != POOLER and getattr(encoder, POOLER, None) is not None:
-        encoder.pooler.requires_grad_(False)  # it gets no gradient, and ZeRO would let it decay
+        encoder.pooler.requires_grad_(False)  # without a gradient, ZeRO would still apply weight decay to it
     frozen_modules(encoder, freeze)
     return encoder
 
 
 def pooling_of(base: Base, asked: str | None) -> str:
-    """The pooling. Raises `TrainError` where neither the model nor the options say what that is."""
+    """Return the requested or declared pooling. Raises `TrainError` if there is neither."""
     pooling = asked or base.pooling
     if pooling is None:
         raise TrainError(f"{base.setup.model!r} declares no pooling; say --head_args pooling=mean (cls, pooler, last)")
@@ -210,7 +215,7 @@ def pooling_of(base: Base, asked: str | None) -> str:
 
 
 def options_of(kind: Callable[..., T], given: Mapping[str, object]) -> T:
-    """The options of a head. Raises `TrainError` for one that it does not have."""
+    """Return the options of a head. Raises `TrainError` for an unknown one."""
     known = list(signature(kind).parameters)
     for name in given:
         if name not in known:
@@ -219,7 +224,7 @@ def options_of(kind: Callable[..., T], given: Mapping[str, object]) -> T:
 
 
 def frozen_modules(model: PreTrainedModel, names: str) -> None:
-    """Take modules, named a+b, out of the training. Raises `TrainError` for one that the model does not have."""
+    """Freeze modules, named a+b. Raises `TrainError` if the model has no such module."""
     modules = dict(model.named_modules())
     for name in filter(None, names.split("+")):
         if name not in modules:

@@ -1,8 +1,8 @@
-"""One encoder for queries and candidates apart; a query is to be nearest to its right candidate.
+"""Biencoder: one encoder for queries and candidates, which brings a query closest to its right candidate.
 
-As in Ghosh and Srivastava (2022, section 5.1): in every step all candidates are encoded anew, with gradient, and the
-loss is the cross-entropy of the right one among all of them. Candidates go through in batches of like length, once a
-step, however many batches the queries take. The options of a choice task are the candidates of its questions.
+As in Ghosh and Srivastava (2022, section 5.1), every step encodes all candidates anew, with gradient, and the loss is
+the cross-entropy of the right one among all of them. Candidates are encoded once per step in batches of similar length,
+however many batches the queries take. The options of a choice task are the candidates of its questions.
 """
 
 from __future__ import annotations
@@ -39,20 +39,26 @@ if TYPE_CHECKING:
 
     from figeval.training.contract import Batch, Setup
 
-TEMPERATURE = 0.05  # of cosines, as sentence-transformers' ranking losses have it
+TEMPERATURE = 0.05  # for cosines, as in sentence-transformers' ranking losses
 CANDIDATES = ("all", "batch")
 OPTIONS = ("own", "batch")
 CACHING = ("auto", "on", "off")
 Encoded = TypeVar("Encoded")
-Golds = Sequence[Sequence[int]]  # per row the numbers of its right candidates
-SHARE = 2  # of all memory, one part may be taken by activations of candidates
+Golds = Sequence[Sequence[int]]  # the numbers of each row's right candidates
+SHARE = 2  # activations of candidates may take one part in this many of all memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodingOptions:
-    """`pooling` is that of the checkpoint where it declares one. `similarity` is cosine or dot; its `temperature` is
-    .05 for cosines and 1 for dots, learnt with `learn_temperature`. `freeze` names modules that are not trained, a+b.
-    `caching` recomputes activations of candidates, if they do not fit ("auto").
+    """Options of encoders that compare vectors.
+
+    Attributes:
+        pooling: pooling of the encoder; None for the one that the checkpoint declares.
+        similarity: cosine or dot.
+        temperature: divisor of the similarities; None for .05 with cosines and 1 with dot products.
+        learn_temperature: whether the temperature is trained.
+        freeze: names of modules that are not trained, a+b.
+        caching: whether activations of candidates are recomputed; "auto" does so if they do not fit into memory.
     """
 
     pooling: str | None = None
@@ -72,14 +78,18 @@ class EncodingOptions:
 
     @property
     def degree(self) -> float:
-        """The temperature to begin with."""
+        """Initial temperature."""
         return self.temperature or (TEMPERATURE if self.similarity == COSINE else 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BiencoderOptions(EncodingOptions):
-    """`candidates` of a step are "all" or those of its "batch", then with the `hard` wrong ones that are nearest to a
-    query in the beginning.
+    """Options of biencoders for ranking.
+
+    Attributes:
+        candidates: candidates of a step, "all" or those of its "batch".
+        hard: number of hard negatives per query with candidates=batch: the wrong candidates that are nearest to it at
+            the start.
     """
 
     candidates: str = CANDIDATES[0]
@@ -95,7 +105,7 @@ class BiencoderOptions(EncodingOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceOptions(EncodingOptions):
-    """The right option is held against the others of its "own" question, or against all those of the "batch"."""
+    """Options for choice: the right option competes with those of its "own" question or of the whole "batch"."""
 
     candidates: str = OPTIONS[0]
 
@@ -108,21 +118,21 @@ class ChoiceOptions(EncodingOptions):
 
 
 class RankingFeatures:
-    """Queries and candidates as token ids."""
+    """Tokenized queries and candidates."""
 
     def __init__(self, queries: Tokens, candidates: Tokens, golds: list[list[int]], tokens: int) -> None:
         self.queries, self.candidates, self.golds, self.tokens = queries, candidates, golds, tokens
         self.hard: list[list[int]] = []
-        self.everything = True  # all candidates in every step
-        self.own = False  # a query is held against its right and hard candidates only
+        self.everything = True  # whether every step has all candidates
+        self.own = False  # whether a query competes only with its right and hard candidates
         self.lengths = queries.lengths
         self.weights = [1.0] * len(self.lengths)
         self.truncated = len(queries.truncated) + len(candidates.truncated)
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
-        """input_ids, attention_mask … (rows, length) and golds (rows, k), filled up with -1.
+        """Return input_ids, attention_mask … (rows, length) and golds (rows, k), padded with -1.
 
-        With `own`, options (rows, k) are the candidates that count for a row.
+        With `own`, also return options (rows, k): the candidates that compete in each row.
         """
         found = {**self.queries.tensors(rows, "cpu"), "golds": rectangle([self.golds[row] for row in rows])}
         if self.own:
@@ -130,7 +140,7 @@ class RankingFeatures:
         return found
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:
-        """The candidates of the step; `columns` (rows,) are their numbers."""
+        """Return the candidates of the step in batches; `columns` (rows,) are their numbers."""
         from figeval.training.batches import shares
 
         wanted = range(len(self.candidates.lengths)) if self.everything else self.in_step(rows)
@@ -138,13 +148,17 @@ class RankingFeatures:
         return [{**self.candidates.tensors(part.rows, "cpu"), "columns": torch.tensor(part.rows)} for part in parts]
 
     def in_step(self, rows: Sequence[int]) -> list[int]:
-        """The right candidates of the rows of a step and their hard negatives, each once."""
+        """Return the numbers of the right candidates and hard negatives of a step's rows, without duplicates."""
         hard = [number for row in rows for number in self.hard[row]] if self.hard else []
         return sorted({number for row in rows for number in self.golds[row]} | {*hard})
 
 
 def shared_candidates(examples: Sequence[RankingExample]) -> tuple[str, ...]:
-    """The candidates, which all examples have in common. Raises `TrainError` where they have not."""
+    """Return the candidates that all examples share.
+
+    Raises:
+        TrainError: examples have different candidates, or one has no right candidate.
+    """
     candidates = examples[0].candidates
     for example in examples:
         if example.candidates is not candidates and example.candidates != candidates:
@@ -155,7 +169,7 @@ def shared_candidates(examples: Sequence[RankingExample]) -> tuple[str, ...]:
 
 
 def hardest(queries: ArrayLike, candidates: ArrayLike, golds: Golds, count: int) -> list[list[int]]:
-    """Per row the `count` wrong candidates that are nearest, from vectors (rows, d) and (candidates, d)."""
+    """Return the `count` nearest wrong candidates per row, from vectors (rows, d) and (candidates, d)."""
     import numpy as np
 
     scores = np.asarray(queries) @ np.asarray(candidates).T
@@ -168,7 +182,7 @@ def hardest(queries: ArrayLike, candidates: ArrayLike, golds: Golds, count: int)
 
 
 class BiencoderNetwork(Module):  # type: ignore[misc]
-    """Losses of queries among candidates; similarities and the loss are computed in float32."""
+    """Network that computes the losses of queries among candidates; similarities and losses are in float32."""
 
     def __init__(self, encoder: PreTrainedModel, pooling: str, options: EncodingOptions) -> None:
         super().__init__()
@@ -180,14 +194,14 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
         self.log_temperature = Parameter(degree, requires_grad=options.learn_temperature)
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:
-        """Losses (rows,) of the rows of all batches."""
+        """Return losses (rows,) of the rows of all batches."""
         with self.economical(self.vectors, batches, beside) as encode:
             queries = torch.cat([encode(batch) for batch in batches])
             candidates = torch.cat([encode(batch) for batch in beside])
         return self.ranked(queries, candidates, batches, beside)
 
     def ranked(self, queries: Tensor, candidates: Tensor, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:
-        """Losses (rows,) from the vectors of all queries and candidates, (rows, d) and (candidates, d)."""
+        """Return losses (rows,) from the vectors of all queries and candidates, (rows, d) and (candidates, d)."""
         with torch.autocast(queries.device.type, enabled=False):
             logits = queries @ candidates.T / self.log_temperature.exp()
             columns = torch.cat([batch["columns"] for batch in beside])
@@ -197,15 +211,15 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
             return ranking_losses(logits, columns, filled(batches, "golds"))
 
     def vectors(self, batch: Batch) -> Tensor:
-        """Vectors (rows, d) in float32, of length 1 for cosines."""
+        """Return vectors (rows, d) in float32, of length 1 for cosines."""
         return self.scaled(self.pooled(inputs_of(batch)))
 
     def pooled(self, batch: dict[str, Tensor]) -> Tensor:
-        """What comes out of the encoder, pooled."""
+        """Return the pooled states of the encoder."""
         return pooled(self.encoder, self.pooling, batch)
 
     def scaled(self, vectors: Tensor) -> Tensor:
-        """In float32, of length 1 for cosines."""
+        """Return the vectors in float32, scaled to length 1 for cosines."""
         found = vectors.float()
         return functional.normalize(found, dim=-1) if self.cosine else found
 
@@ -213,10 +227,10 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
     def economical(
         self, compute: Callable[[Batch], Encoded], batches: Sequence[Batch], beside: Sequence[Batch]
     ) -> Iterator[Callable[[Batch], Encoded]]:
-        """The same function, for use in this context.
+        """Return `compute`, for use in this context, with gradient caching if activations do not fit into memory.
 
-        Where activations would not fit, they are computed again, with the same random numbers, when gradients come
-        back. So only one batch's are in memory at a time, however many candidates there are (Gao et al. 2021).
+        In that case activations are recomputed in the backward pass with the same random numbers, so that only those of
+        one batch are in memory at a time, however many candidates there are (Gao et al. 2021).
         """
         if self.crowded(beside):
             yield partial(checkpoint, compute, use_reentrant=False)
@@ -225,20 +239,23 @@ class BiencoderNetwork(Module):  # type: ignore[misc]
                 yield compute
 
     def crowded(self, beside: Sequence[Batch]) -> bool:
-        """Whether activations of all candidates would not fit: alike in all processes, which wait for each other."""
+        """Return whether the activations of all candidates exceed the memory.
+
+        The answer is the same in all processes, because they wait for each other.
+        """
         if self.caching != "auto":
             return self.caching == "on"
         tokens = sum(batch["input_ids"].numel() for batch in beside)
         return bool(tokens * self.bytes_per_token() > memory_of(self.log_temperature.device) // SHARE)
 
     def bytes_per_token(self) -> int:
-        """About what a layer keeps for its gradient (Korthikanti et al. 2022, eq. 1, without attention maps)."""
+        """Return an estimate of a token's activations (Korthikanti et al. 2022, eq. 1, without attention maps)."""
         config = self.encoder.config
         return 4 * 17 * int(config.hidden_size) * int(config.num_hidden_layers)
 
 
 def memory_of(device: torch.device) -> int:
-    """Bytes that a process may call its own on a device, used or not."""
+    """Return the bytes of a device's memory that belong to a process, used or not."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     import psutil
@@ -248,11 +265,11 @@ def memory_of(device: torch.device) -> int:
 
 @contextmanager
 def looked_up_once(embeddings: Module, batches: Sequence[Batch]) -> Iterator[None]:
-    """Let all batches take their word vectors from one lookup of the words among them.
+    """Share one embedding lookup, of the distinct tokens, among all batches.
 
-    The gradient of a lookup is as large as the vocabulary; one for every batch costs as much as a layer does.
+    The gradient of a lookup is as large as the vocabulary; one for every batch would cost as much as a layer.
     """
-    if hasattr(embeddings.weight, "full_tensor"):  # a part of it: FSDP has the whole only while its layer is at work
+    if hasattr(embeddings.weight, "full_tensor"):  # a shard: FSDP holds the whole weight only while its layer computes
         yield
         return
     ids = torch.cat([tensor.flatten() for batch in batches for name, tensor in batch.items() if name.endswith(IDS)])
@@ -270,7 +287,7 @@ def looked_up_once(embeddings: Module, batches: Sequence[Batch]) -> Iterator[Non
 
 
 def filled(batches: Sequence[Batch], name: str) -> Tensor:
-    """The numbers of candidates of all rows (rows, k), filled up with -1."""
+    """Return the candidate numbers of all rows (rows, k), padded with -1."""
     numbers = [batch[name] for batch in batches]
     most = max(rows.shape[1] for rows in numbers)
     return torch.cat([functional.pad(rows, (0, most - rows.shape[1]), value=-1) for rows in numbers])
@@ -281,7 +298,7 @@ def filled(batches: Sequence[Batch], name: str) -> Tensor:
 
 @dataclass(frozen=True)
 class EncoderLearner(ABC):
-    """What both learners share: the encoder that is trained, and how it is read and saved."""
+    """Base class of both learners: training, reading and saving of the encoder."""
 
     base: Base
     options: EncodingOptions
@@ -290,23 +307,23 @@ class EncoderLearner(ABC):
 
     @abstractmethod
     def features(self, examples: Sequence[Example]) -> RankingFeatures:
-        """Queries and candidates, tokenised."""
+        """Return the queries and candidates, tokenized."""
 
     def network(self) -> BiencoderNetwork:
-        """Encoder and temperature."""
+        """Return the network of encoder and temperature."""
         encoder = self.encoder()
         return BiencoderNetwork(encoder, self.pooling, self.options)
 
     def encoder(self) -> PreTrainedModel:
-        """The encoder; frozen modules have no gradient."""
+        """Return the encoder; frozen modules get no gradient."""
         return pooled_encoder(self.base, self.pooling, self.options.freeze)
 
     def tokens(self, texts: Sequence[str]) -> Tokens:
-        """Texts as token ids; what is too long loses its end."""
+        """Tokenize texts; one that is too long loses its end."""
         return tokenize(self.base.tokenizer, texts, self.base.limit)
 
     def backend(self, network: BiencoderNetwork) -> Encoder:
-        """The encoder as `figeval run` has it."""
+        """Return the encoder as a backend of `figeval run`."""
         settings = EncoderSettings(pooling=self.pooling, similarity=self.options.similarity)
         device = str(next(network.parameters()).device)
         encoder = Encoder(ModelSetup(settings, self.base.checkpoint, device, "float32"))
@@ -314,16 +331,16 @@ class EncoderLearner(ABC):
         return encoder
 
     def read_by(self, network: BiencoderNetwork) -> EncoderNetwork:
-        """The encoder of the network, as a backend reads it."""
+        """Return the network's encoder in the form that a backend reads."""
         return EncoderNetwork(network.encoder, self.base.tokenizer, self.base.limit, self.pooling, network.pooled)
 
     def save(self, network: BiencoderNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
-        """An encoder of transformers with its tokenizer."""
+        """Save the encoder as transformers does, with its tokenizer."""
         self.base.save(network.encoder, weights, "encoder.", folder)
         return {"kind": "encoder", "pooling": self.pooling, "similarity": self.options.similarity}
 
     def describe(self) -> JSON:
-        """Pooling, similarity, temperature, what is frozen."""
+        """Return the pooling, similarity, temperature and frozen modules."""
         options = self.options
         return {
             "pooling": self.pooling,
@@ -337,12 +354,12 @@ class EncoderLearner(ABC):
 
 @dataclass(frozen=True)
 class Biencoder(EncoderLearner):
-    """Queries among candidates that all of them share."""
+    """Learner for queries that share their candidates."""
 
     options: BiencoderOptions
 
     def features(self, examples: Sequence[Example]) -> RankingFeatures:
-        """Queries and the candidates that all of them share, tokenised."""
+        """Return the queries and their shared candidates, tokenized."""
         rows = cast("Sequence[RankingExample]", examples)
         candidates, queries = self.tokens(shared_candidates(rows)), self.tokens([row.query for row in rows])
         golds = [sorted(row.relevant) for row in rows]
@@ -356,18 +373,18 @@ class Biencoder(EncoderLearner):
         return found
 
     def describe(self) -> JSON:
-        """What both say, and the candidates of a step."""
+        """Return the description of the encoder and the candidates of a step."""
         return super().describe() | {"candidates": self.options.candidates, "hard": self.options.hard}
 
 
 @dataclass(frozen=True)
 class OptionBiencoder(EncoderLearner):
-    """Queries among their own options, or among those of all queries of a step."""
+    """Learner for queries with options of their own."""
 
     options: ChoiceOptions
 
     def features(self, examples: Sequence[Example]) -> RankingFeatures:
-        """Queries and the different options of all of them, tokenised."""
+        """Return the queries and the distinct options of all of them, tokenized."""
         rows = cast("Sequence[ChoiceExample]", examples)
         texts = list(dict.fromkeys(option for row in rows for option in row.options))
         numbers = {text: number for number, text in enumerate(texts)}
@@ -381,16 +398,18 @@ class OptionBiencoder(EncoderLearner):
         return found
 
     def describe(self) -> JSON:
-        """What both say, and which options a query is held against."""
+        """Return the description of the encoder and the options that compete."""
         return super().describe() | {"candidates": self.options.candidates}
 
 
 def ranking(setup: Setup) -> Biencoder:
-    """For candidates that all queries share; a biencoder that was trained before brings its similarity and pooling.
+    """Make a learner for candidates that all queries share.
+
+    A biencoder that was trained before keeps its similarity and pooling unless an option says otherwise.
 
     Raises:
-        ModelError: no such model, or an unknown option.
-        TrainError: it says nothing about pooling, and neither do the options.
+        ModelError: no such model, or an invalid value of an option.
+        TrainError: an unknown option, or a pooling that neither the model nor the options give.
     """
     base = base_of(setup)
     options = options_of(BiencoderOptions, {**base.brought(EncoderSettings(), "similarity"), **setup.options})
@@ -398,7 +417,7 @@ def ranking(setup: Setup) -> Biencoder:
 
 
 def choice(setup: Setup) -> OptionBiencoder:
-    """For the options of questions, as `ranking`."""
+    """Make a learner for the options of questions. Raises as `ranking` does."""
     base = base_of(setup)
     options = options_of(ChoiceOptions, {**base.brought(EncoderSettings(), "similarity"), **setup.options})
     return OptionBiencoder(base, options, pooling_of(base, options.pooling))

@@ -1,8 +1,8 @@
-"""One text is read, and a class is said of it: the head of classification tasks.
+"""Head of classification tasks: one text in, a class for each label out.
 
-For one label the loss is the cross-entropy of the softmax over the labels. For several it is the mean of the labels'
-binary cross-entropies, and at the end a label holds where its sigmoid is above one half. A head that the model has
-already is kept if it means the same labels in the same way, else a fresh one takes its place.
+With one label per text, the loss is the cross-entropy of the softmax over the labels. With several, it is the mean of
+their binary cross-entropies, and a label holds if its sigmoid is above one half. The checkpoint's head is kept if it
+has the same labels and the same kind of output; otherwise a fresh one replaces it.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OneLabel(Cross):
-    """A class for each label, softmax over them."""
+    """Learner of a softmax over the labels."""
 
     labels: tuple[str, ...] = ()
 
     def features(self, examples: Sequence[Example]) -> PairFeatures:
-        """Texts and the classes of their labels, found by name."""
+        """Return the tokenized texts and the classes of their labels, matched by name."""
         rows = cast("Sequence[ClassificationExample]", examples)
         behind = prescribed(self.classes, self.labels)
         return PairFeatures(
@@ -50,7 +50,7 @@ class OneLabel(Cross):
 
     @property
     def classes(self) -> dict[str, tuple[int, ...]]:
-        """What each class means."""
+        """Class numbers of each label."""
         return parse_labels(None, self.names, self.base.setup.model)
 
     def losses(self) -> Losses:
@@ -61,16 +61,16 @@ class OneLabel(Cross):
         return TextClassifier(setup, self.classes, several=False)
 
     def save(self, network: CrossNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
-        """A classifier of transformers with its tokenizer."""
+        """Save the classifier as transformers does, with its tokenizer."""
         return super().save(network, weights, folder) | {"kind": "classifier"}
 
 
 @dataclass(frozen=True)
 class SeveralLabels(OneLabel):
-    """A sigmoid for each label."""
+    """Learner of a sigmoid per label."""
 
     def features(self, examples: Sequence[Example]) -> PairFeatures:
-        """Texts, and for each output whether its label holds."""
+        """Return the tokenized texts, with a 0 or 1 for each output."""
         rows = cast("Sequence[MultilabelExample]", examples)
         behind = prescribed(self.classes, self.labels)
         places = {number: label for label, numbers in behind.items() for number in numbers}
@@ -80,7 +80,7 @@ class SeveralLabels(OneLabel):
         return PairFeatures(self.pair_tokenizer.texts([row.text for row in rows]), targets)
 
     def network(self) -> CrossNetwork:
-        """The classifier, whose config says what its outputs are."""
+        """Return the classifier, with the kind of its outputs in its config."""
         made = super().network()
         made.model.config.problem_type = SIGMOIDS
         return made
@@ -98,14 +98,18 @@ class SeveralLabels(OneLabel):
 
 
 def single(setup: Setup) -> OneLabel:
-    """For one label. Raises `FigevalError` for an unknown model or option, or labels that mean the same."""
+    """Make a learner for one label per text.
+
+    Raises:
+        FigevalError: an unknown model or option, or labels that mean the same.
+    """
     base = base_of(setup)
     own = None if has_sigmoids(base.checkpoint) else own_classes(base)
     return OneLabel(base, *outputs_for(setup.labels, own), options_of(CrossOptions, setup.options), None, setup.labels)
 
 
 def several(setup: Setup) -> SeveralLabels:
-    """For several labels. Raises `FigevalError` as `single` does."""
+    """Make a learner for several labels per text. Raises `FigevalError` as `single` does."""
     base = base_of(setup)
     own = own_classes(base) if has_sigmoids(base.checkpoint) else None
     options = options_of(CrossOptions, setup.options)

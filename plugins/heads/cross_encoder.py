@@ -1,9 +1,9 @@
-"""One model reads two texts at once: which label holds between them, or how close they are.
+"""Cross-encoder: one model reads two texts together and labels the pair or scores its closeness.
 
-The labels of a pairs task are the classes of the head; loss is the cross-entropy. Options and candidates are scored
-with one output per pair (query, option), softmax over those of an example, loss the cross-entropy of the right one. Of
-many candidates only the right ones and some others are read in a step. A head that the model has already is kept if it
-means the same, else a fresh one takes its place.
+The labels of a pairs task are the classes of the head, and the loss is the cross-entropy. Options and candidates are
+scored with one output per pair (query, option); the loss is the cross-entropy of the right one, with a softmax over
+those of an example. If there are many candidates, a step reads only the right ones and a sample of others. The
+checkpoint's head is kept if it means the same; otherwise a fresh one replaces it.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ if TYPE_CHECKING:
 
     from figeval.training.contract import Batch, Setup
 
-CLOSENESS = {0: "closeness"}  # the one output of a cross-encoder
+CLOSENESS = {0: "closeness"}  # the single output of a cross-encoder
 LOSS = "loss"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossOptions:
-    """`freeze` names modules that are not trained, a+b."""
+    """Options of cross-encoders: `freeze` names modules that are not trained, a+b."""
 
     freeze: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingOptions(CrossOptions):
-    """`negatives` are the wrong candidates that a query is read with in a step."""
+    """Options for ranking: `negatives` is the number of wrong candidates per query and step."""
 
     negatives: int = 7
 
@@ -80,27 +80,27 @@ Losses: TypeAlias = "Callable[[Tensor, Batch], Tensor]"  # logits (pairs, output
 
 @dataclass(frozen=True)
 class PairTokenizer:
-    """What makes token ids of pairs."""
+    """A tokenizer with a limit on the length of its inputs."""
 
     tokenizer: PreTrainedTokenizerBase
     limit: int | None
 
     def pairs(self, lefts: Sequence[str], rights: Sequence[str]) -> Tokens:
-        """The pairs; what is too long loses tokens of its longer text."""
+        """Tokenize pairs; one that is too long loses tokens of its longer text."""
         return tokenize(self.tokenizer, lefts, self.limit, rights)
 
     def texts(self, texts: Sequence[str]) -> Tokens:
-        """The texts, each alone; what is too long loses its end."""
+        """Tokenize single texts; one that is too long loses its end."""
         return tokenize(self.tokenizer, texts, self.limit)
 
     def own_lengths(self, texts: Sequence[str]) -> list[int]:
-        """The tokens of the texts alone, special ones not counted."""
+        """Return the number of tokens of each text, without special ones."""
         own = self.tokenizer.num_special_tokens_to_add(pair=False)
         return [length - own for length in tokenize(self.tokenizer, texts, None).lengths]
 
 
 class PairFeatures(IndependentFeatures):
-    """Pairs, or texts alone, with their classes: a number each, or what each output should say (outputs,)."""
+    """Tokenized pairs or texts with their targets: one class each, or one value per output (outputs,)."""
 
     def __init__(self, tokens: Tokens, classes: Sequence[int] | Sequence[Sequence[float]]) -> None:
         self.tokens, self.classes = tokens, classes
@@ -108,12 +108,12 @@ class PairFeatures(IndependentFeatures):
         self.truncated = len(tokens.truncated)
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
-        """input_ids, attention_mask … (rows, length) and classes (rows,) or (rows, outputs)."""
+        """Return input_ids, attention_mask … (rows, length) and classes (rows,) or (rows, outputs)."""
         return {**self.tokens.tensors(rows, "cpu"), "classes": torch.tensor([self.classes[row] for row in rows])}
 
 
 class ChoiceFeatures(IndependentFeatures):
-    """The query with each of its options. An example takes as many tokens as its pairs, padded to the longest."""
+    """Each query paired with each of its options. An example's length is that of its pairs, padded to the longest."""
 
     def __init__(self, pair_tokenizer: PairTokenizer, examples: Sequence[ChoiceExample]) -> None:
         lefts = [example.query for example in examples for _ in example.options]
@@ -126,17 +126,17 @@ class ChoiceFeatures(IndependentFeatures):
         self.truncated = len(self.tokens.truncated)
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
-        """As `grouped` has it."""
+        """Return the pairs of the rows, in the form of `grouped`."""
         own = [pair for row in rows for pair in self.groups[row]]
         counts, golds = [len(self.groups[row]) for row in rows], [[self.golds[row]] for row in rows]
         return grouped(self.tokens.tensors(own, "cpu"), counts, golds)
 
 
 class CandidateFeatures(IndependentFeatures):
-    """The query with its right candidates and some wrong ones, drawn anew in every epoch.
+    """Each query paired with its right candidates and some wrong ones, drawn anew in every epoch.
 
-    All pairs together would be too many to keep, so those of a batch are made when it is. Candidates that say the same
-    as a right one (`near`) are never drawn.
+    There are too many pairs to keep them all, so those of a batch are tokenized on demand. Candidates that are
+    equivalent to a right one (`near`) are never drawn.
     """
 
     def __init__(self, pair_tokenizer: PairTokenizer, examples: Sequence[RankingExample], negatives: int) -> None:
@@ -155,7 +155,7 @@ class CandidateFeatures(IndependentFeatures):
         self.truncated = sum(pair > limit for pair in pairs)
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:
-        """As `grouped` has it, the right candidates of every row first."""
+        """Return the pairs of the rows, in the form of `grouped`, with the right candidates of every row first."""
         drawn = [self.drawn(row, draw) for row in rows]
         lefts = [self.examples[row].query for row, numbers in zip(rows, drawn, strict=True) for _ in numbers]
         rights = [self.examples[row].candidates[n] for row, numbers in zip(rows, drawn, strict=True) for n in numbers]
@@ -164,7 +164,7 @@ class CandidateFeatures(IndependentFeatures):
         return grouped(tokens.tensors(range(len(lefts)), "cpu"), list(map(len, drawn)), golds)
 
     def drawn(self, row: int, draw: int) -> list[int]:
-        """Numbers of the right candidates, then of wrong ones."""
+        """Return the numbers of the right candidates, then those of the drawn wrong ones."""
         example = self.examples[row]
         wrong = [n for n in range(len(example.candidates)) if n not in example.relevant and n not in example.near]
         some = random.Random(f"{draw} {row}").sample(wrong, min(self.negatives, len(wrong)))
@@ -172,9 +172,10 @@ class CandidateFeatures(IndependentFeatures):
 
 
 def grouped(inputs: Batch, counts: Sequence[int], golds: Sequence[Sequence[int]]) -> Batch:
-    """Inputs (pairs, length), those of one row after those of the other, `counts` of them in each.
+    """Return inputs (pairs, length) with their grouping into rows; `counts` are the numbers of pairs per row.
 
-    `pairs` (rows, k) are their numbers and `golds` (rows, k) the places of the right ones, filled up with -1.
+    `pairs` (rows, k) are the indexes of each row's pairs, `golds` (rows, k) the places of the right ones, both padded
+    with -1.
     """
     ends = list(accumulate(counts))
     pairs = [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
@@ -185,7 +186,7 @@ def grouped(inputs: Batch, counts: Sequence[int], golds: Sequence[Sequence[int]]
 
 
 class CrossNetwork(Module):  # type: ignore[misc]
-    """Losses of what a classifier says of pairs; `losses(logits, batch)` is in float32."""
+    """Network that computes losses from the logits of a classifier of pairs; logits and losses are in float32."""
 
     def __init__(self, model: PreTrainedModel, losses: Losses) -> None:
         super().__init__()
@@ -193,16 +194,16 @@ class CrossNetwork(Module):  # type: ignore[misc]
         self.losses = losses
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
-        """Losses (rows,) of the rows of all batches."""
+        """Return losses (rows,) of the rows of all batches."""
         return torch.cat([self.losses(self.model(**inputs_of(batch)).logits.float(), batch) for batch in batches])
 
 
 def option_losses(logits: Tensor, batch: Batch) -> Tensor:
-    """-log of the probability of the right option among those of its example (rows,), from logits (pairs, 1).
+    """Return -log P(right option) among the options of each example (rows,), from logits (pairs, 1).
 
-    `pairs` (rows, k) are the pairs of every example and `golds` the places of the right ones, filled up with -1.
+    `pairs` (rows, k) are the pairs of every example, `golds` the places of the right ones, both padded with -1.
     """
-    nothing = logits.new_full((1,), float("-inf"))  # the last: where -1 points to
+    nothing = logits.new_full((1,), float("-inf"))  # the last element, to which -1 points
     scores = torch.cat((logits[:, 0], nothing))[batch["pairs"]]
     return ranking_losses(scores, torch.arange(scores.shape[1], device=scores.device), batch["golds"])
 
@@ -212,7 +213,7 @@ def option_losses(logits: Tensor, batch: Batch) -> Tensor:
 
 @dataclass(frozen=True)
 class Cross(ABC):
-    """What all of them share. `names` are the head's outputs by number; `fresh` if it is none of the checkpoint's."""
+    """Base class of the learners. `names` are the head's outputs by number; `fresh` means a new, random head."""
 
     base: Base
     names: Mapping[int, str]
@@ -222,11 +223,11 @@ class Cross(ABC):
 
     @abstractmethod
     def losses(self) -> Losses:
-        """Losses (rows,) from logits (pairs, outputs) and a batch."""
+        """Return the function from logits (pairs, outputs) and a batch to losses (rows,)."""
 
     @abstractmethod
     def reading(self, setup: ModelSetup[PairSettings]) -> PairModel:
-        """The backend that reads the saved model."""
+        """Return the backend that reads the saved model."""
 
     @property
     def pair_tokenizer(self) -> PairTokenizer:
@@ -234,7 +235,7 @@ class Cross(ABC):
         return PairTokenizer(with_padding(self.base.tokenizer), self.base.limit)
 
     def network(self) -> CrossNetwork:
-        """The classifier, with its own head or a fresh one."""
+        """Return the classifier, with the checkpoint's head or a fresh one."""
         from transformers import AutoModelForSequenceClassification as Auto
 
         outputs = {"num_labels": len(self.names), "id2label": dict(self.names)}
@@ -244,19 +245,19 @@ class Cross(ABC):
         return CrossNetwork(model, self.losses())
 
     def backend(self, network: CrossNetwork) -> PairModel:
-        """The classifier as `figeval run` has it."""
+        """Return the classifier as a backend of `figeval run`."""
         device = str(next(network.parameters()).device)
         backend = self.reading(ModelSetup(PairSettings(), self.base.checkpoint, device, "float32"))
         vars(backend)["network"] = PairNetwork(network.model, self.pair_tokenizer.tokenizer, self.pair_tokenizer.limit)
         return backend
 
     def save(self, network: CrossNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
-        """A classifier of transformers with its tokenizer."""
+        """Save the classifier as transformers does, with its tokenizer."""
         self.base.save(network.model, weights, "model.", folder)
         return {"kind": "pairs"}
 
     def describe(self) -> JSON:
-        """The head's outputs, whether it is fresh, what is frozen."""
+        """Return the head's outputs, whether it is fresh, and the frozen modules."""
         return {
             "classes": list(self.names.values()),
             "fresh_head": self.fresh,
@@ -267,12 +268,12 @@ class Cross(ABC):
 
 @dataclass(frozen=True)
 class LabelCross(Cross):
-    """Labels of pairs."""
+    """Learner of labels of pairs."""
 
     labels: tuple[str, ...] = ()
 
     def features(self, examples: Sequence[Example]) -> PairFeatures:
-        """Pairs and the classes of their labels, found by name."""
+        """Return the tokenized pairs and the classes of their labels, matched by name."""
         rows = cast("Sequence[PairExample]", examples)
         behind = prescribed(self.classes, self.labels)
         classes = [class_of(row, behind) for row in rows]
@@ -281,7 +282,7 @@ class LabelCross(Cross):
 
     @property
     def classes(self) -> dict[str, tuple[int, ...]]:
-        """What each class means."""
+        """Class numbers of each label."""
         return parse_labels(None, self.names, self.base.setup.model)
 
     def losses(self) -> Losses:
@@ -294,10 +295,10 @@ class LabelCross(Cross):
 
 @dataclass(frozen=True)
 class OptionCross(Cross):
-    """One score per pair, compared among the options of an example."""
+    """Learner of one score per pair, compared among the options of an example."""
 
     def features(self, examples: Sequence[Example]) -> ChoiceFeatures | CandidateFeatures:
-        """Query and option, as the route `by_pair_score` sends them."""
+        """Return the pairs of query and option, as the route `by_pair_score` sends them."""
         return ChoiceFeatures(self.pair_tokenizer, cast("Sequence[ChoiceExample]", examples))
 
     def losses(self) -> Losses:
@@ -310,10 +311,10 @@ class OptionCross(Cross):
 
 @dataclass(frozen=True)
 class CandidateCross(OptionCross):
-    """The same among many candidates, of which some are drawn for every step."""
+    """Learner of one score per pair, with candidates sampled for every step."""
 
     options: RankingOptions = field(default_factory=RankingOptions)
-    select_by: str | None = LOSS  # all pairs of dev, as a score needs them, are many
+    select_by: str | None = LOSS  # scoring dev would take all of its pairs, which are many
 
     def features(self, examples: Sequence[Example]) -> CandidateFeatures:
         rows = cast("Sequence[RankingExample]", examples)
@@ -327,19 +328,25 @@ class CandidateCross(OptionCross):
 
 
 def own_classes(base: Base) -> dict[int, str] | None:
-    """The classes of the checkpoint's head, None where it has none."""
+    """Return the classes of the checkpoint's head, or None if it has no such head."""
     is_classifier = ends("ForSequenceClassification")(base.checkpoint)
     return classes_of(base.checkpoint.config) if is_classifier else None
 
 
 def pairs(setup: Setup) -> LabelCross:
-    """For labels. Raises `FigevalError` for an unknown model or option, or labels that mean the same."""
+    """Make a learner of labels.
+
+    Raises:
+        FigevalError: an unknown model or option, or labels that mean the same.
+    """
     options, base, labels = options_of(CrossOptions, setup.options), base_of(setup), setup.labels
     return LabelCross(base, *outputs_for(labels, own_classes(base)), options, None, labels)
 
 
 def outputs_for(labels: Sequence[str], own: Mapping[int, str] | None) -> tuple[Mapping[int, str], bool]:
-    """The outputs of a head for labels, and whether it is a fresh one: a model's `own` head is kept if it means them.
+    """Return the outputs of a head for these labels, and whether the head is fresh.
+
+    A model's `own` head is kept if it has the same labels.
 
     Raises:
         TrainError: labels that mean the same, or nothing.
@@ -353,18 +360,18 @@ def outputs_for(labels: Sequence[str], own: Mapping[int, str] | None) -> tuple[M
 
 
 def choice(setup: Setup) -> OptionCross:
-    """For a few options. Raises `FigevalError` for an unknown model or option."""
+    """Make a learner for a few options. Raises `FigevalError` for an unknown model or option."""
     base = base_of(setup)
     return OptionCross(base, *closeness(base), options_of(CrossOptions, setup.options))
 
 
 def ranking(setup: Setup) -> CandidateCross:
-    """For many candidates. Raises `FigevalError` for an unknown model or option."""
+    """Make a learner for many candidates. Raises `FigevalError` for an unknown model or option."""
     base = base_of(setup)
     return CandidateCross(base, *closeness(base), options_of(RankingOptions, setup.options))
 
 
 def closeness(base: Base) -> tuple[dict[int, str], bool]:
-    """The one output of a cross-encoder, and whether it is a fresh one."""
+    """Return the single output of a cross-encoder, and whether its head is fresh."""
     own = own_classes(base)
     return (CLOSENESS, True) if own is None or len(own) > 1 else (own, False)

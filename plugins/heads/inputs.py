@@ -1,4 +1,4 @@
-"""What the heads on encoders share: batches among what their losses need, right options, and the loss of a ranking."""
+"""Functions that the heads on encoders share: batches without context, gold answers, and the ranking loss."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ READ = (IDS, TYPES, "attention_mask")
 
 
 class IndependentFeatures:
-    """Features of examples that are read beside nothing, each of which counts alike."""
+    """Base class of features whose examples are read independently and weigh the same."""
 
     lengths: Sequence[int]
 
     @cached_property
     def weights(self) -> list[float]:
-        """1 for every row."""
+        """Weight 1 for every row."""
         return [1.0] * len(self.lengths)
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
-        """Nothing."""
+        """Return no batches."""
         return []
 
 
 def inputs_of(batch: Batch, prefix: str = "") -> dict[str, Tensor]:
-    """What the model reads of a batch; a second kind of inputs stands under names with a prefix."""
+    """Return the model's inputs in a batch; a second set of inputs has names with a prefix."""
     return {name: batch[prefix + name] for name in READ if prefix + name in batch}
 
 
 def gold_of(example: ChoiceExample) -> int:
-    """The right option. Raises `TrainError` where it is hidden."""
+    """Return the right option. Raises `TrainError` if it is hidden."""
     if example.gold is None:
         raise TrainError(f"{example.id} has no right option to learn from; leave it out of the train split")
     return example.gold
 
 
 def class_of(example: PairExample | ClassificationExample, behind: Mapping[str, Sequence[int]]) -> int:
-    """The class of its label, the first of those `behind` it. Raises `TrainError` where the label is hidden."""
+    """Return the first class of an example's label. Raises `TrainError` if the label is hidden."""
     if example.label is None:
         raise TrainError(f"{example.id} has no label to learn from; leave it out of the train split")
     return behind[example.label][0]
 
 
 def rectangle(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Numbers as a tensor (rows, longest), filled up with -1."""
+    """Return numbers as a tensor (rows, longest), padded with -1."""
     import torch
 
     most = max(map(len, rows))
@@ -65,9 +65,9 @@ def rectangle(rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 def ranking_losses(logits: Tensor, columns: Tensor, golds: Tensor) -> Tensor:
-    """-log of the probability of the right candidates (rows,), from logits (rows, columns).
+    """Return -log P(right candidates) per row (rows,), from logits (rows, columns).
 
-    `columns` are the numbers of the candidates, `golds` (rows, k) those of the right ones, filled up with -1.
+    `columns` are the numbers of the candidates, `golds` (rows, k) those of the right ones, padded with -1.
     """
     right = (golds.unsqueeze(-1) == columns).any(dim=1)
     return logits.logsumexp(dim=-1) - logits.masked_fill(~right, float("-inf")).logsumexp(dim=-1)

@@ -1,11 +1,11 @@
-"""One encoder for proverbs and spans (Ghosh and Srivastava 2022, section 5.3): the biencoder, and a branch for spans.
+"""One encoder for proverbs and spans (Ghosh and Srivastava 2022, section 5.3): the biencoder with a span branch.
 
-An example is a narrative with all its parts; its loss is that of the proverb, and the means over its parts of those of
-start and end, as weighted sum. A narrative is read once for both, the given spans in the same step. In the authors'
-code every part is a row of its own, which reads and counts its narrative once more.
+An example is a narrative with all its parts. Its loss is a weighted sum of the proverb's loss and the mean start and
+end losses of its parts. A narrative is read once for both, and the given spans in the same step; in the authors' code
+every part is a row of its own, which reads and counts its narrative again.
 
-A narrative that is longer than the model is cut in training (asked, it is read in windows); parts that are cut off with
-it are not learnt from.
+A narrative that exceeds the model's limit is truncated in training (and read in windows in evaluation); parts that are
+cut off with it are not trained on.
 """
 
 from __future__ import annotations
@@ -49,14 +49,18 @@ if TYPE_CHECKING:
 
 TANH = "tanh"
 BRANCH = "branch."
-GIVEN = "given."  # before the names of what the given spans are read from
+GIVEN = "given."  # prefix of the inputs of the given spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointOptions(BiencoderOptions):
-    """Beside what a biencoder has: `activation` of the span branch is tanh or none (as published: then the given span
-    makes no difference), `weights` are those of the losses of proverb, start and end, `max_span` is the longest answer
-    in tokens when the model is asked.
+    """Options of joint models, in addition to those of a biencoder.
+
+    Attributes:
+        activation: activation of the span branch, tanh or none (as published, where the given span makes no
+            difference).
+        weights: weights of the losses of proverb, start and end.
+        max_span: longest answer in tokens, in evaluation.
     """
 
     activation: str = TANH
@@ -72,7 +76,7 @@ class JointOptions(BiencoderOptions):
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The weights as numbers; none if they cannot be read."""
+        """Weights as numbers; empty if they cannot be parsed."""
         try:
             return tuple(map(float, str(self.weights).split("+")))
         except ValueError:
@@ -84,7 +88,7 @@ class JointOptions(BiencoderOptions):
 
 @dataclass(frozen=True, slots=True)
 class SpanPart:
-    """A given span by its number, where it stands in the narrative, and its weight among the parts of its example."""
+    """The number of a given span, its answer in the narrative, and its weight among the parts of its example."""
 
     given: int
     answer: AnswerTokens
@@ -92,10 +96,10 @@ class SpanPart:
 
 
 class JointFeatures:
-    """Queries and candidates, the given spans, and where these stand in the queries.
+    """Queries and candidates, with the given spans and their answers in the queries.
 
-    `cut` is the number of parts that are cut off with their narrative. An example that has no other keeps one of weight
-    0, since every batch goes through the branch in every process.
+    `cut` is the number of parts that were cut off with their narrative. An example without other parts keeps one of
+    weight 0, since every batch has to go through the branch in every process.
     """
 
     def __init__(self, ranking: RankingFeatures, shown: Passages, given: Tokens, rows: Sequence[JointExample]) -> None:
@@ -121,8 +125,10 @@ class JointFeatures:
             raise TrainError("all parts are cut off with their narratives; raise --max_length, or take another model")
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:
-        """Queries as the biencoder has them, with `searched` (rows, length); for every part its given span, to whose
-        row it belongs (`owners`), `answers` (parts, 2) and `weights` (parts,).
+        """Return the biencoder's queries and the spans of their parts.
+
+        The queries have `searched` (rows, length). Every part has its given span, the row that it belongs to
+        (`owners`), and `answers` (parts, 2) and `weights` (parts,).
         """
         queries = self.ranking.batch(rows, draw)
         parts = [(place, part) for place, row in enumerate(rows) for part in self.parts[row]]
@@ -137,7 +143,7 @@ class JointFeatures:
         }
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:
-        """The candidates of the step."""
+        """Return the candidates of the step."""
         return self.ranking.beside(rows)
 
 
@@ -145,7 +151,7 @@ class JointFeatures:
 
 
 class JointNetwork(BiencoderNetwork):
-    """Losses of queries among candidates, and of the spans in them."""
+    """Network that computes the losses of queries among candidates and of the spans in them."""
 
     def __init__(self, encoder: PreTrainedModel, branch: ModuleDict, pooling: str, options: JointOptions) -> None:
         super().__init__(encoder, pooling, options)
@@ -154,7 +160,7 @@ class JointNetwork(BiencoderNetwork):
         self.shares = options.shares
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:
-        """Losses (rows,) of the rows of all batches: that of the candidate, and the mean of those of its spans."""
+        """Return losses (rows,) of the rows of all batches: the candidate's plus the mean of its spans'."""
         with self.economical(self.read, batches, beside) as read:
             queries, spans = zip(*map(read, batches), strict=True)
         with self.economical(self.vectors, [], beside) as encode:
@@ -163,7 +169,7 @@ class JointNetwork(BiencoderNetwork):
         return self.shares[0] * ranked + torch.cat(spans)
 
     def read(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Vectors of the queries (rows, d), to be ranked by, and the losses of their spans (rows,)."""
+        """Return the vectors of the queries (rows, d) for ranking, and the losses of their spans (rows,)."""
         inputs, owners = inputs_of(batch), batch["owners"]
         output = self.encoder(**inputs, return_dict=True)
         states = output.last_hidden_state
@@ -180,7 +186,7 @@ class JointNetwork(BiencoderNetwork):
 
 @dataclass
 class JointLearner:
-    """The learner: a biencoder, and what spans add to it. `cut` counts the parts that were not learnt from."""
+    """Learner of a biencoder with a span branch. `cut` counts the parts that were not trained on."""
 
     ranker: Biencoder
     options: JointOptions
@@ -188,7 +194,7 @@ class JointLearner:
     select_by: None = None
 
     def network(self) -> JointNetwork:
-        """Encoder, temperature and branch; the branch is fresh where the model is no joint one yet."""
+        """Return the network of encoder, temperature and branch; the branch is fresh unless the model has one."""
         encoder, checkpoint = self.ranker.encoder(), self.ranker.base.checkpoint
         width = int(encoder.config.hidden_size)
         own = None if self.fresh else load_branch(checkpoint.folder_here(), checkpoint.model, width)
@@ -197,11 +203,11 @@ class JointLearner:
 
     @property
     def fresh(self) -> bool:
-        """Whether the checkpoint has no span branch."""
+        """True if the checkpoint has no span branch."""
         return self.ranker.base.checkpoint.declared.get("kind") != "joint"
 
     def features(self, examples: Sequence[Example]) -> JointFeatures:
-        """Queries, candidates and parts, tokenised."""
+        """Return the tokenized queries, candidates and parts."""
         rows = cast("Sequence[JointExample]", examples)
         odd = next((part.id for row in rows for part in row.parts if part.text != row.query), None)
         if odd is not None:
@@ -214,7 +220,7 @@ class JointLearner:
         return found
 
     def backend(self, network: JointNetwork) -> JointEncoder:
-        """The network as `figeval run` has it."""
+        """Return the network as a backend of `figeval run`."""
         options, base = self.options, self.ranker.base
         settings = JointSettings(pooling=self.ranker.pooling, similarity=options.similarity, max_span=options.max_span)
         device = str(next(network.parameters()).device)
@@ -224,7 +230,7 @@ class JointLearner:
         return backend
 
     def save(self, network: JointNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
-        """The encoder with its tokenizer, and the branch beside it."""
+        """Save the encoder with its tokenizer, and the branch beside it."""
         declared = self.ranker.save(network, weights, folder)
         own = {name.removeprefix(BRANCH): tensor for name, tensor in weights.items() if name.startswith(BRANCH)}
         LAYERS.save(own, folder)
@@ -232,7 +238,7 @@ class JointLearner:
         return {**declared, "kind": "joint", "activation": self.options.activation, **longest}
 
     def describe(self) -> JSON:
-        """What a biencoder says, how the losses are weighted, and how many parts were cut off."""
+        """Return the description of the biencoder, the weights of the losses, and the number of parts cut off."""
         options = self.options
         return {
             **self.ranker.describe(),
@@ -245,8 +251,9 @@ class JointLearner:
 
 
 def joint(setup: Setup) -> JointLearner:
-    """Made from a setup. What the model declares of itself counts where no option says otherwise: a biencoder that was
-    trained before brings its pooling and similarity, as the authors' joint model begins with one.
+    """Make a learner. What the model declares applies unless an option says otherwise.
+
+    A biencoder that was trained before keeps its pooling and similarity, as the authors' joint model starts from one.
 
     Raises:
         FigevalError: no such model, no pooling, or an unknown option.

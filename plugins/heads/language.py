@@ -1,4 +1,4 @@
-"""What the heads of language models share: rows of tokens and labels, and the cross-entropy of the labels."""
+"""Functions that the heads of language models share: rows of tokens and labels, and the cross-entropy of the labels."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from figeval.training.contract import Batch
 
-LABELS = "labels"  # the token that is to be predicted at a position; IGNORED where nothing is
+LABELS = "labels"  # the token to be predicted at a position, or IGNORED
 WRITTEN = "decoder_input_ids"
 
-Row = Mapping[str, Sequence[int]]  # IDS, LABELS, and WRITTEN where there is a decoder
+Row = Mapping[str, Sequence[int]]  # IDS, LABELS, and WRITTEN if there is a decoder
 
 
 def batch_of(rows: Sequence[Row], padding: int) -> Batch:
-    """Rows as tensors (rows, longest), labels filled up with IGNORED, and the attention mask of what is read."""
+    """Return rows as tensors (rows, longest) with labels padded with IGNORED, and the attention mask of the inputs."""
     batch = {}
     for name in rows[0]:
         batch[name], mask = padded([row[name] for row in rows], IGNORED if name == LABELS else padding, "cpu")
@@ -35,24 +35,24 @@ def batch_of(rows: Sequence[Row], padding: int) -> Batch:
 
 
 def length(row: Row) -> int:
-    """Tokens that go through the network."""
+    """Return the number of tokens that go through the network."""
     return len(row[IDS]) + len(row.get(WRITTEN, ()))
 
 
 def weight(row: Row) -> float:
-    """Its targets: the loss is their mean."""
+    """Return the number of targets of a row: the loss is the mean over targets."""
     return float(sum(label != IGNORED for label in row[LABELS]))
 
 
 def read_and_written(read: Sequence[int], target: Sequence[int], start: int) -> Row:
-    """A row of an encoder-decoder: while it is trained, a token is predicted from the right ones before it."""
+    """Return the row of an encoder-decoder; in training, a token is predicted from the right ones before it."""
     return {IDS: read, WRITTEN: [start, *target[:-1]], LABELS: target}
 
 
 class LanguageNetwork(Module):  # type: ignore[misc]
-    """-Σ log P(label) over the labels of a row, in float32.
+    """Network that computes -Σ log P(label) over the labels of a row, in float32.
 
-    `sparse`: the head of the model is run where there are labels, and nowhere else. `options` are the model's.
+    With `sparse`, the model's head runs only at positions with labels. `options` are passed to the model.
     """
 
     def __init__(self, model: PreTrainedModel, *, sparse: bool = False, **options: bool) -> None:
@@ -62,11 +62,11 @@ class LanguageNetwork(Module):  # type: ignore[misc]
         self.options = options
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002
-        """Losses (rows,) of the rows of all batches."""
+        """Return losses (rows,) of the rows of all batches."""
         return torch.cat([self.losses(batch) for batch in batches])
 
     def losses(self, batch: Batch) -> Tensor:
-        """Losses (rows,) of one batch."""
+        """Return losses (rows,) of one batch."""
         labels = batch[LABELS]
         rows, columns = (labels != IGNORED).nonzero(as_tuple=True)
         inputs: dict[str, Tensor | bool] = {name: tensor for name, tensor in batch.items() if name != LABELS}

@@ -1,9 +1,9 @@
-"""One model reads a query together with all of its options, each behind a marker token (Guan et al. 2022, STORAL).
+"""Marker head: one model reads a query together with all of its options, each with a marker (Guan et al. 2022, STORAL).
 
-What the inputs look like, and how options are scored, is told in `encoders.markers`: encoders and encoder-decoders are
-trained, each in its own form. The loss is the cross-entropy of the right option, softmax over the options. Tokens that
+The module `encoders.markers` describes the inputs and the scores of options; encoders and encoder-decoders are trained,
+each in its own form. The loss is the cross-entropy of the right option, with a softmax over the options. Tokens that
 the vocabulary lacks ([P]; for encoder-decoders also markers and <mask>) are added to it and saved with the model. The
-authors add the loss of a language model to that of encoder-decoders, times 1e-20: there is none here.
+authors add a language-modelling loss for encoder-decoders, times 1e-20; it is left out here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkerOptions:
-    """`freeze` names modules that are not trained, a+b."""
+    """Options of the marker head: `freeze` names modules that are not trained, a+b."""
 
     freeze: str = ""
 
@@ -59,19 +59,19 @@ class MarkerFeatures(IndependentFeatures):
         self.truncated = len(tokens.read.truncated)
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
-        """What `MarkedTokens.tensors` gives, and golds (rows,)."""
+        """Return the tensors of `MarkedTokens.tensors`, and golds (rows,)."""
         return {**self.tokens.tensors(rows, "cpu"), "golds": torch.tensor([self.golds[row] for row in rows])}
 
 
 class MarkerHeadNetwork(Module):  # type: ignore[misc]
-    """The loss of the right option among those of its example."""
+    """Network that computes the loss of the right option among those of its example."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
-        """Losses (rows,) of the rows of all batches."""
+        """Return losses (rows,) of the rows of all batches."""
         return torch.cat(
             [
                 functional.cross_entropy(marker_scores(self.model, batch), batch["golds"], reduction="none")
@@ -82,7 +82,7 @@ class MarkerHeadNetwork(Module):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class MarkerLearner:
-    """The learner."""
+    """Learner of the marker head."""
 
     base: Base
     options: MarkerOptions
@@ -90,23 +90,23 @@ class MarkerLearner:
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer of the model. What it lacks is added to it in place, so that it is saved with the model."""
+        """Tokenizer of the model. Missing tokens are added in place, so that they are saved with the model."""
         return with_markers(self.base.tokenizer, self.base.config)
 
     def network(self) -> MarkerHeadNetwork:
-        """The model without a head, with an embedding for every token that was added."""
+        """Return the model without a head, with an embedding for every added token."""
         from transformers import AutoModel
 
         model = self.base.load(AutoModel, spare=POOLER)
         if len(self.tokenizer) > model.get_input_embeddings().num_embeddings:
-            model.resize_token_embeddings(len(self.tokenizer), mean_resizing=False)  # as fresh ones, not as the mean
+            model.resize_token_embeddings(len(self.tokenizer), mean_resizing=False)  # random, not the mean embedding
         if getattr(model, POOLER, None) is not None:
-            model.pooler.requires_grad_(False)  # it gets no gradient, and weight decay would change it
+            model.pooler.requires_grad_(False)  # without a gradient, weight decay would still change it
         frozen_modules(model, self.options.freeze)
         return MarkerHeadNetwork(model)
 
     def features(self, examples: Sequence[Example]) -> MarkerFeatures:
-        """Queries and options, as the route `by_markers` sends them.
+        """Return the queries and options, as the route `by_markers` sends them.
 
         Raises:
             TrainError: an example has no right option, or its options leave no room for the query.
@@ -123,19 +123,19 @@ class MarkerLearner:
         return MarkerFeatures(tokens, list(map(gold_of, rows)))
 
     def backend(self, network: MarkerHeadNetwork) -> MarkerScorer:
-        """The model as `figeval run` has it."""
+        """Return the model as a backend of `figeval run`."""
         device = str(next(network.parameters()).device)
         backend = MarkerScorer(ModelSetup(Settings(), self.base.checkpoint, device, "float32"))
         vars(backend)["network"] = MarkerNetwork(network.model, self.tokenizer, self.base.limit)
         return backend
 
     def save(self, network: MarkerHeadNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
-        """A model of transformers with its tokenizer, to which the markers belong."""
+        """Save the model as transformers does, with its tokenizer, which includes the markers."""
         self.base.save(network.model, weights, "model.", folder)
         return {"kind": "marker"}
 
     def describe(self) -> JSON:
-        """Which side reads the options, and what is frozen."""
+        """Return the side that reads the options, and the frozen modules."""
         both = self.base.config.is_encoder_decoder
         return {
             "options_read_by": "decoder" if both else "encoder",
@@ -145,12 +145,12 @@ class MarkerLearner:
 
 
 def marker(setup: Setup) -> MarkerLearner:
-    """Made from a setup.
+    """Make a learner.
 
     Raises:
-        ModelError: no such model, or an unknown option.
-        TrainError: it is an encoder without a mask token, or the configuration of an encoder-decoder does not say what
-            its decoder begins with.
+        ModelError: no such model.
+        TrainError: an unknown option, an encoder without a mask token, or an encoder-decoder whose configuration has no
+            first token of the decoder.
     """
     options, base = options_of(MarkerOptions, setup.options), base_of(setup)
     if base.config.is_encoder_decoder:

@@ -1,8 +1,9 @@
-"""Noise that language models learn to undo. How much there is follows from the length of a text, where it is is drawn.
+"""Noise that language models learn to undo. Its amount follows from the length of a text, its places are random.
 
-Masks: Devlin et al. (2019, section 3.1). Spans under sentinels: Raffel et al. (2020, section 3.1.4), drawn as in their
-code, which begins a text with what is kept and ends it with a span. Spans under one mask each: Lewis et al. (2020,
-section 2.2, "text infilling"), with spans as the former draw them instead of Poisson lengths that may be 0.
+Masks follow Devlin et al. (2019, section 3.1). Spans under sentinels follow Raffel et al. (2020, section 3.1.4),
+sampled as in their code, which begins a text with kept tokens and ends it with a span. Spans under one mask each follow
+Lewis et al. (2020, section 2.2, "text infilling"), but the spans are sampled as for sentinels, instead of with Poisson
+lengths that may be 0.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ from .language import LABELS, Row, read_and_written
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a text: its token ids, and which of them are the text's own: `ids[first:end]`."""
+    """A piece of a text: its token ids, of which `ids[first:end]` are the text's own."""
 
     ids: Sequence[int]
     first: int
     end: int
-    origin: str  # which text it is of, for messages
+    origin: str  # source of the text, for messages
 
 
 Noise = Callable[[Piece, Random], Row]
 
-MASKED, RANDOM = 0.8, 0.1  # of the hidden tokens; the others stay as they are
+MASKED, RANDOM = 0.8, 0.1  # shares of the hidden tokens; the others are left unchanged
 
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """A share of the tokens is hidden: under a mask, under any of the `words`, or not at all."""
+    """Noise that hides a share of the tokens: by a mask, by a random one of `words`, or not at all."""
 
     share: float
     mask: int
     words: Sequence[int]
 
     def __call__(self, piece: Piece, generator: Random) -> Row:
-        """The hidden tokens are the targets."""
+        """Return a row whose targets are the hidden tokens."""
         ids, labels = list(piece.ids), [IGNORED] * len(piece.ids)
         for place in generator.sample(range(piece.first, piece.end), hidden(piece, self.share)):
             labels[place] = ids[place]
@@ -55,13 +56,13 @@ class Masks:
 
 @dataclass(frozen=True, slots=True)
 class SpanSampler:
-    """Where spans of a piece are hidden, about `mean` tokens each."""
+    """A sampler of the spans to hide, of about `mean` tokens each."""
 
     share: float
     mean: float
 
     def drawn(self, piece: Piece, most: int, generator: Random) -> list[tuple[Sequence[int], Sequence[int]]]:
-        """The piece's own tokens in turns: those that are kept, and those of the span after them."""
+        """Return the piece's own tokens as pairs of kept tokens and the span that follows them."""
         tokens = piece.ids[piece.first : piece.end]
         lost = hidden(piece, self.share)
         count = max(1, min(round(lost / self.mean), most, lost, len(tokens) - lost))
@@ -76,14 +77,14 @@ class SpanSampler:
 
 @dataclass(frozen=True, slots=True)
 class Sentinels:
-    """Every span becomes a sentinel; the target are the spans, each after its sentinel."""
+    """Noise that replaces every span by a sentinel; the target lists the spans, each after its sentinel."""
 
     spans: SpanSampler
     sentinels: Sequence[int]
     start: int
 
     def __call__(self, piece: Piece, generator: Random) -> Row:
-        """Read is what was kept."""
+        """Return a row whose input is the kept tokens and sentinels."""
         turns = self.spans.drawn(piece, len(self.sentinels), generator)
         pairs = list(zip(turns, self.sentinels, strict=False))
         read = chain.from_iterable([*kept, sentinel] for (kept, _), sentinel in pairs)
@@ -94,14 +95,14 @@ class Sentinels:
 
 @dataclass(frozen=True, slots=True)
 class Holes:
-    """Every span becomes one mask; the target is the whole text."""
+    """Noise that replaces every span by one mask; the target is the whole text."""
 
     spans: SpanSampler
     mask: int
     start: int
 
     def __call__(self, piece: Piece, generator: Random) -> Row:
-        """Read is the text with its holes."""
+        """Return a row whose input is the text with masks."""
         turns = self.spans.drawn(piece, len(piece.ids), generator)
         read = chain.from_iterable([*kept, self.mask] for kept, _ in turns)
         around = (piece.ids[: piece.first], piece.ids[piece.end :])
@@ -109,12 +110,12 @@ class Holes:
 
 
 def hidden(piece: Piece, share: float) -> int:
-    """How many tokens of a piece are hidden: at least one."""
+    """Return the number of tokens of a piece to hide, at least 1."""
     return max(1, round(share * (piece.end - piece.first)))
 
 
 def parts(total: int, count: int, generator: Random) -> list[int]:
-    """A whole number as the sum of others, none of them 0 if there are enough; all ways are equally likely."""
+    """Split a total at random into `count` whole numbers, none of them 0 if possible; all splits are equally likely."""
     if total < count:
         return [total, *[0] * (count - 1)]
     cuts = sorted(generator.sample(range(1, total), count - 1))

@@ -1,9 +1,9 @@
-"""One encoder for both texts of a pair apart, and a linear layer on their vectors: which label holds between them.
+"""Pair biencoder: one encoder reads both texts separately, and a linear layer on their vectors labels the pair.
 
-The classification objective of Sentence-BERT (Reimers and Gurevych 2019, section 3): pooled vectors u and v go as
-(u, v, |u − v|) through a linear layer, loss is the cross-entropy. With `product` the layer sees u ∗ v, too, off which
-it can read the dot product: what an encoder knows of closeness is there from the first step on. A layer that the model
-has already is kept if its classes mean the same, else a fresh one takes its place.
+This is the classification objective of Sentence-BERT (Reimers and Gurevych 2019, section 3): the pooled vectors u and v
+go as (u, v, |u − v|) through a linear layer, and the loss is the cross-entropy. With `product` the layer also sees u ∗
+v, from which it can compute the dot product, so that what an encoder knows about closeness is available from the first
+step. The checkpoint's layer is kept if its classes mean the same; otherwise a fresh one replaces it.
 """
 
 from __future__ import annotations
@@ -44,14 +44,18 @@ if TYPE_CHECKING:
 
     from figeval.training.contract import Batch, Setup
 
-RIGHT = "right."  # before the names of what the right text is read from
-ENCODER, HEAD = "encoder.", "head."  # before the names of weights
+RIGHT = "right."  # prefix of the right text's inputs
+ENCODER, HEAD = "encoder.", "head."  # prefixes of weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairBiencoderOptions:
-    """`pooling` is that of the checkpoint where it declares one. With `product` the layer sees u ∗ v, too. `freeze`
-    names modules that are not trained, a+b.
+    """Options of pair biencoders.
+
+    Attributes:
+        pooling: pooling of the encoder; None for the one that the checkpoint declares.
+        product: whether the linear layer also sees u ∗ v.
+        freeze: names of modules that are not trained, a+b.
     """
 
     pooling: str | None = None
@@ -59,11 +63,11 @@ class PairBiencoderOptions:
     freeze: str = ""
 
     def __post_init__(self) -> None:
-        PairEncoderSettings(pooling=self.pooling, product=self.product)  # refuses what it does not know
+        PairEncoderSettings(pooling=self.pooling, product=self.product)  # rejects unknown values
 
 
 class ApartFeatures(IndependentFeatures):
-    """Both texts of every pair as token ids of their own, and its class."""
+    """Pairs whose texts are tokenized separately, and their classes."""
 
     def __init__(self, left: Tokens, right: Tokens, classes: Sequence[int]) -> None:
         self.left, self.right, self.classes = left, right, classes
@@ -71,8 +75,10 @@ class ApartFeatures(IndependentFeatures):
         self.truncated = len(left.truncated | right.truncated)
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
-        """input_ids, attention_mask … (rows, length) of the left texts, the same of the right ones under names that
-        begin with `RIGHT`, and classes (rows,).
+        """Return the inputs of both texts and the classes.
+
+        input_ids, attention_mask … (rows, length) are those of the left texts; those of the right ones have names with
+        the prefix `RIGHT`. Classes are (rows,).
         """
         right = {RIGHT + name: tensor for name, tensor in self.right.tensors(rows, "cpu").items()}
         classes = torch.tensor([self.classes[row] for row in rows])
@@ -80,7 +86,7 @@ class ApartFeatures(IndependentFeatures):
 
 
 class PairBiencoderNetwork(Module):  # type: ignore[misc]
-    """Cross-entropies of the classes of pairs; the linear layer and the loss are computed in float32."""
+    """Network that computes the cross-entropies of pairs' classes; linear layer and loss are in float32."""
 
     def __init__(self, encoder: PreTrainedModel, head: Linear, pooling: str) -> None:
         super().__init__()
@@ -88,25 +94,25 @@ class PairBiencoderNetwork(Module):  # type: ignore[misc]
         self.pooling = POOLINGS[pooling]
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
-        """Losses (rows,) of the rows of all batches."""
+        """Return losses (rows,) of the rows of all batches."""
         with looked_up_once(self.encoder.get_input_embeddings(), batches):
             return torch.cat([self.losses(batch) for batch in batches])
 
     def losses(self, batch: Batch) -> Tensor:
-        """Losses (rows,) of one batch."""
+        """Return losses (rows,) of one batch."""
         left, right = (self.pooled(inputs_of(batch, prefix)) for prefix in ("", RIGHT))
         with torch.autocast(left.device.type, enabled=False):
             logits = pair_logits(self.head, left.float(), right.float())
             return functional.cross_entropy(logits, batch["classes"], reduction="none")
 
     def pooled(self, inputs: dict[str, Tensor]) -> Tensor:
-        """What comes out of the encoder, pooled (rows, h)."""
+        """Return the pooled states of the encoder (rows, h)."""
         return pooled(self.encoder, self.pooling, inputs)
 
 
 @dataclass(frozen=True)
 class PairBiencoder:
-    """The learner. `names` are the classes by number; `fresh` if the linear layer is none of the checkpoint's."""
+    """Learner of pair labels. `names` are the classes by number; `fresh` means a linear layer with random weights."""
 
     base: Base
     names: Mapping[int, str]
@@ -117,7 +123,7 @@ class PairBiencoder:
     select_by: None = None
 
     def features(self, examples: Sequence[Example]) -> ApartFeatures:
-        """Both texts, tokenised apart, and the classes of their labels, found by name."""
+        """Return both texts, tokenized separately, and the classes of their labels, matched by name."""
         rows, base = cast("Sequence[PairExample]", examples), self.base
         behind = prescribed(parse_labels(None, self.names, base.setup.model), self.labels)
         classes = [class_of(row, behind) for row in rows]
@@ -131,7 +137,7 @@ class PairBiencoder:
         return ApartFeatures(left, right, classes)
 
     def network(self) -> PairBiencoderNetwork:
-        """The encoder, and its own linear layer or a fresh one."""
+        """Return the network of the encoder and the checkpoint's linear layer or a fresh one."""
         checkpoint = self.base.checkpoint
         encoder = pooled_encoder(self.base, self.pooling, self.options.freeze)
         encoder.config.id2label = dict(self.names)
@@ -141,7 +147,7 @@ class PairBiencoder:
         return PairBiencoderNetwork(encoder, head, self.pooling)
 
     def backend(self, network: PairBiencoderNetwork) -> PairEncoder:
-        """The network as `figeval run` has it."""
+        """Return the network as a backend of `figeval run`."""
         settings, base = PairEncoderSettings(pooling=self.pooling, product=self.options.product), self.base
         device = str(next(network.parameters()).device)
         setup: ModelSetup[EncoderSettings] = ModelSetup(settings, base.checkpoint, device, "float32")
@@ -151,14 +157,14 @@ class PairBiencoder:
         return backend
 
     def save(self, network: PairBiencoderNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
-        """The encoder with its tokenizer, and the linear layer beside it."""
+        """Save the encoder with its tokenizer, and the linear layer beside it."""
         self.base.save(network.encoder, weights, ENCODER, folder)
         own = {name.removeprefix(HEAD): tensor for name, tensor in weights.items() if name.startswith(HEAD)}
         LAYERS.save(own, folder)
         return {"kind": KIND, "pooling": self.pooling, "product": self.options.product}
 
     def describe(self) -> JSON:
-        """The classes, whether the linear layer is fresh and what it sees, pooling, what is frozen."""
+        """Return the classes, the state and input of the linear layer, the pooling, and the frozen modules."""
         return {
             "classes": list(self.names.values()),
             "fresh_head": self.fresh,
@@ -170,7 +176,7 @@ class PairBiencoder:
 
 
 def pairs(setup: Setup) -> PairBiencoder:
-    """Made from a setup; a model that was trained so before brings its pooling, its layer and what that sees.
+    """Make a learner; a pair encoder that was trained before keeps its pooling, its layer and that layer's input.
 
     Raises:
         FigevalError: no such model, no pooling, an unknown option, or labels that mean the same.

@@ -1,8 +1,8 @@
 """Further training on unlabelled text: `mlm` for masked models, `infill` for encoder-decoders.
 
-The texts are those of the task's train split, each once (narratives, proverbs, premises, references …), or those of a
-file. Labels are not read, so this is no training on the task; what is trained is then a base for other heads. The loss
-on dev is that of held-out examples with noise that is always the same.
+The texts are those of the task's train split, without duplicates (narratives, proverbs, premises, references …), or
+those of a file. Labels are not read, so this is not training on the task; the result is a base for other heads. The dev
+loss is that of held-out examples with fixed noise.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from .language import LanguageNetwork
 
-SHARE = 0.15  # of the tokens are hidden
+SHARE = 0.15  # share of the tokens to hide
 MEAN_SPAN = 3.0
 SPECIAL = "special_tokens_mask"
 MAX_BYTES = 1 << 32  # 4 GiB: all texts are held in memory
@@ -45,7 +45,12 @@ MAX_BYTES = 1 << 32  # 4 GiB: all texts are held in memory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskOptions:
-    """`texts` is a file: .txt, a text on each line, or .jsonl with a field `text`. `share` of the tokens is hidden."""
+    """Options of `mlm`.
+
+    Attributes:
+        texts: a .txt file with a text per line, or a .jsonl file with a field `text`; None for the task's own texts.
+        share: share of the tokens to hide.
+    """
 
     texts: str | None = None
     share: float = SHARE
@@ -57,7 +62,7 @@ class MaskOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfillOptions(MaskOptions):
-    """The same, and the mean length of a span in tokens."""
+    """Options of `infill`: those of `mlm`, and the mean length of a span in tokens."""
 
     mean_span: float = MEAN_SPAN
 
@@ -71,7 +76,7 @@ class InfillOptions(MaskOptions):
 
 
 def texts_of(examples: Iterable[Example]) -> dict[str, str]:
-    """Every text of the examples, once and in order → the example that it comes from."""
+    """Return the distinct texts of the examples in order, each with the id of its first example."""
     found: dict[str, str] = {}
     for example in examples:
         for text in filter(str.strip, example.texts):
@@ -80,10 +85,10 @@ def texts_of(examples: Iterable[Example]) -> dict[str, str]:
 
 
 def texts_in(file: Path) -> dict[str, str]:
-    """Every text of a file, once and in order → its line: plain lines, or the field `text` of a .jsonl.
+    """Return the distinct texts of a file in order, each with its line: plain lines, or the field `text` of a .jsonl.
 
     Raises:
-        TrainError: it cannot be read, or a line of it holds no text.
+        TrainError: the file cannot be read, or a line of a .jsonl has no text.
     """
     lines = read_text(expand_user(file), TrainError, max_bytes=MAX_BYTES).splitlines()
     found: dict[str, str] = {}
@@ -106,7 +111,7 @@ def _field(line: str, where: str) -> str:
 
 
 def pieces_of(tokenizer: PreTrainedTokenizerBase, texts: dict[str, str], limit: int | None) -> list[Piece]:
-    """Texts in pieces of at most `limit` tokens, special ones included. Raises `TrainError` if there are none."""
+    """Split texts into pieces of at most `limit` tokens, special ones included. Raises `TrainError` for none."""
     cutting = {} if limit is None else {"truncation": True, "max_length": limit, "return_overflowing_tokens": True}
     encoded = tokenizer(list(texts), return_special_tokens_mask=True, verbose=False, **cutting)
     origins = list(texts.values())
@@ -122,12 +127,12 @@ def pieces_of(tokenizer: PreTrainedTokenizerBase, texts: dict[str, str], limit: 
 
 
 class NoisyFeatures:
-    """Pieces of texts with noise that is drawn anew in every epoch, from the epoch's draw and the row alone.
+    """Pieces of texts with noise that is drawn anew in every epoch, seeded by the epoch's draw and the row.
 
-    How much is drawn depends on the length of a piece only, so that lengths and weights are known beforehand.
+    The amount of noise depends only on the length of a piece, so that lengths and weights are known in advance.
     """
 
-    truncated = 0  # long texts were split
+    truncated = 0  # long texts are split instead
 
     def __init__(self, pieces: Sequence[Piece], noise: Noise, padding: int) -> None:
         self.pieces, self.noise, self.padding = pieces, noise, padding
@@ -137,15 +142,15 @@ class NoisyFeatures:
         self.ids = [piece.origin for piece in pieces]
 
     def row(self, number: int, draw: int) -> Row:
-        """A piece with the noise of a draw."""
+        """Return a piece with the noise of a draw."""
         return self.noise(self.pieces[number], Random(f"{draw} {number}"))
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:
-        """input_ids, attention_mask, labels …"""
+        """Return input_ids, attention_mask, labels …"""
         return batch_of([self.row(number, draw) for number in rows], self.padding)
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
-        """Nothing."""
+        """Return no batches."""
         return []
 
 
@@ -154,7 +159,7 @@ class NoisyFeatures:
 
 @dataclass(frozen=True)
 class PostTraining(ABC):
-    """A learner without labels."""
+    """Base class of learners without labels."""
 
     base: Base
     options: MaskOptions
@@ -163,22 +168,22 @@ class PostTraining(ABC):
 
     @abstractmethod
     def network(self) -> LanguageNetwork:
-        """The model with its head."""
+        """Return the model with its head."""
 
     @abstractmethod
     def backend(self, network: LanguageNetwork) -> MaskedModel:
-        """The model as `figeval run` has it."""
+        """Return the model as a backend of `figeval run`."""
 
     def features(self, examples: Sequence[Example]) -> NoisyFeatures:
-        """The texts to learn from, tokenised and in pieces: of a file, or of the examples."""
+        """Return the texts to train on, of a file or of the examples, tokenized and in pieces."""
         return self._drawn(self.texts(examples))
 
     def texts(self, examples: Sequence[Example]) -> dict[str, str]:
-        """The texts to learn from, and where each comes from."""
+        """Return the texts to train on, each with its origin."""
         return texts_in(Path(self.options.texts)) if self.options.texts else texts_of(examples)
 
     def held_out(self, examples: Sequence[Example]) -> NoisyFeatures:
-        """The texts of held-out examples, wherever the others come from."""
+        """Return the texts of held-out examples, even if a file supplies the others."""
         return self._drawn(texts_of(examples))
 
     def _drawn(self, texts: dict[str, str]) -> NoisyFeatures:
@@ -186,12 +191,12 @@ class PostTraining(ABC):
         return NoisyFeatures(pieces, self.noise, padding_of(self.base.tokenizer))
 
     def save(self, network: LanguageNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
-        """A model of transformers with its tokenizer. There is nothing to declare."""
+        """Save the model as transformers does, with its tokenizer; figeval.json declares no options."""
         self.base.save(network.model, weights, "model.", folder)
         return {}
 
     def describe(self) -> JSON:
-        """Where texts come from, and the noise."""
+        """Return the source of the texts, and the noise."""
         file = self.options.texts
         digest = {} if file is None else {"sha256": sha256(expand_user(file).read_bytes()).hexdigest()}
         shown = {"texts": file or "the task's", **digest, "share": self.options.share}
@@ -199,10 +204,10 @@ class PostTraining(ABC):
 
 
 class MaskedLearner(PostTraining):
-    """Hidden words are guessed from both sides. A bare encoder gets a fresh head, which it learns with the rest."""
+    """Learner that predicts hidden words from both sides. A bare encoder gets a fresh head, trained with the rest."""
 
     def network(self) -> LanguageNetwork:
-        """The head is run at hidden words only, where that gives the same."""
+        """Return the network, which runs the head only at hidden words if that gives the same scores."""
         from transformers import AutoModelForMaskedLM as Auto
 
         from .language import LanguageNetwork
@@ -216,27 +221,27 @@ class MaskedLearner(PostTraining):
 
     @property
     def has_no_head(self) -> bool:
-        """Whether the checkpoint is an encoder without a head."""
+        """True if the checkpoint is an encoder without a head."""
         architecture = self.base.checkpoint.architecture
         return not architecture or architecture.endswith("Model")
 
     def backend(self, network: LanguageNetwork) -> MaskedModel:
-        """A masked model."""
+        """Return a masked model."""
         device = str(next(network.parameters()).device)
         masked = MaskedModel(ModelSetup(MaskedSettings(), self.base.checkpoint, device, "float32"))
         vars(masked)["network"] = MaskedNetwork(network.model, self.base.tokenizer, self.base.limit, network.sparse)
         return masked
 
     def describe(self) -> JSON:
-        """The same, and whether the head is fresh."""
+        """Return the common description, and whether the head is fresh."""
         return super().describe() | {"fresh_head": self.has_no_head}
 
 
 class InfillLearner(PostTraining):
-    """Hidden spans are written by the decoder."""
+    """Learner whose decoder writes the hidden spans."""
 
     def network(self) -> LanguageNetwork:
-        """The encoder-decoder."""
+        """Return the encoder-decoder."""
         from transformers import AutoModelForSeq2SeqLM
 
         from .language import LanguageNetwork
@@ -244,16 +249,16 @@ class InfillLearner(PostTraining):
         return LanguageNetwork(self.base.load(AutoModelForSeq2SeqLM), use_cache=False)
 
     def backend(self, network: LanguageNetwork) -> NoReturn:  # noqa: ARG002
-        """Raises `TrainError`: no task is put to a model in this form."""
+        """Raise `TrainError`: no task queries a model in this form."""
         raise TrainError("infill is judged by its loss alone; leave --select_by out")
 
 
 def mlm(setup: Setup) -> MaskedLearner:
-    """Made from a setup.
+    """Make a learner for `mlm`.
 
     Raises:
-        ModelError: no such model, or an unknown option.
-        TrainError: its tokenizer has no mask.
+        ModelError: no such model.
+        TrainError: an unknown option, or a tokenizer without a mask token.
     """
     options, base = options_of(MaskOptions, setup.options), base_of(setup)
     tokenizer = base.tokenizer
@@ -267,11 +272,11 @@ def mlm(setup: Setup) -> MaskedLearner:
 
 
 def infill(setup: Setup) -> InfillLearner:
-    """Made from a setup.
+    """Make a learner for `infill`.
 
     Raises:
-        ModelError: no such model, or an unknown option.
-        TrainError: it is no encoder-decoder, or its tokenizer has neither sentinels nor a mask.
+        ModelError: no such model.
+        TrainError: an unknown option, a model that is no encoder-decoder, or a tokenizer without sentinels and mask.
     """
     options, base = options_of(InfillOptions, setup.options), base_of(setup)
     if written_by(base.checkpoint) != "seq2seq":
@@ -288,7 +293,7 @@ def infill(setup: Setup) -> InfillLearner:
 
 
 def sentinels(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """T5's tokens for hidden spans, in order."""
+    """Return T5's tokens for hidden spans, in order."""
     vocabulary = tokenizer.get_vocab()
     names = takewhile(vocabulary.__contains__, (f"<extra_id_{number}>" for number in count()))
     return [vocabulary[name] for name in names]

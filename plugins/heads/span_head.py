@@ -1,8 +1,8 @@
-"""A head that points: where the stretch that stands for a given one begins and ends (Ghosh and Srivastava 2022, 5.2).
+"""Span head: predicts start and end of the span that corresponds to a given one (Ghosh and Srivastava 2022, 5.2).
 
-The loss is the cross-entropy of the right start and that of the right end, each over the tokens of the text alone:
-there the best span is searched later. Of a text that is too long, training reads the one window that shows most of the
-right stretch, and among several that show the whole the one with most around it.
+The loss is the sum of the cross-entropies of start and end, each over the tokens of the text alone, because the best
+span is later searched there. If a text is too long, training reads the one window that shows most of the right span,
+and among several that show all of it the one with most context.
 """
 
 from __future__ import annotations
@@ -35,10 +35,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanOptions:
-    """`text` is the place of the text beside the question, first or second; `question` is what that is made of: full
-    (the proverb and the given stretch of it), given, or none (as in the authors' code). `max_span` is the longest
-    answer in tokens, when the model is asked. With `null_score` the first token of the input stands for "no span is
-    right", and is learnt from examples whose gold is that. `freeze` names modules that are not trained, a+b.
+    """Options of the span head.
+
+    Attributes:
+        text: place of the text in the input, first or second.
+        question: content of the other text: full (the proverb and the given span of it), given, or none (as in the
+            authors' code).
+        max_span: longest answer in tokens, in evaluation.
+        null_score: whether the first token of the input means "no span is right", as trained on examples without a
+            span.
+        freeze: names of modules that are not trained, a+b.
     """
 
     text: str | None = None
@@ -53,7 +59,7 @@ class SpanOptions:
 
 @dataclass(frozen=True, slots=True)
 class AnswerTokens:
-    """A stretch of an input: places of its first and last token, and how many of its tokens the input does not show."""
+    """A span of an input: positions of its first and last token, and the number of its tokens that the input lacks."""
 
     first: int
     last: int
@@ -61,17 +67,17 @@ class AnswerTokens:
 
 
 def gold_of(example: SpanExample) -> Span:
-    """The right stretch. Raises `TrainError` where it is hidden."""
+    """Return the right span. Raises `TrainError` if it is hidden."""
     if example.gold is None:
         raise TrainError(f"{example.id} has no span to learn from; leave it out of the train split")
     return example.gold
 
 
 def gold_tokens(example: SpanExample, places: Sequence[tuple[int, int]]) -> list[int]:
-    """Numbers of the text's tokens, at `places` of its characters, that overlap with the right stretch.
+    """Return the numbers of the text's tokens, at `places` of its characters, that overlap the right span.
 
     Raises:
-        TrainError: there are none.
+        TrainError: no token overlaps it, the span is hidden, or it is `NO_SPAN`.
     """
     gold = gold_of(example)
     if gold == NO_SPAN:
@@ -87,7 +93,7 @@ def gold_tokens(example: SpanExample, places: Sequence[tuple[int, int]]) -> list
 
 
 def answer_in(window: Window, tokens: Sequence[int]) -> AnswerTokens | None:
-    """Where these tokens of the text stand in an input; None where it shows none of them."""
+    """Return the position of these tokens of the text in an input, or None if it shows none of them."""
     shown = [token for token in tokens if window.first <= token < window.first + window.count]
     if not shown:
         return None
@@ -96,14 +102,14 @@ def answer_in(window: Window, tokens: Sequence[int]) -> AnswerTokens | None:
 
 
 def searched(passages: Passages, row: int, text: str) -> list[int]:
-    """Places of an input among which a span is looked for: the text's own tokens that are no white space."""
+    """Return the searched positions of an input: the text's own tokens that are not white space."""
     window = passages.windows[row]
     solid = solid_tokens(text, passages.places[window.owner][window.shown])
     return [window.at + token for token in solid]
 
 
 def inside(places: Sequence[Sequence[int]], length: int) -> Tensor:
-    """Places per row as a mask (rows, length)."""
+    """Return positions per row as a mask (rows, length)."""
     mask = torch.zeros(len(places), length, dtype=torch.bool)
     for row, own in enumerate(places):
         mask[row, list(own)] = True
@@ -111,19 +117,19 @@ def inside(places: Sequence[Sequence[int]], length: int) -> Tensor:
 
 
 def span_losses(logits: Tensor, searched: Tensor, answers: Tensor) -> Tensor:
-    """Cross-entropies of start and end (rows, 2) in float32, over the tokens where the reading side searches.
+    """Return the cross-entropies of start and end (rows, 2) in float32, over the tokens that the backend searches.
 
-    `logits` (rows, length, 2), `searched` (rows, length) a mask, `answers` (rows, 2) the right places.
+    `logits` is (rows, length, 2), `searched` a mask (rows, length), `answers` (rows, 2) the right positions.
     """
     known = logits.float().masked_fill(~searched.unsqueeze(-1), float("-inf"))
     return functional.cross_entropy(known, answers, reduction="none")
 
 
-NULL = AnswerTokens(0, 0)  # the first token of an input, [CLS] of BERT, stands for "no span is right"
+NULL = AnswerTokens(0, 0)  # the first token of an input, BERT's [CLS], means "no span is right"
 
 
 class SpanFeatures(IndependentFeatures):
-    """One window of each text, and the right stretch in it; with `null` the first token is a target, too."""
+    """One window of each text, and the right span in it; with `null` the first token is a target, too."""
 
     def __init__(self, passages: Passages, examples: Sequence[SpanExample], *, null: bool = False) -> None:
         self.passages = passages
@@ -144,7 +150,7 @@ class SpanFeatures(IndependentFeatures):
         self.truncated = sum(len(rows) > 1 for rows in own)
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
-        """input_ids, attention_mask … and searched (rows, length), answers (rows, 2)."""
+        """Return input_ids, attention_mask … and searched (rows, length), answers (rows, 2)."""
         inputs = self.passages.tokens.tensors([self.rows[row] for row in rows], "cpu")
         answers = torch.tensor([(self.answers[row].first, self.answers[row].last) for row in rows])
         length = inputs["input_ids"].shape[1]
@@ -152,10 +158,10 @@ class SpanFeatures(IndependentFeatures):
 
 
 def best_window(passages: Passages, rows: Sequence[int], example: SpanExample) -> tuple[int, AnswerTokens]:
-    """The input, of these, that shows most of the right stretch, then most around it; and the stretch in it.
+    """Return the given input that shows most of the right span, then most context around it; and the span in it.
 
     Raises:
-        TrainError: there is no stretch, or no token in it.
+        TrainError: there is no right span, or no token in it.
     """
     tokens = gold_tokens(example, passages.places[passages.windows[rows[0]].owner] if rows else ())
     answers = ((row, answer_in(passages.windows[row], tokens)) for row in rows)
@@ -173,18 +179,18 @@ def best_window(passages: Passages, rows: Sequence[int], example: SpanExample) -
 
 
 class SpanHeadNetwork(Module):  # type: ignore[misc]
-    """Losses of start and end, added up."""
+    """Network that computes the sum of the start and end losses."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
-        """Losses (rows,) of the rows of all batches."""
+        """Return losses (rows,) of the rows of all batches."""
         return torch.cat([self.losses(batch) for batch in batches])
 
     def losses(self, batch: Batch) -> Tensor:
-        """Those of one batch."""
+        """Return losses (rows,) of one batch."""
         output = self.model(**inputs_of(batch))
         logits = torch.stack((output.start_logits, output.end_logits), dim=-1)
         return span_losses(logits, batch["searched"], batch["answers"]).sum(-1)
@@ -195,7 +201,7 @@ class SpanHeadNetwork(Module):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class SpanLearner:
-    """The learner. `settings` are those of the backend that reads what was trained."""
+    """Learner of spans. `settings` are those of the backend that reads the trained model."""
 
     base: Base
     settings: SpanSettings
@@ -204,11 +210,11 @@ class SpanLearner:
 
     @property
     def fresh(self) -> bool:
-        """Whether the checkpoint has no such head."""
+        """True if the checkpoint has no such head."""
         return not ends("ForQuestionAnswering")(self.base.checkpoint)
 
     def network(self) -> SpanHeadNetwork:
-        """The model, with its own head or a fresh one."""
+        """Return the model, with the checkpoint's head or a fresh one."""
         from transformers import AutoModelForQuestionAnswering as Auto
 
         model = fresh_head(self.base, Auto, num_labels=2) if self.fresh else self.base.load(Auto)
@@ -216,33 +222,33 @@ class SpanLearner:
         return SpanHeadNetwork(model)
 
     def features(self, examples: Sequence[Example]) -> SpanFeatures:
-        """Texts with what stands beside them, and the right stretches."""
+        """Return the tokenized texts and questions, and the right spans."""
         rows = cast("Sequence[SpanExample]", examples)
         queries = [SpanQuery(row.text, row.given, row.known) for row in rows]
         found = passages_of(queries, self.settings, self.base.tokenizer, self.base.limit)
         return SpanFeatures(found, rows, null=bool(self.settings.null_score))
 
     def backend(self, network: SpanHeadNetwork) -> SpanFinder:
-        """The model as `figeval run` has it."""
+        """Return the model as a backend of `figeval run`."""
         device = str(next(network.parameters()).device)
         backend = SpanFinder(ModelSetup(self.settings, self.base.checkpoint, device, "float32"))
         vars(backend)["network"] = SpanNetwork(network.model, self.base.tokenizer, self.base.limit)
         return backend
 
     def save(self, network: SpanHeadNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
-        """A question-answering model of transformers with its tokenizer."""
+        """Save the question-answering model as transformers does, with its tokenizer."""
         self.base.save(network.model, weights, "model.", folder)
         return {"kind": "spans", **self.declared()}
 
     def declared(self) -> JSON:
-        """How it is to be read."""
+        """Return the options with which the backend reads the model."""
         settings = self.settings
         read: JSON = {"text": settings.text or SECOND, "question": settings.question or FULL}
         chosen = {"max_span": settings.max_span, "null_score": settings.null_score}
         return read | {name: value for name, value in chosen.items() if value is not None}
 
     def describe(self) -> JSON:
-        """How texts are read, whether the head is fresh, what is frozen."""
+        """Return the options of reading, whether the head is fresh, and the frozen modules."""
         return {
             **self.declared(),
             "windows": "the one that shows most of the span, then most around it",
@@ -253,7 +259,7 @@ class SpanLearner:
 
 
 def span(setup: Setup) -> SpanLearner:
-    """Made from a setup. What the model declares of itself counts where no option says otherwise.
+    """Make a learner. What the model declares applies unless an option says otherwise.
 
     Raises:
         FigevalError: no such model, or an unknown option.

@@ -1,8 +1,8 @@
-"""A head that labels words: a class for the first piece of each (Devlin et al. 2019, section 5.3).
+"""Tagger head: labels words by a class for the first piece of each (Devlin et al. 2019, section 5.3).
 
-The loss is the cross-entropy of each word's label, and other pieces have none. A text that is too long is read in the
-windows in which the backend reads it, and each word's loss comes from the window from which its label will. So what is
-trained is what is asked, and nothing is cut.
+The loss is the cross-entropy of each word's label; other pieces have none. A text that is too long is read in the same
+windows as by the backend, and each word's loss comes from the window that will give its label. So training matches
+evaluation, and nothing is truncated.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from figeval.training.contract import Batch, Setup
 
-UNLABELLED = -100  # a place without a label, in torch's cross-entropy
+UNLABELLED = -100  # ignore_index of torch's cross-entropy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaggerOptions:
-    """`freeze` names modules that are not trained, a+b."""
+    """Options of the tagger head: `freeze` names modules that are not trained, a+b."""
 
     freeze: str = ""
 
@@ -54,16 +54,16 @@ class TaggerFeatures:
             self.windows[window.owner].append(number)
         self.targets = [[UNLABELLED] * length for length in self.inputs.lengths]
         numbers = [np.full((window.count, 1), float(n)) for n, window in enumerate(pieces.passages.windows)]
-        # Per text the window from which each of its pieces is read.
+        # The window that gives the output of each piece, per text.
         self.chosen = [table[:, 0].astype(int) for table in pieces.passages.joined(numbers)]
         self.weights = [float(self._place(pieces, owner, one, labels)) for owner, one in enumerate(examples)]
         self.lengths = [sum(self.inputs.lengths[number] for number in own) for own in self.windows]
 
     def _place(self, pieces: WordPieces, owner: int, example: LabellingExample, labels: Sequence[str]) -> int:
-        """Put the targets of a text where they belong; how many there are.
+        """Set the targets of a text in its windows and return their number.
 
         Raises:
-            TrainError: there are none.
+            TrainError: the labels are hidden, or no word has a token.
         """
         if example.tags is None:
             raise TrainError(f"{example.id} has no labels to learn from; leave it out of the train split")
@@ -81,7 +81,7 @@ class TaggerFeatures:
         return placed
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
-        """input_ids, attention_mask … of the windows of these texts, targets (windows, length), owners (windows,)."""
+        """Return input_ids, attention_mask … of the texts' windows, targets (windows, length) and owners (windows,)."""
         numbers = [number for row in rows for number in self.windows[row]]
         inputs = self.inputs.tensors(numbers, "cpu")
         targets = torch.full(inputs["input_ids"].shape, UNLABELLED)
@@ -91,23 +91,23 @@ class TaggerFeatures:
         return {**inputs, "targets": targets, "owners": owners}
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
-        """Nothing."""
+        """Return no batches."""
         return []
 
 
 class TaggerHeadNetwork(Module):  # type: ignore[misc]
-    """The cross-entropies of the words of a text, added up."""
+    """Network that computes the sum of the cross-entropies of a text's words."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, batches: Sequence[Batch], beside: Sequence[Batch]) -> Tensor:  # noqa: ARG002 - there is nothing
-        """Losses (texts,) of all batches."""
+        """Return losses (texts,) of all batches."""
         return torch.cat([self.losses(batch) for batch in batches])
 
     def losses(self, batch: Batch) -> Tensor:
-        """Those of one batch."""
+        """Return losses (texts,) of one batch."""
         logits = self.model(**inputs_of(batch)).logits.float().transpose(1, 2)
         losses = functional.cross_entropy(logits, batch["targets"], ignore_index=UNLABELLED, reduction="none").sum(
             dim=1
@@ -118,7 +118,7 @@ class TaggerHeadNetwork(Module):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class TaggerLearner:
-    """The learner of a task's labels."""
+    """Learner of a task's labels."""
 
     base: Base
     labels: tuple[str, ...]
@@ -127,13 +127,13 @@ class TaggerLearner:
 
     @property
     def fresh(self) -> bool:
-        """Whether the checkpoint has no head for these labels."""
+        """True if the checkpoint has no head for these labels."""
         known = self.base.config.id2label
         same = [known[number] for number in sorted(known)] == list(self.labels)
         return not (ends("ForTokenClassification")(self.base.checkpoint) and same)
 
     def network(self) -> TaggerHeadNetwork:
-        """The model, with its own head or a fresh one."""
+        """Return the model, with the checkpoint's head or a fresh one."""
         from transformers import AutoModelForTokenClassification as Auto
 
         names = dict(enumerate(self.labels))
@@ -143,13 +143,13 @@ class TaggerLearner:
         return TaggerHeadNetwork(model)
 
     def features(self, examples: Sequence[Example]) -> TaggerFeatures:
-        """Texts in windows, and the labels of their words."""
+        """Return the texts in windows, and the labels of their words."""
         rows = cast("Sequence[LabellingExample]", examples)
         pieces = word_pieces([row.tokens for row in rows], self.base.tokenizer, self.base.limit)
         return TaggerFeatures(pieces, rows, self.labels)
 
     def backend(self, network: TaggerHeadNetwork) -> Tagger:
-        """The model as `figeval run` has it."""
+        """Return the model as a backend of `figeval run`."""
         device = str(next(network.parameters()).device)
         backend = Tagger(
             ModelSetup(TaggerSettings(model=self.base.setup.model), self.base.checkpoint, device, "float32")
@@ -158,18 +158,18 @@ class TaggerLearner:
         return backend
 
     def save(self, network: TaggerHeadNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
-        """A token-classification model of transformers with its tokenizer."""
+        """Save the token-classification model as transformers does, with its tokenizer."""
         self.base.save(network.model, weights, "model.", folder)
         return {"kind": "tagger"}
 
     def describe(self) -> JSON:
-        """Labels, how words are labelled, whether the head is fresh, what is frozen."""
+        """Return the labels, the rule for words, whether the head is fresh, and the frozen modules."""
         about: JSON = {"labels": list(self.labels), "words": RULE, "fresh_head": self.fresh}
         return about | {"frozen": self.freeze, "max_length": self.base.limit}
 
 
 def tagger(setup: Setup) -> TaggerLearner:
-    """Made from a setup.
+    """Make a learner.
 
     Raises:
         FigevalError: no such model, or an unknown option.

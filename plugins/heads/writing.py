@@ -1,10 +1,10 @@
-"""Models that learn to write a text from named inputs: encoder-decoders (`seq2seq`) and causal models (`causal`).
+"""Heads for generation from named inputs: encoder-decoders (`seq2seq`) and causal models (`causal`).
 
-As in Ghosh and Srivastava (2022, Table 11): the inputs one after the other with the tokenizer's separator between
-them, cross-entropy of the text's tokens, each predicted from the right ones before it. Unlike in their code, the
-decoder begins with the same token in training and in decoding, that of the model's configuration (they train from
-</s> and decode from <pad>), and T5 does not read an unknown token in the beginning. A causal model has no loss on what
-it is given, only on what it is to write. The loss is the mean over the target tokens of a step.
+As in Ghosh and Srivastava (2022, Table 11), the inputs are joined by the tokenizer's separator, and the loss is the
+cross-entropy of the text's tokens, each predicted from the right ones before it. Unlike in their code, the decoder
+starts with the same token in training and in decoding, that of the model's configuration (they train from </s> and
+decode from <pad>), and T5 does not read an unknown token at the beginning. A causal model has a loss only on the text
+it writes, not on its inputs. The loss is the mean over the target tokens of a step.
 """
 
 from __future__ import annotations
@@ -52,9 +52,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritingOptions:
-    """`separator` stands between the inputs (none: the tokenizer's own), `marker` after them where the model is causal
-    (none: two separators); `inputs` are those that are read, a+b (none: all). `max_target` is the longest text in
-    tokens, longer ones are cut. `num_beams` and `max_new_tokens` are how the trained model decodes.
+    """Options of generation.
+
+    Attributes:
+        separator: text between the inputs; None for the tokenizer's own separator.
+        marker: text after the inputs of a causal model; None for two separators.
+        inputs: names of the inputs to read, a+b; None for all.
+        max_target: longest text in tokens; longer ones are truncated.
+        num_beams: number of beams when the trained model decodes.
+        max_new_tokens: longest text that the trained model decodes.
     """
 
     separator: str | None = None
@@ -79,17 +85,17 @@ class FixedFeatures:
         self.weights = list(map(weight, rows))
 
     def batch(self, rows: Sequence[int], draw: int) -> Batch:  # noqa: ARG002 - nothing is drawn
-        """input_ids, attention_mask, labels …"""
+        """Return input_ids, attention_mask, labels …"""
         return batch_of([self.rows[row] for row in rows], self.padding)
 
     def beside(self, rows: Sequence[int]) -> list[Batch]:  # noqa: ARG002
-        """Nothing."""
+        """Return no batches."""
         return []
 
 
 @dataclass
 class Writing(ABC):
-    """A learner. The names of the inputs are those of the first examples that it is shown."""
+    """Base class of both learners. The input names are taken from the first examples passed to `features`."""
 
     base: Base
     options: WritingOptions
@@ -99,33 +105,33 @@ class Writing(ABC):
     @property
     @abstractmethod
     def auto(self) -> type[_BaseAutoModelClass]:
-        """The Auto class of transformers that loads it."""
+        """Auto class of transformers that loads the model."""
 
     @property
     @abstractmethod
     def room(self) -> int | None:
-        """The longest text that the model can write, in tokens; None if nothing bounds it."""
+        """Longest text that the model can write, in tokens; None if nothing bounds it."""
 
     @abstractmethod
     def prompts(self, values: Sequence[Values]) -> Tokens:
-        """Inputs as token ids."""
+        """Tokenize the inputs."""
 
     @abstractmethod
     def targets(self, texts: Sequence[str], limit: int | None) -> Tokens:
-        """Texts as token ids with the token that ends them, cut to a limit."""
+        """Tokenize texts with their end token, truncated to a limit."""
 
     @abstractmethod
     def row(self, prompt: Sequence[int], target: Sequence[int]) -> Row:
-        """What is learnt from one example."""
+        """Return the row to train on for one example."""
 
     def network(self) -> LanguageNetwork:
-        """The model. Nothing is kept of earlier tokens, which only decoding needs."""
+        """Return the model without a cache of earlier tokens, which only decoding needs."""
         from .language import LanguageNetwork
 
         return LanguageNetwork(self.base.load(self.auto), use_cache=False)
 
     def features(self, examples: Sequence[Example]) -> FixedFeatures:
-        """Inputs and first references, tokenised."""
+        """Return the inputs and first references, tokenized."""
         shown = cast("Sequence[GenerationExample]", examples)
         self.form = replace(self.form, inputs=self.form.inputs or tuple(shown[0].inputs))
         limit = min((most for most in (self.room, self.options.max_target) if most is not None), default=None)
@@ -135,7 +141,7 @@ class Writing(ABC):
         return FixedFeatures(rows, prompts.padding, len(prompts.truncated | targets.truncated))
 
     def backend(self, network: LanguageNetwork) -> WriterModel:
-        """The model as `figeval run` has it."""
+        """Return the model as a backend of `figeval run`."""
         settings = WriterSettings(num_beams=self.options.num_beams, max_new_tokens=self.options.max_new_tokens)
         device = str(next(network.parameters()).device)
         writer = WriterModel(ModelSetup(settings, self.base.checkpoint, device, "float32"))
@@ -143,24 +149,24 @@ class Writing(ABC):
         return writer
 
     def save(self, network: LanguageNetwork, weights: Mapping[str, Tensor], folder: Path) -> JSON:
-        """A model of transformers with its tokenizer; the form and the decoding are declared."""
+        """Save the model as transformers does, with its tokenizer, and return its form and decoding options."""
         self.base.save(network.model, weights, "model.", folder)
         return {"kind": "writer", **self.declared()}
 
     def declared(self) -> JSON:
-        """Form and decoding, as figeval.json has them."""
+        """Return form and decoding options as figeval.json holds them."""
         form, options = self.form, self.options
         said: JSON = {"inputs": list(form.inputs), "separator": form.separator}
         said |= {"marker": form.marker} if form.marker else {}
         return said | {"num_beams": options.num_beams, "max_new_tokens": options.max_new_tokens}
 
     def describe(self) -> JSON:
-        """Form, decoding and longest lengths."""
+        """Return the form, decoding options and length limits."""
         return self.declared() | {"max_length": self.base.limit, "max_target": self.options.max_target}
 
 
 class Seq2Seq(Writing):
-    """The encoder reads the inputs, the decoder writes the text."""
+    """Learner of an encoder-decoder, whose encoder reads the inputs and whose decoder writes the text."""
 
     @property
     def auto(self) -> type[_BaseAutoModelClass]:
@@ -171,14 +177,14 @@ class Seq2Seq(Writing):
 
     @property
     def room(self) -> int | None:
-        """The positions of the decoder, where it has any."""
+        """Number of the decoder's positions, or None if the configuration gives none."""
         return getattr(self.base.config, "max_position_embeddings", None)
 
     def prompts(self, values: Sequence[Values]) -> Tokens:
         return encoder_prompts(self.base.tokenizer, self.form, values, self.base.limit)
 
     def targets(self, texts: Sequence[str], limit: int | None) -> Tokens:
-        """As the tokenizer has them. Raises `TrainError` if it does not end them: the model would never stop."""
+        """Tokenize texts. Raises `TrainError` if the tokenizer adds no end token: the model would never stop."""
         tokenizer = self.base.tokenizer
         found = tokenize(tokenizer, texts, limit)
         if any(ids[-1] != tokenizer.eos_token_id for ids in found.fields[IDS]):
@@ -191,7 +197,7 @@ class Seq2Seq(Writing):
 
 
 class Causal(Writing):
-    """The text goes on where the inputs end."""
+    """Learner of a causal model, which continues the inputs."""
 
     @property
     def auto(self) -> type[_BaseAutoModelClass]:
@@ -202,7 +208,7 @@ class Causal(Writing):
 
     @property
     def room(self) -> int | None:
-        """What inputs leave, as when it is asked."""
+        """Room that the inputs leave, as in evaluation."""
         limit = self.base.limit
         return None if limit is None else causal_room(limit, limit)
 
@@ -210,7 +216,7 @@ class Causal(Writing):
         return causal_prompts(self.base.tokenizer, self.form, values, self.base.limit)
 
     def targets(self, texts: Sequence[str], limit: int | None) -> Tokens:
-        """Bare, with the end token behind them."""
+        """Tokenize texts without special tokens, followed by the end token."""
         tokenizer = self.base.tokenizer
         found = bare_ids(tokenizer, texts)
         room = None if limit is None else limit - 1
@@ -218,17 +224,18 @@ class Causal(Writing):
         return Tokens({IDS: [[*ids[:room], tokenizer.eos_token_id] for ids in found]}, padding_of(tokenizer), cut)
 
     def row(self, prompt: Sequence[int], target: Sequence[int]) -> Row:
-        """At every position the next token is predicted; those of the inputs are no targets."""
+        """Return a row that predicts the next token at every position, except within the inputs."""
         whole = [*prompt, *target]
         return {IDS: whole[:-1], LABELS: [IGNORED] * (len(prompt) - 1) + whole[len(prompt) :]}
 
 
 def seq2seq(setup: Setup) -> Seq2Seq:
-    """Made from a setup.
+    """Make a learner for encoder-decoders.
 
     Raises:
-        ModelError: no such model, an unknown option, or a tokenizer without a separator.
-        TrainError: it is no encoder-decoder, or its configuration does not say what its decoder begins with.
+        ModelError: no such model, an invalid value of an option, or a tokenizer without a separator.
+        TrainError: an unknown option, a model that is no encoder-decoder, or a configuration without a first token of
+            the decoder.
     """
     options, base, form = opened(setup, "seq2seq")
     decoder_start(base)
@@ -236,11 +243,11 @@ def seq2seq(setup: Setup) -> Seq2Seq:
 
 
 def causal(setup: Setup) -> Causal:
-    """Made from a setup.
+    """Make a learner for causal models.
 
     Raises:
-        ModelError: no such model, an unknown option, or a tokenizer without a separator.
-        TrainError: it is no causal model, or its tokenizer has no token that ends a text.
+        ModelError: no such model, an invalid value of an option, or a tokenizer without a separator.
+        TrainError: an unknown option, a model that is not causal, or a tokenizer without an end token.
     """
     options, base, form = opened(setup, "causal")
     if base.tokenizer.eos_token_id is None:
@@ -249,7 +256,7 @@ def causal(setup: Setup) -> Causal:
 
 
 def opened(setup: Setup, head: str) -> tuple[WritingOptions, Base, Form]:
-    """Options, base and form of a head. Raises `TrainError` naming the right head for a model of another kind."""
+    """Return options, base and form of a head. Raises `TrainError`, naming the right head, for other models."""
     options = options_of(WritingOptions, setup.options)
     base = base_of(setup)
     kind = written_by(base.checkpoint)
@@ -262,13 +269,13 @@ def opened(setup: Setup, head: str) -> tuple[WritingOptions, Base, Form]:
 
 
 def written_by(checkpoint: Checkpoint) -> str | None:
-    """Which of the heads writes with a checkpoint, whatever it was trained for since; None if neither can."""
+    """Return the head that writes with a checkpoint, whatever it was trained for since; None if neither can."""
     kind = by_class(checkpoint)
     return kind if kind in ("seq2seq", "causal") else None
 
 
 def decoder_start(base: Base) -> int:
-    """The token that a decoder begins with. Raises `TrainError` if the configuration does not say."""
+    """Return the token that the decoder begins with. Raises `TrainError` if the configuration gives none."""
     start = getattr(base.config, "decoder_start_token_id", None)
     if start is None:
         name = base.setup.model
