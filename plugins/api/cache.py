@@ -1,4 +1,4 @@
-"""What a reply is remembered by, and how it lies in the archive."""
+"""Keys and storage format of stored replies."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from figeval.types import Reply
 
 from .settings import ApiSettings
 
-ANSWERED = ("stop", "length", "refusal")  # how a reply that is kept has ended
+ANSWERED = ("stop", "length", "refusal")  # finishes of replies that are stored
 
 
 def archive_file() -> Path:
-    """Where finished replies lie; all API models share it."""
+    """Return the path of the archive of finished replies, which all API models share."""
     return home() / "api_memo" / "answers.sqlite3"
 
 
 def key_of(url: str, served: str, body: bytes, settings: ApiSettings) -> str:
-    """sha256 over the address, what it says it serves, and all that is sent there but the key: model, conversation,
-    decoding options.
+    """Return a sha256 of the address, the models that its server lists, and the request without its key.
 
-    Where answers are drawn, the seed is part of it, so that another seed gets another sample.
+    The request includes model, conversation and decoding options. If answers are sampled, the seed is part of the key,
+    so that another seed gets another sample.
     """
     sample = settings.seed if settings.sampled else None
     return hashlib.sha256(json.dumps([url, served, body.decode("ascii"), sample]).encode()).hexdigest()
 
 
 def packed(reply: Reply) -> str:
-    """A reply as stored. ASCII, since half a surrogate pair is no UTF-8."""
+    """Return a reply in its stored form, which is ASCII because UTF-8 cannot encode half a surrogate pair."""
     return json.dumps(asdict(reply))
 
 
 def unpacked(stored: object) -> Reply | None:
-    """A stored reply; None where the row is damaged, so that the question is asked again."""
+    """Return a stored reply, or None if the row is damaged, so that the question is asked again."""
     if not isinstance(stored, str) or not stored.isascii():  # `packed` writes nothing else
         return None
     try:
@@ -52,6 +52,6 @@ def unpacked(stored: object) -> Reply | None:
 
 
 def cut(reply: Reply, stops: Sequence[str]) -> Reply:
-    """The reply up to the first stop text. What the server was told may be less: it takes few of them, or none."""
+    """Return the reply up to the first stop text, since servers accept only a few stop texts or none."""
     places = [place for stop in stops if stop and (place := reply.text.find(stop)) >= 0]
     return replace(reply, text=reply.text[: min(places)], finish="stop") if places else reply

@@ -1,11 +1,11 @@
-"""One attempt at one request: sent, judged, and turned into an answer or into what went wrong and whether to try again.
+"""One attempt at one request: the request is sent, and its response becomes an answer or an error.
 
-| what came back | what it means |
+| response | result |
 |---|---|
 | an answer | the answer |
-| 408, 429, 5xx, a timeout, a connection that broke, a body that is no answer | `RetryableError` |
+| 408, 429, 5xx, a timeout, a broken connection, a body that is no answer | `RetryableError` |
 | a content filter's refusal | an answer that ended by `refusal` |
-| 401, 402, 403, 404, a redirection, no credit left, nobody there at the first request | `ModelError`: same for all |
+| 401, 402, 403, 404, a redirection, no credit, no server at the first request | `ModelError`: fails for all requests |
 | any other status | `PermanentError`: this request will never be answered, others may be |
 """
 
@@ -35,22 +35,26 @@ if TYPE_CHECKING:
     from httpx import AsyncClient
 
 T = TypeVar("T")
-CONNECT = 10.0  # seconds to reach the server, and for all of its list of models
+CONNECT = 10.0  # seconds to connect, and to receive the whole list of models
 ENCODING = {"Accept-Encoding": "gzip, deflate"}
 TRANSIENT = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
 FILTERS = {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "invalid_prompt"}
 BROKE = {"insufficient_quota", "billing_hard_limit_reached", "credit_balance_exhausted"}
-DECLARED = ("id", "root", "parent", "max_model_len", "meta")  # of a model; by vLLM and llama.cpp
+DECLARED = ("id", "root", "parent", "max_model_len", "meta")  # keys of a model in vLLM's and llama.cpp's lists
 FEW = 8
-LONGEST = 300  # characters of what a server says that are kept
-MAX_BYTES = 1 << 24  # 16 MiB, unpacked
+LONGEST = 300  # characters of a server's message that are kept
+MAX_BYTES = 1 << 24  # 16 MiB, decompressed
 ZLIB_OR_GZIP = zlib.MAX_WBITS | 32
 PACKED = {"gzip", "x-gzip", "deflate"}
 
 
 class RetryableError(Exception):
-    """Worth another attempt, after `wait` seconds if the server said so. `kind` is the status, or a word where there
-    is none; `lost` means that an answer was perhaps on its way, and will be on the bill.
+    """A temporary failure, worth another attempt.
+
+    Attributes:
+        kind: the status, or a word if there is none.
+        wait: seconds to wait if the server named them, else None.
+        lost: whether an answer may have been lost on the way, and will be billed.
     """
 
     def __init__(self, kind: str, why: str, *, wait: float | None = None, lost: bool = False) -> None:
@@ -59,17 +63,17 @@ class RetryableError(Exception):
 
     @property
     def crowded(self) -> bool:
-        """Whether the server says that we ask too fast."""
+        """True if the server reports that we send too fast."""
         return self.kind == str(HTTPStatus.TOO_MANY_REQUESTS.value)
 
 
 class PermanentError(Exception):
-    """Another attempt at this request would fail as well."""
+    """A failure that another attempt would repeat."""
 
 
 @dataclass(slots=True)
 class Client:
-    """Sends to one endpoint. `met` tells whether the server has ever answered."""
+    """A client of one endpoint. `met` is True once the server has answered."""
 
     dialect: Dialect
     endpoint: Endpoint
@@ -79,25 +83,27 @@ class Client:
 
     @property
     def url(self) -> str:
-        """Where requests go."""
+        """Address of the requests."""
         return self.endpoint.url + self.dialect.path
 
     def opened(self) -> AsyncClient:
-        """An `httpx.AsyncClient` for some requests: a context manager."""
+        """Return an `httpx.AsyncClient`, to be used as a context manager."""
         import httpx
 
         return httpx.AsyncClient(
             headers={"Content-Type": "application/json", **ENCODING, **self.dialect.headers(self.endpoint.key)},
-            timeout=httpx.Timeout(None, connect=CONNECT),  # an attempt as a whole is timed
+            timeout=httpx.Timeout(None, connect=CONNECT),  # the attempt as a whole has a timeout
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.settings.max_concurrent),
-            trust_env=not self.endpoint.local,  # no proxy lies between us and this machine
+            trust_env=not self.endpoint.local,  # there is no proxy between us and this machine
         )
 
     async def attempt(self, http: AsyncClient, body: bytes) -> ApiAnswer:
-        """The answer to one request.
+        """Return the answer to one request.
 
         Raises:
-            RetryableError, PermanentError, ModelError: see the table above.
+            RetryableError: see the table above.
+            PermanentError: see the table above.
+            ModelError: see the table above.
         """
         import httpx
 
@@ -121,11 +127,12 @@ class Client:
         return self._judge(response.status_code, response.headers, received.content)
 
     def served(self) -> str:
-        """What a server on this machine says it serves, empty elsewhere: there may be another model tomorrow behind the
-        same address and name, and its answers must not be mixed with those of today. Asked once.
+        """Return the models that a server on this machine lists, or "" for other servers. It is asked once.
+
+        The same address and name may serve another model tomorrow, whose answers must not be mixed with today's.
 
         Raises:
-            ModelError: nobody is there.
+            ModelError: the server does not respond.
         """
         if self._served is None:
             self._served = self._ask_served() if self.endpoint.local else ""
@@ -143,7 +150,10 @@ class Client:
         return self.endpoint.scrub(declared(parsed(content), self.settings.model))
 
     async def _listed(self) -> bytes:
-        """The server's list of models; the time for all of it is limited, as a byte may come now and then for ever."""
+        """Return the server's list of models.
+
+        The total time is limited, because a slow server could send single bytes forever.
+        """
         async with (
             asyncio.timeout(CONNECT),
             self.opened() as http,
@@ -165,8 +175,8 @@ class Client:
             if not error:
                 return self._read(body)
             code = error.get("code") if isinstance(error, Mapping) else None
-            status = code if isinstance(code, int) else 502  # an upstream's error, passed on as 200
-        said = self.endpoint.scrub(complaint(body, content))  # before it is cut: half of a key would not be found
+            status = code if isinstance(code, int) else 502  # an upstream error, passed on with status 200
+        said = self.endpoint.scrub(complaint(body, content))  # before it is truncated: half of a key would not be found
         said = said if len(said) <= LONGEST else said[:LONGEST] + "…"
         if filtered(status, body):
             return ApiAnswer(Reply(text="", finish="refusal", error=said))
@@ -188,7 +198,7 @@ class Client:
             raise RetryableError("unreadable", f"an answer that cannot be read: {error}", lost=True) from None
 
     def _cure(self, status: int) -> str:
-        """What helps against an answer that is the same for every request, empty for one that is not."""
+        """Return the cure for a status that is the same for every request, or "" for other statuses."""
         variable = self.settings.api_key_env or self.dialect.variable
         place = f"base_url ({self.endpoint.url}, without {self.dialect.path})"
         if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
@@ -202,7 +212,7 @@ class Client:
 
 
 def parsed(content: bytes) -> JSON:
-    """A body as a JSON object; an empty one for everything else, which no dialect takes for an answer."""
+    """Return a body as a JSON object; anything else becomes {}, which no dialect accepts as an answer."""
     try:
         body = parse_json(content)
     except ValueError:
@@ -211,8 +221,9 @@ def parsed(content: bytes) -> JSON:
 
 
 def declared(body: JSON, model: str) -> str:
-    """What a list of models says of this one; of all, where there are few and none is called so (llama.cpp does not
-    mind what its only model is called). Without what changes when a server is started anew.
+    """Return what a list of models declares about this one, without fields that change when the server restarts.
+
+    If no model has this id, all of a short list count (llama.cpp accepts any name for its only model).
     """
     data = body.get("data")
     models = [one for one in data if isinstance(one, Mapping)] if isinstance(data, list) else []
@@ -223,7 +234,7 @@ def declared(body: JSON, model: str) -> str:
 
 
 def complaint(body: JSON, content: bytes) -> str:
-    """What a server says is wrong, in one line, wherever it puts that."""
+    """Return the server's error message as one line, from any of its usual places."""
     error = body.get("error")
     told = error.get("message") if isinstance(error, Mapping) else error
     told = told or body.get("message") or body.get("detail") or content.decode("utf-8", "replace")
@@ -231,7 +242,7 @@ def complaint(body: JSON, content: bytes) -> str:
 
 
 def codes(body: JSON) -> set[str]:
-    """Every name that a server gives to an error."""
+    """Return all codes that a server gives to an error."""
     error = body.get("error")
     error = error if isinstance(error, Mapping) else {}
     inner = error.get("innererror")
@@ -240,7 +251,7 @@ def codes(body: JSON) -> set[str]:
 
 
 def filtered(status: int, body: JSON) -> bool:
-    """Whether a content filter refused the question (OpenAI, Azure by a code, OpenRouter by reasons)."""
+    """Return whether a content filter refused the question (by a code of OpenAI or Azure, or OpenRouter's reasons)."""
     error = body.get("error")
     about = error.get("metadata") if isinstance(error, Mapping) else None
     flagged = isinstance(about, Mapping) and bool(about.get("reasons"))
@@ -248,7 +259,7 @@ def filtered(status: int, body: JSON) -> bool:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Seconds from now that a `Retry-After` header asks for: a number of seconds or a date (RFC 9110, 10.2.3)."""
+    """Return the seconds to wait by a `Retry-After` header: a number of seconds or a date (RFC 9110, 10.2.3)."""
     if not value:
         return None
     try:
@@ -262,7 +273,7 @@ def retry_after(value: str | None) -> float | None:
 
 
 def run_async(work: Coroutine[object, None, T]) -> T:
-    """Run a coroutine to its end; in a thread of its own where a loop is running already, as in a notebook."""
+    """Run a coroutine to its end, in a thread of its own if an event loop is already running, e.g. in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -276,12 +287,13 @@ class BadBody(Exception):
 
 
 class Body:
-    """Takes the body of a reply piece by piece, as it comes over the wire.
+    """The body of a response, received piece by piece.
 
-    It is unpacked here and limited: a few kilobytes of compressed data can be gigabytes of text.
+    It is decompressed here with a limit on its size, because a few kilobytes of compressed data can be gigabytes of
+    text.
 
     Raises:
-        BadBody: it is packed in a way that was not asked for.
+        BadBody: the compression is not one that was requested.
     """
 
     def __init__(self, headers: Mapping[str, str]) -> None:
@@ -293,11 +305,11 @@ class Body:
 
     @property
     def content(self) -> bytes:
-        """All that has come, unpacked."""
+        """All data received so far, decompressed."""
         return bytes(self._content)
 
     def feed(self, piece: bytes) -> None:
-        """Take a piece. Raises `BadBody` as soon as there is too much, before more is unpacked."""
+        """Add a piece. Raises `BadBody` as soon as the body is too large, before more is decompressed."""
         room = MAX_BYTES - len(self._content) + 1
         try:
             self._content += piece if self._unpacker is None else self._unpacker.decompress(piece, room)

@@ -1,5 +1,7 @@
-"""What two families of servers want to be asked and how they answer: OpenAI's chat completions, which most servers
-speak (vLLM, llama.cpp, `transformers serve`, OpenRouter …), and Anthropic's messages.
+"""Request and response formats of two families of servers.
+
+They are OpenAI's chat completions, which most servers support (vLLM, llama.cpp, `transformers serve`, OpenRouter …),
+and Anthropic's messages.
 """
 
 from __future__ import annotations
@@ -22,18 +24,18 @@ ENDINGS: dict[str, Finish] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-LONGEST = 200  # characters of what a model calls itself
+LONGEST = 200  # characters of a model's own name
 MOST = 10**8  # tokens of one request; no model reads or writes as many
-STOPS = 4  # as many stop texts as OpenAI takes; the others are cut off here
+STOPS = 4  # the most stop texts that OpenAI accepts; the others are applied here
 
 
 class Unreadable(Exception):
-    """A body that is no answer of this API: cut short on the way, or an error in the dress of a success."""
+    """A body that is no answer of this API: truncated, or an error with a status of success."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """A reply, the tokens that the server says it took (None if it does not say), and the model it says it is."""
+    """A reply, the tokens that the server counted (None if it does not say), and the model's name by the server."""
 
     reply: Reply
     usage: Usage | None = None
@@ -41,10 +43,10 @@ class ApiAnswer:
 
 
 class Dialect(Protocol):
-    """How a family of servers is talked to."""
+    """The protocol of a family of servers."""
 
     url: ClassVar[str]
-    variable: ClassVar[str]  # of the environment, where the key is
+    variable: ClassVar[str]  # the environment variable with the key
     path: ClassVar[str]
 
     def headers(self, key: str) -> dict[str, str]: ...
@@ -57,8 +59,11 @@ class Dialect(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenAISettings(ApiSettings):
-    """`max_completion_tokens_key` is what the server calls the limit of an answer: `max_completion_tokens` at OpenAI
-    itself, whose newer models know no other, `max_tokens` elsewhere.
+    """Settings of OpenAI-compatible servers.
+
+    Attributes:
+        max_completion_tokens_key: the server's name for the limit of an answer: `max_completion_tokens` at OpenAI
+            itself, whose newer models accept no other, `max_tokens` elsewhere.
     """
 
     reasoning_effort: str | None = None
@@ -72,7 +77,7 @@ class OpenAISettings(ApiSettings):
 
 @dataclass(frozen=True, slots=True)
 class OpenAI:
-    """https://platform.openai.com/docs/api-reference/chat. A reasoning trace is an extension of other servers."""
+    """The dialect of https://platform.openai.com/docs/api-reference/chat, extended by other servers' reasoning."""
 
     settings: OpenAISettings
     url: ClassVar[str] = "https://api.openai.com/v1"
@@ -80,17 +85,17 @@ class OpenAI:
     path: ClassVar[str] = "/chat/completions"
 
     def headers(self, key: str) -> dict[str, str]:
-        """The key, if there is one."""
+        """Return the headers with the key, if there is one."""
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def body(self, prompt: Prompt) -> JSON:
-        """One request."""
+        """Return the body of a request."""
         settings = self.settings
         ours = settings.base_url.rstrip("/") in ("", self.url)
         limit = settings.max_completion_tokens_key or ("max_completion_tokens" if ours else "max_tokens")
         optional: JSON = {
             "stop": list(prompt.stop[:STOPS]) if settings.send_stop else [],
-            "seed": settings.seed if settings.sampled else None,  # some servers refuse it
+            "seed": settings.seed if settings.sampled else None,  # some servers reject it
             "reasoning_effort": settings.reasoning_effort,
         }
         return {
@@ -103,7 +108,7 @@ class OpenAI:
         }
 
     def read(self, answer: JSONObject) -> ApiAnswer:
-        """The first choice. Raises `Unreadable`."""
+        """Return the first choice. Raises `Unreadable`."""
         choice = first(answer.get("choices"))
         message = mapping(choice.get("message"))
         reason = str(choice.get("finish_reason") or "stop")
@@ -125,7 +130,7 @@ class OpenAI:
 
 @dataclass(frozen=True, slots=True)
 class Anthropic:
-    """https://docs.anthropic.com/en/api/messages. It takes no seed, and no blank text to stop at."""
+    """The dialect of https://docs.anthropic.com/en/api/messages. It has no seed, and no blank stop texts."""
 
     settings: ApiSettings
     url: ClassVar[str] = "https://api.anthropic.com/v1"
@@ -133,11 +138,11 @@ class Anthropic:
     path: ClassVar[str] = "/messages"
 
     def headers(self, key: str) -> dict[str, str]:
-        """The key, if there is one, and the version of the API that is spoken."""
+        """Return the headers with the key, if there is one, and the version of the API."""
         return {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
 
     def body(self, prompt: Prompt) -> JSON:
-        """One request; system turns go beside the others."""
+        """Return the body of a request; system turns are separate from the others."""
         settings = self.settings
         system = "\n\n".join(message.content for message in prompt.messages if message.role == "system")
         stops = [text for text in prompt.stop if text.strip()] if settings.send_stop else []
@@ -152,7 +157,7 @@ class Anthropic:
         }
 
     def read(self, answer: JSONObject) -> ApiAnswer:
-        """The blocks of text. Raises `Unreadable`."""
+        """Return the text blocks. Raises `Unreadable`."""
         if not isinstance(answer.get("content"), list):
             raise Unreadable("no content in it")
         text, thoughts = parts(answer["content"])
@@ -167,13 +172,13 @@ class Anthropic:
 
 
 def turn(message: Message) -> JSON:
-    """A turn as both families write it. The blank before an example's answer belongs to plain text, not to a turn."""
+    """Return a turn in the format of both families. The blank before an example's answer belongs to plain text only."""
     content = message.content.strip() if message.role == "assistant" else message.content
     return {"role": message.role, "content": content}
 
 
 def parts(content: JSONValue) -> tuple[str, str]:
-    """(text, thoughts) of a message that is a text, nothing, or a list of blocks."""
+    """Return the text and the thoughts of a message, whose content is a text, nothing, or a list of blocks."""
     blocks: list[JSONValue] = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
     told = {kind: "".join(str(block.get(kind) or "") for block in map(mapping, blocks) if block.get("type") == kind)
             for kind in ("text", "thinking")}  # fmt: skip
@@ -181,8 +186,9 @@ def parts(content: JSONValue) -> tuple[str, str]:
 
 
 def usage(used: JSONObject, read: str, written: str, *also_read: str) -> Usage | None:
-    """Tokens as the server counts them, None if it does not say or if its counts cannot be true: a budget holds only
-    while nothing is given back, and no request reads nothing.
+    """Return the tokens that the server counted, or None if it gives no counts or impossible ones.
+
+    A budget holds only if nothing is refunded, and every request reads something, so such counts are not used.
     """
     wrote, *counts = used.get(written), *(used.get(name) or 0 for name in (read, *also_read))
     told = [count for count in (wrote, *counts) if type(count) is int and 0 <= count <= MOST]
@@ -190,27 +196,27 @@ def usage(used: JSONObject, read: str, written: str, *also_read: str) -> Usage |
 
 
 def counts_of(answer: JSONObject) -> JSONObject:
-    """The server's counts; none where they are not of the expected form, since the answer itself is paid for."""
+    """Return the server's counts, or {} if they are malformed, since the answer itself is already paid for."""
     used = answer.get("usage")
     return used if isinstance(used, dict) else {}
 
 
 def first(value: JSONValue) -> JSONObject:
-    """The first of a list of objects. Raises `Unreadable`."""
+    """Return the first of a list of objects. Raises `Unreadable`."""
     if not isinstance(value, list) or not value:
         raise Unreadable("no answer in it")
     return mapping(value[0])
 
 
 def mapping(value: JSONValue) -> JSONObject:
-    """An object. Raises `Unreadable`."""
+    """Return an object. Raises `Unreadable` for any other value."""
     if not isinstance(value, dict):
         raise Unreadable("not of the expected form")
     return value
 
 
 def scrubbed(answer: ApiAnswer, endpoint: Endpoint) -> ApiAnswer:
-    """The answer as it may be kept: without the key, should the server have quoted it, and nothing no file can hold."""
+    """Return the answer in a form that can be stored: without the key, if the server quoted it, and as valid text."""
     reply = answer.reply
     text, reasoning = (valid(endpoint.scrub(told)) for told in (reply.text, reply.reasoning))
     model = one_line(endpoint.scrub(answer.model), LONGEST)

@@ -1,4 +1,4 @@
-"""The backend of models behind an API: questions in, replies out, what is known already taken from the memo."""
+"""The backend of models behind an API, which asks only questions whose replies are not stored yet."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .dialects import Anthropic, Dialect, OpenAI, OpenAISettings
 from .request_batch import ApiSession, Call, RequestBatch
 from .settings import ApiSettings, endpoint
 
-DEEP = 4  # requests in a window for each one under way: few workers then wait for the slowest of a window
+DEEP = 4  # requests per window for each concurrent one, so that few workers wait for the slowest of a window
 
 
 class ApiModel:
-    """Answers conversations. Its replies come in the order of the requests, whatever the order of the answers."""
+    """A chat model. Replies are in the order of the requests, whatever the order of the answers."""
 
     def __init__(self, dialect: Dialect, client: Client, settings: ApiSettings) -> None:
         self.dialect = dialect
@@ -31,12 +31,12 @@ class ApiModel:
         self.at_once = DEEP * settings.max_concurrent
 
     def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
-        """One reply for each conversation.
+        """Return one reply per conversation.
 
         Raises:
-            ModelError: no request would be answered: nobody is there, the key is wrong, there is no such model.
+            ModelError: no request would be answered: no server, a wrong key, no such model.
             BudgetExhausted: the next request would cost more than is left.
-            RecordError: the memo cannot be written.
+            RecordError: the archive of replies cannot be written.
         """
         calls = [self._call(request) for request in requests]
         with open_archive(archive_file()) as archive:
@@ -62,7 +62,7 @@ class ApiModel:
         )
 
     def estimate(self, requests: Iterable[Prompt]) -> str:
-        """What it would take to answer these, in one line."""
+        """Return the estimated cost of answering the requests, as one line."""
         costs = {call.key: call.expected for call in map(self._call, requests)}
         with open_archive(archive_file()) as archive:
             known = remembered(archive, costs) if self.settings.memo else {}
@@ -79,10 +79,10 @@ class ApiModel:
         return "; ".join(filter(None, told))
 
     def fingerprint(self) -> str:
-        """Model, host and decoding options: what can change an answer and can be known from here.
+        """Return the model, host and decoding options: everything that can change an answer and is known on this side.
 
         Raises:
-            ModelError: the server on this machine, which is asked what it serves, is down.
+            ModelError: the server on this machine, which is asked for its models, is down.
         """
         settings = self.settings
         options = {
@@ -102,7 +102,7 @@ class ApiModel:
         return " ".join(filter(None, told))
 
     def describe(self) -> JSON:
-        """Where it was asked and how that went; tokens and cost are those of the run over all its sessions."""
+        """Return the address, options and statistics; tokens and cost are those of the run over all its sessions."""
         session, spent = self.session, self.budget.spent
         return {
             "base_url": self.client.endpoint.url,
@@ -121,31 +121,31 @@ class ApiModel:
 
 
 def remembered(archive: Archive, keys: Iterable[str]) -> dict[str, Reply]:
-    """Key → stored reply; damaged rows are left out, and replaced when their question has been asked again."""
+    """Return the stored replies by key, without damaged rows, which are replaced when their question is asked again."""
     read = ((key, unpacked(stored)) for key, stored in archive.known(keys).items())
     return {key: reply for key, reply in read if reply is not None}
 
 
 def opened(dialect: Dialect, settings: ApiSettings) -> ApiModel:
-    """The model; nothing is sent yet. Raises `ModelError` without a key."""
+    """Return the model without sending anything. Raises `ModelError` if there is no key."""
     client = Client(dialect, endpoint(settings, dialect.url, dialect.variable), settings)
     return ApiModel(dialect, client, settings)
 
 
 def open_openai(settings: OpenAISettings) -> ApiModel:
-    """A chat model of OpenAI, or of a server that speaks like it.
+    """Open a chat model of OpenAI, or of a server with its protocol.
 
     Raises:
-        ModelError: an option that is none, an address that is none, no key.
+        ModelError: an invalid option or address, or no key.
     """
     return opened(OpenAI(settings), settings)
 
 
 def open_anthropic(settings: ApiSettings) -> ApiModel:
-    """A chat model of Anthropic.
+    """Open a chat model of Anthropic.
 
     Raises:
-        ModelError: an option that is none, an address that is none, no key.
+        ModelError: an invalid option or address, or no key.
     """
     return opened(Anthropic(settings), settings)
 

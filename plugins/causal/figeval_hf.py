@@ -1,7 +1,7 @@
-"""lm-eval's `hf` with the packed engine in it: the model `figeval-hf`.
+"""lm-eval's `hf` with the packed engine: the model `figeval-hf`.
 
-Loading, tokenising, chat templates, generation are lm-eval's; log-likelihoods are computed by ours and are the same.
-This module imports lm-eval; nothing imports it before a model is loaded.
+Loading, tokenization, chat templates and generation are lm-eval's; our engine computes the log-likelihoods, which are
+the same. This module imports lm-eval, so it is imported only when a model is loaded.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
-AT_ONCE = 4_096  # requests: shows progress and bounds memory
+AT_ONCE = 4_096  # requests at a time: shows progress and bounds memory
 Encoded = tuple[tuple[str, str] | None, Ids, Ids]  # texts, context, continuation
 
 
 class FigevalHF(HFLM):  # type: ignore[misc]
-    """`hf` of lm-eval, several times faster where continuations share a context.
+    """`hf` of lm-eval, several times faster if continuations share a context.
 
-    Log-likelihoods are batched by memory, whatever `batch_size` says; generation is batched by `batch_size`.
+    Batches of log-likelihoods are sized by memory, regardless of `batch_size`; generation uses `batch_size`.
     """
 
     budget: TokenBudget | None = None  # figeval's own backend shares its budget
 
     @cached_property
     def engine(self) -> Engine | EncoderDecoder:
-        """What computes log-likelihoods; it tries itself out on first use."""
+        """Engine that computes log-likelihoods; it tests itself on first use."""
         budget = self.budget or TokenBudget.on(self.device.type)
         if self.backend == "seq2seq":
             return EncoderDecoder(self.model, self.device, budget)
         return settle(Engine(self.model, self.device, budget))
 
     def _create_model(self, *arguments: object, **options: object) -> None:
-        """As lm-eval does, but weights that are missing or left over are refused.
+        """Load the model as lm-eval does, but reject missing or left-over weights.
 
         Raises:
-            ModelError: the checkpoint is not what its config says.
+            ModelError: the checkpoint does not match its config.
         """
-        loader: Any = self  # its types are none of ours
+        loader: Any = self  # lm-eval's types do not fit ours
         auto = loader.AUTO_MODEL_CLASS
         loader.AUTO_MODEL_CLASS = _CheckedAutoModel(auto)
         try:
@@ -62,16 +62,16 @@ class FigevalHF(HFLM):  # type: ignore[misc]
             loader.AUTO_MODEL_CLASS = auto
 
     def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
-        """(Σ log P(token), is greedy) per request, in order."""
+        """Return (Σ log P(token), is greedy) per request, in order."""
         texts = [request.args for request in requests]
         encoded = [(text, *ids) for text, ids in zip(texts, encode_pairs(self, texts), strict=True)]
         return self._loglikelihood_tokens(encoded, disable_tqdm)
 
     def _model_generate(self, context: Tensor, max_length: int, stop: list[str], **options: Any) -> Tensor:
-        """As lm-eval does, but an encoder-decoder writes as many tokens as were asked for.
+        """Generate as lm-eval does, but let an encoder-decoder write as many tokens as requested.
 
-        lm-eval 0.4 adds the length of the longest context in the batch, which an encoder-decoder does not write after:
-        a text was longer than asked, and its end depended on what else was in the batch.
+        lm-eval 0.4 adds the length of the longest context in the batch, although the output of an encoder-decoder does
+        not follow it: a text was longer than requested, and its end depended on the rest of the batch.
         """
         if self.backend == "seq2seq":
             max_length += 1 - context.shape[1]  # 1: the decoder's start token
@@ -80,14 +80,14 @@ class FigevalHF(HFLM):  # type: ignore[misc]
     def _loglikelihood_tokens(
         self, requests: Sequence[Encoded], disable_tqdm: bool = False, override_bs: int | None = None
     ) -> list[Answer]:
-        del override_bs  # batches are made by memory
+        del override_bs  # batches are sized by memory
         answers: list[Answer] = []
         bar = tqdm(total=len(requests), disable=disable_tqdm or self.rank != 0, desc="figeval: packed log-likelihoods")
         for part in parts(requests, AT_ONCE):
             limit = self.max_length
             answers += self.engine.score([fitted(self.backend, ids, after, limit) for _, ids, after in part])
             for (texts, _, _), answer in zip(part, answers[-len(part) :], strict=True):
-                if texts is not None:  # rolling log-likelihoods are remembered by who asked
+                if texts is not None:  # the caller caches rolling log-likelihoods itself
                     self.cache_hook.add_partial("loglikelihood", texts, answer)
             bar.update(len(part))
         bar.close()
@@ -96,18 +96,18 @@ class FigevalHF(HFLM):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class _CheckedAutoModel:
-    """A transformers Auto class whose models have the weights of their checkpoints, all of them and no others."""
+    """A transformers Auto class that checks that models have exactly the weights of their checkpoints."""
 
     auto: type[_BaseAutoModelClass]
 
     def from_pretrained(self, name: str, **options: object) -> PreTrainedModel:
-        """The model. Raises `ModelError` where weights are missing or left over."""
+        """Load the model. Raises `ModelError` if weights are missing or left over."""
         model, report = self.auto.from_pretrained(name, output_loading_info=True, **options)
         check_weights(model, report, name, type(model).__name__)
         return model
 
 
 def parts(requests: Sequence[Encoded], size: int) -> Iterator[Sequence[Encoded]]:
-    """Consecutive requests, `size` at a time: those of one document mostly stay together."""
+    """Yield consecutive requests, `size` at a time: those of one document mostly stay together."""
     for start in range(0, len(requests), size):
         yield requests[start : start + size]

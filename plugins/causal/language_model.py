@@ -1,8 +1,8 @@
 """Causal and encoder-decoder models on this machine. Capabilities: loglikelihood, generate.
 
-Log-likelihoods come from the packed engine (`engine`); loading, tokenising, chat templates and generation
-are lm-eval's, so that numbers are those of its `hf` model. An encoder is refused: lm-eval would score RoBERTa from
-left to right while every token sees itself.
+Log-likelihoods come from the packed engine (`engine`). Loading, tokenization, chat templates and generation are
+lm-eval's, so that numbers match those of its `hf` model. An encoder is rejected: lm-eval would score RoBERTa from left
+to right although every token sees itself.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
     from .figeval_hf import FigevalHF
 
-ONE_BATCH = 1 << 20  # rows: what one call hands to lm-eval is one batch
+ONE_BATCH = 1 << 20  # rows: everything that one call passes to lm-eval is one batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageSettings(Settings):
-    """lm-eval's own options by lm-eval's names, None where lm-eval decides.
+    """lm-eval's own options under its names; None leaves a value to lm-eval.
 
-    Those that exchange weights (peft, delta, quantised files) are not among them: the fingerprint would not know.
-    `apply_chat_template` has to be said, True or False, where the tokenizer has a chat template.
+    Options that replace weights (peft, delta, quantised files) are excluded, because the fingerprint would miss them.
+    `apply_chat_template` must be set to True or False if the tokenizer has a chat template.
     """
 
     dtype: str = "auto"
@@ -60,7 +60,7 @@ class LanguageSettings(Settings):
 
     @property
     def passed_on(self) -> JSON:
-        """The options that lm-eval is given as they are."""
+        """Options that are passed to lm-eval unchanged."""
         shared = {field.name for field in fields(Settings)} - {"max_length", "trust_remote_code"}
         ours = shared | {"apply_chat_template"}
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ours}
@@ -68,20 +68,20 @@ class LanguageSettings(Settings):
 
 
 class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
-    """Scores continuations and writes. The network is an `HFLM` of lm-eval with our engine."""
+    """A language model that scores continuations and generates. The network is an `HFLM` of lm-eval with our engine."""
 
     def __init__(self, setup: ModelSetup[LanguageSettings], kind: str) -> None:
         super().__init__(setup)
         self.kind = kind
         self.first_prompt: list[int] | None = None
         if setup.settings.apply_chat_template:
-            self.chat = self._chat  # offered only where it is wanted
+            self.chat = self._chat  # defined only if it is wanted
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
-        """Σ log P(token); a context that is too long loses its beginning.
+        """Return Σ log P(token) per request; a context that is too long loses its beginning.
 
         Raises:
-            TaskError: a continuation is empty, or alone longer than the model takes.
+            TaskError: a continuation is empty, or alone exceeds the model's limit.
         """
         lm = self.network
         ids = encode_pairs(lm, [(request.context, request.continuation) for request in requests])
@@ -92,7 +92,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         return Outputs([value for value, _is_greedy in answers], cut)
 
     def generate(self, requests: Sequence[Prompt]) -> Outputs[Reply]:
-        """Greedy answers up to a stop text, which is left off; a prompt that is too long loses its beginning.
+        """Return greedy answers up to a stop text, which is cut off; a prompt that is too long loses its beginning.
 
         Raises:
             TaskError: `max_new_tokens` leaves no room for a prompt.
@@ -111,7 +111,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         return Outputs([reply(lm, text, request.max_new_tokens) for request, text in pairs], cut)
 
     def _written(self, requests: Sequence[Prompt], texts: Sequence[str], lengths: Sequence[int]) -> list[str]:
-        """What lm-eval writes, a batch of prompts of about one length at a time."""
+        """Return the texts that lm-eval generates, a batch of prompts of similar length at a time."""
         asked = instances("generate_until", zip(texts, map(decoding, requests), strict=True))
 
         def forward(rows: list[int]) -> list[str]:
@@ -123,14 +123,14 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """Known before the weights: prompts are rendered first."""
+        """Tokenizer, loaded before the weights because prompts are rendered first."""
         return load_tokenizer(self.setup.checkpoint, trust=self.setup.settings.trust_remote_code)
 
     def _chat(self, messages: Sequence[Message]) -> str:
-        """The turns as the model's chat template puts them, up to where its answer begins.
+        """Return the turns rendered by the model's chat template, up to the beginning of the answer.
 
         Raises:
-            TaskError: the template refuses these turns (some know no system role).
+            TaskError: the template rejects these turns (some have no system role).
         """
         from jinja2 import TemplateError
 
@@ -147,16 +147,16 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         return str(text)
 
     def _note(self, ids: list[int]) -> None:
-        """Keep the first prompt: whether it begins as the model knows it decides on points of accuracy."""
+        """Record the first prompt, because unexpected tokens at its beginning cost points of accuracy."""
         if self.first_prompt is None:
             self.first_prompt = list(ids)
 
     def load(self) -> FigevalHF:
-        """The `HFLM`.
+        """Load the `HFLM`.
 
         Raises:
-            ModelError: it cannot be loaded, its tokenizer knows no token to begin with, or its config does not
-                say what a decoder begins with.
+            ModelError: it cannot be loaded, its tokenizer has no token to begin a text with, or its config lacks the
+                first token of a decoder.
         """
         setup = self.setup
         arguments = {**setup.settings.passed_on, "pretrained": str(setup.checkpoint.folder_here())}
@@ -181,7 +181,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
             raise ModelError(f"the config.json of {name!r} has no decoder_start_token_id; add it (T5: pad_token_id)")
 
     def details(self, network: FigevalHF) -> JSON:
-        """Size, limit, how log-likelihoods were computed, and what the first prompt looked like in tokens."""
+        """Return the model's size and limit, the method of log-likelihoods, and the tokens of the first prompt."""
         found = measures(network.model, network.max_length) | {"kind": network.backend}
         if "engine" in vars(network):
             found |= network.engine.describe()
@@ -192,7 +192,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
 
 
 def opening_warnings(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> list[str]:
-    """What is odd about how a prompt begins; a token that ends texts as well (GPT-2's) opens none by itself."""
+    """Return warnings about the beginning of a prompt; a token that also ends texts (GPT-2's) is not expected there."""
     bos = tokenizer.bos_token_id
     if bos is None or bos == tokenizer.eos_token_id:
         return []
@@ -204,11 +204,11 @@ def opening_warnings(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> 
 
 
 def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
-    """A causal or encoder-decoder model from a folder or hub id, of one of these kinds.
+    """Open a causal or encoder-decoder model of one of these kinds from a folder or hub id.
 
     Raises:
-        ModelError: no such model, an encoder, a device that is not there, half precision on a CPU, or a chat template
-            without a word on whether to use it.
+        ModelError: no such model, an encoder, an unavailable device, half precision on a CPU, or a chat template
+            without a choice on whether to use it.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, *kinds)
@@ -217,8 +217,9 @@ def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
 
 
 def open_smollm2(settings: LanguageSettings) -> LanguageModel:
-    """SmolLM2-135M-Instruct, 4-bit weights dequantised. It was tuned on conversations, so unless told otherwise it is
-    asked with its chat template.
+    """Open SmolLM2-135M-Instruct, with its 4-bit weights dequantised.
+
+    It was tuned on conversations, so its chat template is used by default.
 
     Raises:
         ModelError: its package is not installed, or there is no room to unpack it; see `open_model`.

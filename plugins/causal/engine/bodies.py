@@ -1,5 +1,6 @@
-"""The two halves of a causal transformers model used apart: its body with keys and values of our own, and its head on
-chosen states. Nothing here knows how an architecture is built.
+"""The two halves of a causal transformers model: its body with our own keys and values, and its head on chosen states.
+
+Nothing here depends on how an architecture is built.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
 
     from .prefix_tree import Ints
 
-Kept: TypeAlias = "list[tuple[Tensor, Tensor]]"  # per layer keys and values, (1, heads, tokens, d)
+Kept: TypeAlias = "list[tuple[Tensor, Tensor]]"  # keys and values per layer, (1, heads, tokens, d)
 Index: TypeAlias = "Ints | Tensor"
 
 
 def head(model: PreTrainedModel, body: Module, output: ModelOutput, states: Tensor) -> Tensor:
-    """Scores of the vocabulary for states (n, d), as (n, vocabulary); `output` is one of the model's body.
+    """Return the scores of the vocabulary for states (n, d), as (n, vocabulary); `output` is one of the model's body.
 
-    The model's own forward runs with its body exchanged for the given states, so soft-capping and scaling of the
-    scores are the model's.
+    The model's own forward runs with its body replaced by the given states, so that it applies its own soft-capping and
+    scaling of the scores.
     """
     import torch
 
@@ -36,8 +37,8 @@ def head(model: PreTrainedModel, body: Module, output: ModelOutput, states: Tens
 
 @contextmanager
 def exchanged(module: Module, output: ModelOutput) -> Iterator[None]:
-    """While this lasts, a module returns `output`, whatever it is given."""
-    before = vars(module).get("forward")  # accelerate puts one of its own there
+    """Within this context, let a module return `output`, whatever its arguments."""
+    before = vars(module).get("forward")  # accelerate sets one of its own
     module.forward = lambda *_args, **_kwargs: output
     try:
         yield
@@ -49,8 +50,9 @@ def exchanged(module: Module, output: ModelOutput) -> Iterator[None]:
 
 
 def fuse_activations(model: PreTrainedModel) -> None:
-    """Exchange GPT-2's activation, written out in eight passes over the widest vectors there are, for torch's: the same
-    formula in one.
+    """Replace GPT-2's activation by torch's, which computes the same formula in one pass.
+
+    The original makes eight passes over the widest vectors of the model.
     """
     import torch
     from transformers.activations import NewGELUActivation
@@ -65,8 +67,9 @@ FEED_FORWARD = ("mlp", "feed_forward", "ffn", "block_sparse_moe")
 
 
 def last_feed_forward(body: Module) -> Module | None:
-    """The feed-forward part of the last layer: behind it tokens do not see each other any more. None if it has no
-    name of its own.
+    """Return the feed-forward part of the last layer, or None if it has no name of its own.
+
+    After it, tokens do not attend to each other any more.
     """
     import torch
 
@@ -77,7 +80,7 @@ def last_feed_forward(body: Module) -> Module | None:
 
 @contextmanager
 def only_at(module: Module, lines: Index, columns: Index) -> Iterator[None]:
-    """While this lasts, a module computes states (rows, tokens, d) at (lines[i], columns[i]) only; others become 0."""
+    """Within this context, compute a module's states (rows, tokens, d) only at (lines[i], columns[i]), else 0."""
     shape: list[int] = []
 
     def choose(_module: Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -98,13 +101,14 @@ def only_at(module: Module, lines: Index, columns: Index) -> Iterator[None]:
 
 
 def vocabulary(model: PreTrainedModel) -> int:
-    """How many scores the head computes per state."""
+    """Return the number of scores that the head computes per state."""
     return int(getattr(model.config, "vocab_size", None) or model.get_output_embeddings().weight.shape[0])
 
 
 def bytes_per_token(model: PreTrainedModel) -> int:
-    """About what one token's way through a layer keeps in memory at a time: states, queries, keys, values, and the
-    two or three wide vectors of the feed-forward part.
+    """Return an estimate of the memory that one token takes in a layer at a time, in bytes.
+
+    It counts states, queries, keys and values, and the two or three wide vectors of the feed-forward part.
     """
     config = model.config
     width = int(getattr(config, "hidden_size", None) or config.d_model)
@@ -113,14 +117,14 @@ def bytes_per_token(model: PreTrainedModel) -> int:
 
 
 def growing(kept: Kept) -> Cache:
-    """A cache that goes on from kept keys and values, and has the longer ones in its layers afterwards."""
+    """Return a cache that continues from kept keys and values, and holds the longer ones in its layers afterwards."""
     from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
     return Cache(layers=[_filled(DynamicLayer, *pair) for pair in kept]) if kept else DynamicCache()
 
 
 def fixed(kept: Kept) -> Cache:
-    """A cache that all rows of a batch see before their own tokens, and that stays as it is."""
+    """Return a cache that all rows of a batch attend to before their own tokens, and that does not change."""
     from transformers.cache_utils import Cache
 
     return Cache(layers=[_filled(_shared_layer(), *pair) for pair in kept])
@@ -135,12 +139,12 @@ def _filled(kind: Callable[[], DynamicLayer], keys: Tensor, values: Tensor) -> D
 
 @cache
 def _shared_layer() -> type[DynamicLayer]:
-    """The class is made on first use: transformers is only imported then."""
+    """Create the class on first use, so that transformers is imported only then."""
     import torch
     from transformers.cache_utils import DynamicLayer
 
     class SharedLayer(DynamicLayer):  # type: ignore[misc]
-        """Keys and values of one text before those of every row; nothing is stored."""
+        """Keys and values of one text, which precede those of every row; nothing is stored."""
 
         def update(
             self, key_states: Tensor, value_states: Tensor, *_args: object, **_kwargs: object

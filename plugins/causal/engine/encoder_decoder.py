@@ -24,14 +24,14 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One context in tokens, and the requests that share it."""
+    """A context in tokens, and the requests that share it."""
 
     ids: tuple[int, ...]
     requests: list[int]
 
 
 class EncoderDecoder:
-    """Scores continuations with a transformers encoder-decoder."""
+    """An engine that scores continuations with a transformers encoder-decoder."""
 
     def __init__(self, model: PreTrainedModel, device: torch.device, budget: TokenBudget) -> None:
         self.model = model
@@ -40,7 +40,7 @@ class EncoderDecoder:
         self.tokens = TokenCount()
 
     def score(self, requests: Sequence[TokenRequest]) -> list[Answer]:
-        """Per request Σ log P(token) over its continuation, natural logarithm, and whether it is the greedy one."""
+        """Return Σ log P(token) of each continuation, in nats, and whether it is the greedy one."""
         import torch
 
         stories = gathered(requests)
@@ -55,7 +55,7 @@ class EncoderDecoder:
     def _read(
         self, requests: Sequence[TokenRequest], stories: Sequence[Story], chosen: list[int]
     ) -> list[list[tuple[int, Answer]]]:
-        """Encode some stories, then decode the continuations of each, those of about one length together."""
+        """Encode some contexts, then decode the continuations of each in batches of similar length."""
         ids, mask = padded([stories[index].ids for index in chosen], 0, self.device)
         states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
         asked = [(line, index) for line, story in enumerate(chosen) for index in stories[story].requests]
@@ -88,13 +88,13 @@ class EncoderDecoder:
         return list(zip(sums, greedy, strict=True))
 
     def describe(self) -> JSON:
-        """How it reads, and what that saves."""
+        """Return the strategy, and the number of tokens that it saves."""
         said: JSON = {"scoring": "contexts encoded once"}
         return said | ({"tokens": self.tokens.describe()} if self.tokens.read else {})
 
 
 def gathered(requests: Sequence[TokenRequest]) -> list[Story]:
-    """The requests by context."""
+    """Return the requests grouped by context."""
     stories: dict[tuple[int, ...], list[int]] = {}
     for index, request in enumerate(requests):
         stories.setdefault(request.ids[: -request.predicted], []).append(index)

@@ -1,7 +1,7 @@
 """The packed log-likelihood engine: prefix trees of requests through a causal model.
 
-Every token is read once, the vocabulary is scored only where a continuation is predicted, what all texts begin with
-stays in memory as keys and values. `self_test` finds out whether a model honours the masks that this needs.
+Every token is read once, the vocabulary is scored only where a continuation is predicted, and keys and values of what
+all texts begin with stay in memory. `self_test` finds out whether a model supports the masks that this needs.
 """
 
 from __future__ import annotations
@@ -30,51 +30,52 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
     from transformers.cache_utils import Cache
 
-Answer: TypeAlias = tuple[float, bool]  # Σ log P(token), whether each token was the likeliest
+Answer: TypeAlias = tuple[float, bool]  # Σ log P(token), and whether each token was the likeliest
 
 PLAIN = ReadStrategy("plain rows", Shape(trees=False, prefixes=False))
-SHORTEST_SHARED = 32  # tokens that two calls have to share before they are kept from one to the next
-LOGITS = {"cpu": 96 << 20}  # bytes that scores of the vocabulary may take at a time
-BLOCK = 16  # states whose scores stay in a CPU's caches
+SHORTEST_SHARED = 32  # least number of tokens that two calls must share for their keys and values to be kept
+LOGITS = {"cpu": 96 << 20}  # bytes for the scores of the vocabulary at a time
+BLOCK = 16  # states whose scores fit into a CPU's caches
 LOGITS_ON_ACCELERATOR = 1 << 30
 
 
 @dataclass(slots=True)
 class TokenCount:
-    """How many tokens went through the model, and how many one row per request would have been."""
+    """Number of tokens read by the model, and the number that one row per request would have taken."""
 
     read: int = 0
     plain: int = 0
 
     def describe(self) -> JSON:
-        """For the record."""
+        """Return the counts for the record."""
         return {"read": self.read, "one_row_per_continuation": self.plain}
 
 
 @dataclass(slots=True)
 class Engine:
-    """Scores continuations with a causal transformers model: in plain rows, until `_trial.settle` has found a better
-    strategy.
+    """An engine that scores continuations with a causal transformers model.
+
+    It reads plain rows until `self_test.settle` has found a better strategy.
     """
 
     model: PreTrainedModel
     device: torch.device
     budget: TokenBudget
     strategy: ReadStrategy = PLAIN
-    reason: str = ""  # why rows are plain
-    body: Module | None = None  # the module before the head; None where the head cannot be run apart from it
-    last: Module | None = None  # the feed-forward part of its last layer; None where it cannot be run on chosen states
+    reason: str = ""  # the reason for plain rows
+    body: Module | None = None  # the module before the head; None if the head cannot be run separately
+    last: Module | None = None  # the feed-forward part of its last layer; None if it cannot be run on chosen states
     tokens: TokenCount = field(default_factory=TokenCount)
     _shared_prefix: tuple[Ints, Kept] = (NONE, [])
-    _last: Ints = field(default_factory=lambda: NONE)  # what the last requests all began with
+    _last: Ints = field(default_factory=lambda: NONE)  # the common beginning of the last requests
 
     def score(self, requests: Sequence[TokenRequest]) -> list[Answer]:
-        """Per request Σ log P(token) over its continuation, natural logarithm, and whether it is the greedy one."""
+        """Return Σ log P(token) of each continuation, in nats, and whether it is the greedy one."""
         reach = self.strategy.reach
         far = [index for index, request in enumerate(requests) if reach is not None and len(request.ids) > reach]
         if not far:
             return self.score_by(self.strategy, requests)
-        apart = set(far)  # longer than what was tried: beyond a sliding window
+        apart = set(far)  # longer than the sample of the self-test: beyond a sliding window
         near = [index for index in range(len(requests)) if index not in apart]
         answers: dict[int, Answer] = {}
         for rows, strategy in ((near, self.strategy), (far, PLAIN)):
@@ -82,7 +83,7 @@ class Engine:
         return [answers[index] for index in range(len(requests))]
 
     def score_by(self, strategy: ReadStrategy, requests: Sequence[TokenRequest]) -> list[Answer]:
-        """The same by a given strategy."""
+        """Score requests with a given strategy; returns as `score` does."""
         import torch
 
         if not requests:
@@ -97,24 +98,27 @@ class Engine:
         return [(float(logprobs[answer].sum()), bool(greedy[answer].all())) for answer in tree.answers]
 
     def _shared_with_last(self, tree: PrefixTree) -> int:
-        """With how many tokens both these requests and those before begin: solved examples, a system prompt."""
+        """Return the number of first tokens that these requests share with the last ones, or 0 if it is too small.
+
+        These tokens are solved examples or a system prompt.
+        """
         beginning = tree.tokens[: tree.shared_prefix]
         shared = common(self._last, beginning)
         self._last = beginning
         return shared if shared >= SHORTEST_SHARED else 0
 
     def recall(self, tokens: Ints, most: int) -> Kept:
-        """Keys and values of a text's beginning, as far as they are still known, of at most so many tokens."""
+        """Return the kept keys and values of a text's beginning, for at most `most` tokens."""
         known, kept = self._shared_prefix
         length = min(common(known, tokens), most)
         return [(keys[..., :length, :], values[..., :length, :]) for keys, values in kept] if length else []
 
     def keep(self, tokens: Ints, kept: Kept) -> None:
-        """Remember the shared prefix: the next requests may begin with the same solved examples."""
+        """Keep the shared prefix, because the next requests may begin with the same solved examples."""
         self._shared_prefix = (tokens, kept)
 
     def states(self, inputs: JSON, lines: Ints, columns: Ints) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        """The states at (lines[i], columns[i]) of a batch, and what makes scores of the vocabulary of some of them."""
+        """Return the states at (lines[i], columns[i]) of a batch, and a function from states to vocabulary scores."""
         if self.body is None:
             return self.model(**inputs).logits[lines, columns], lambda logits: logits
         with only_at(self.last, lines, columns) if self.last is not None and len(lines) else nullcontext():
@@ -122,11 +126,11 @@ class Engine:
         return output.last_hidden_state[lines, columns], partial(head, self.model, self.body, output)
 
     def forget(self) -> None:
-        """Begin to count anew, with nothing kept."""
+        """Reset the counts, and forget the kept prefix."""
         self.tokens, self._shared_prefix, self._last = TokenCount(), (NONE, []), NONE
 
     def describe(self) -> JSON:
-        """How it reads, and what that saves."""
+        """Return the strategy, and the number of tokens that it saves."""
         said: JSON = {"scoring": self.strategy.name, "head": "everywhere" if self.body is None else "where predicted"}
         if self.reason:
             said["fell_back_because"] = self.reason
@@ -136,7 +140,7 @@ class Engine:
 
 
 class ForwardPass:
-    """One tree on its way through the model."""
+    """One pass of a tree through the model."""
 
     def __init__(self, engine: Engine, tree: PrefixTree, strategy: ReadStrategy) -> None:
         import torch
@@ -150,11 +154,11 @@ class ForwardPass:
         self.predicts[tree.asked[:, 0]] = True
 
     def results(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Per prediction log P and whether it is the likeliest token, as numpy arrays."""
+        """Return log P of each prediction and whether it is the likeliest token, as numpy arrays."""
         return self.logprobs.double().cpu().numpy(), self.greedy.cpu().numpy()
 
     def follow(self, prefix: Prefix, past: Kept, length: int) -> None:
-        """Read a prefix, then its rows in batches, then the prefixes that go on from it."""
+        """Read a prefix, then its rows in batches, then the prefixes that continue it."""
         if len(prefix.nodes):
             past = self._extend(prefix, past, at_root=length == 0)
             length += len(prefix.nodes)
@@ -164,7 +168,7 @@ class ForwardPass:
             self.follow(further, past, length)
 
     def _extend(self, prefix: Prefix, past: Kept, *, at_root: bool) -> Kept:
-        """Keys and values of everything up to the end of a prefix."""
+        """Return keys and values of everything up to the end of a prefix."""
         if not at_root:
             return self._read_prefix(prefix, past, 0)
         tokens = self.tree.tokens[prefix.nodes]
@@ -175,7 +179,7 @@ class ForwardPass:
         return past
 
     def _read_prefix(self, prefix: Prefix, past: Kept, known: int) -> Kept:
-        """Read a prefix from its token `known` on; the tokens before are in `past`."""
+        """Read a prefix from its token `known` on; earlier tokens are in `past`."""
         nodes = prefix.nodes[known:]
         if not len(nodes):
             return past
@@ -189,23 +193,23 @@ class ForwardPass:
         return [None] * len(chosen)
 
     def _read(self, rows: Sequence[PackedRow], before: int, cache: Cache | None) -> None:
-        """Rows through the body, then the states that predict something through the head, a part at a time."""
+        """Run rows through the body, and the states that predict something through the head, a part at a time."""
         engine = self.engine
         engine.tokens.read += sum(map(len, rows))
         view = View.of(self.tree, rows, before, engine.device)
-        kept = {} if cache is None else {"past_key_values": cache}  # state-space models know no such argument
+        kept = {} if cache is None else {"past_key_values": cache}  # state-space models do not accept this argument
         inputs = {**self.strategy.inputs(view, engine.model), **kept, "use_cache": cache is not None}
         nodes, lines, columns = self._asked_of(rows)
         self._write_scores(nodes, *engine.states(inputs, lines, columns))
 
     def _asked_of(self, rows: Sequence[PackedRow]) -> tuple[Ints, Ints, Ints]:
-        """The nodes that predict something, with the line and column in which they stand."""
+        """Return the nodes that predict something, with their lines and columns."""
         chosen = [np.flatnonzero(row.fresh & self.predicts[row.nodes]) for row in rows]
         nodes = np.concatenate([row.nodes[columns] for row, columns in zip(rows, chosen, strict=True)])
         return nodes, np.repeat(np.arange(len(rows)), [len(columns) for columns in chosen]), np.concatenate(chosen)
 
     def _write_scores(self, nodes: Ints, states: Tensor, to_logits: Callable[[Tensor], Tensor]) -> None:
-        """Write down log P of all that is predicted from the nodes; `states` (nodes, d) in parts that fit."""
+        """Store log P of everything that the nodes predict, from `states` (nodes, d) in parts that fit into memory."""
         import torch
 
         if not len(nodes):
@@ -216,12 +220,12 @@ class ForwardPass:
             lines, predictions = self.tree.predictions_of(nodes[part])
             found = (lines, self.tree.asked[predictions, 1], predictions)
             line, word, place = (torch.from_numpy(each).to(logits.device) for each in found)
-            rows = BLOCK if logits.device.type == "cpu" else len(logits)  # blocks that stay in a CPU's caches
+            rows = BLOCK if logits.device.type == "cpu" else len(logits)  # blocks that fit into a CPU's caches
             normalizers = torch.cat([block.logsumexp(-1) for block in logits.split(rows)])  # (nodes of the part,)
             self.logprobs[place] = (logits[line, word] - normalizers[line]).to(self.logprobs)
             self.greedy[place] = (logits.argmax(-1)[line] == word).to(self.greedy.device)
 
 
 def logits_at_once(model: PreTrainedModel, device: torch.device) -> int:
-    """For how many tokens the vocabulary may be scored at a time."""
+    """Return the number of tokens for which the vocabulary may be scored at a time."""
     return max(1, LOGITS.get(device.type, LOGITS_ON_ACCELERATOR) // (4 * vocabulary(model)))

@@ -1,8 +1,8 @@
-"""Token sequences that begin alike as one tree.
+"""Token sequences with common beginnings as one tree.
 
-A context stands once, whatever number of continuations it has; continuations that begin alike share those tokens,
-too; what all contexts share (solved examples, a system prompt) is the shared prefix of the whole tree. Pure numpy: no
-model is needed to see how many tokens a set of requests costs.
+A context is stored once, whatever the number of its continuations; continuations that begin alike share those tokens as
+well; and what all contexts share (solved examples, a system prompt) is the shared prefix of the whole tree. The module
+needs only numpy: the tokens that a set of requests costs can be counted without a model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """One request in tokens: the last `predicted` of `ids` are the continuation; the last of all is never read."""
+    """One request in tokens: the last `predicted` of `ids` are the continuation; the very last is never read."""
 
     ids: tuple[int, ...]
     predicted: int
@@ -31,41 +31,41 @@ NONE = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class PrefixTree:
-    """All that has to be read for a set of requests, each token once, in preorder.
+    """All tokens to be read for a set of requests, each once, in preorder.
 
-    `tokens`, `depth` (tokens before it in its text) and `end` have one entry per node; the descendants of node i are
-    i + 1 … end[i] - 1. `asked` are the different predictions, as (node, next token); those of request r are
+    `tokens`, `depth` (number of tokens before it in its text) and `end` have one entry per node; the descendants of
+    node i are i + 1 … end[i] - 1. `asked` are the distinct predictions, as (node, next token); those of request r are
     `answers[r]`, indexes into `asked`.
     """
 
     tokens: Ints
     depth: Ints
     end: Ints
-    asked: Ints  # (predictions, 2), in order of nodes
+    asked: Ints  # (predictions, 2), sorted by node
     answers: Sequence[Ints]
 
     @cached_property
     def _forks(self) -> Ints:
-        """The last node of every unbranched stretch."""
+        """Last node of every unbranched stretch."""
         return np.append(np.flatnonzero(self.end[1:] != self.end[:-1]), len(self.end) - 1)
 
     def stretch(self, node: int) -> int:
-        """One behind the last node of the unbranched stretch that begins at a node."""
+        """Return the end (exclusive) of the unbranched stretch that begins at a node."""
         return int(self._forks[np.searchsorted(self._forks, node)]) + 1
 
     @property
     def shared_prefix(self) -> int:
-        """With how many tokens all texts begin."""
+        """Number of tokens with which all texts begin."""
         return self.stretch(0) if self.end[0] == len(self.end) else 0
 
     def children(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The subtrees (first node, one behind the last) that begin in a range of siblings and their descendants."""
+        """Yield the subtrees of the siblings in a range of nodes, each as (first node, exclusive end)."""
         while start < end:
             yield start, int(self.end[start])
             start = int(self.end[start])
 
     def predictions_of(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """All that is predicted from these nodes: places in `nodes`, and indexes into `asked`."""
+        """Return everything predicted from these nodes: places in `nodes`, and indexes into `asked`."""
         first = np.searchsorted(self.asked[:, 0], nodes, side="left")
         last = np.searchsorted(self.asked[:, 0], nodes, side="right")
         found = chain.from_iterable(map(range, first, last))
@@ -73,7 +73,7 @@ class PrefixTree:
 
 
 def build(requests: Sequence[TokenRequest]) -> PrefixTree:
-    """The tree of some requests. Sorted texts share their beginnings with their neighbours."""
+    """Build the tree of some requests. In sorted order, texts share their beginnings with their neighbours."""
     order = sorted(range(len(requests)), key=lambda index: requests[index].ids)
     tokens: list[Ints] = []
     depth: list[Ints] = []
@@ -101,7 +101,7 @@ def build(requests: Sequence[TokenRequest]) -> PrefixTree:
 
 
 def common(left: Ints, right: Ints) -> int:
-    """How many tokens two texts share at their beginning."""
+    """Return the number of tokens that two texts share at their beginning."""
     most = min(len(left), len(right))
     different = np.flatnonzero(left[:most] != right[:most])
     return int(different[0]) if len(different) else most

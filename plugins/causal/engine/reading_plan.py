@@ -1,6 +1,6 @@
-"""The plan by which a prefix tree goes through a model: prefixes whose keys and values are kept, and rows behind them.
+"""The plan by which a prefix tree goes through a model: prefixes whose keys and values are kept, and rows after them.
 
-Pure numpy, like the tree. A plan is chosen by the number of tokens that the model reads.
+Like the tree, it needs only numpy. A plan is chosen by the number of tokens that the model reads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .prefix_tree import NONE, Ints, PrefixTree
 
-PASS = 48  # about as many tokens take as long as a pass of its own
+PASS = 48  # number of tokens that take as long as a separate pass
 
 
 # ---- the plan ------------------------------------------------------------------------------------------------------
@@ -22,10 +22,10 @@ PASS = 48  # about as many tokens take as long as a pass of its own
 
 @dataclass(slots=True)
 class PackedRow:
-    """Nodes that go through the model side by side, and what each may see of the others.
+    """Nodes that go through the model side by side, and their attention to each other.
 
-    Node i of the row is seen by itself and by the nodes i + 1 … end[i] - 1 of the row. `fresh` marks the nodes whose
-    predictions are wanted here: a node may stand in several rows.
+    Node i of the row is attended to by itself and by the nodes i + 1 … end[i] - 1 of the row. `fresh` marks the nodes
+    whose predictions are taken from this row, since a node may be in several rows.
     """
 
     nodes: Ints
@@ -38,7 +38,7 @@ class PackedRow:
 
 @dataclass(slots=True)
 class Prefix:
-    """A stretch of text whose keys and values are kept for all rows and prefixes that go on from it."""
+    """A stretch of text whose keys and values are kept for all rows and prefixes that continue it."""
 
     nodes: Ints
     fresh: NDArray[np.bool_]
@@ -47,17 +47,19 @@ class Prefix:
 
     @property
     def read(self) -> int:
-        """Tokens that the model reads for this prefix and all that hangs on it."""
+        """Number of tokens that the model reads for this prefix and everything below it."""
         return len(self.nodes) + sum(map(len, self.rows)) + sum(prefix.read for prefix in self.prefixes)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What may stand in a row. `trees`: nodes may branch within a row; else every row is one unbranched text.
-    `prefixes`: what many rows begin with is kept; else every row stands for itself.
+    """The shape of rows.
 
-    `branches` is how many tokens may hang on a context within one row: more would make each pay attention to all
-    the others. `width` is how many tokens small parts are put together to.
+    Attributes:
+        trees: whether nodes may branch within a row; otherwise every row is one unbranched text.
+        prefixes: whether common beginnings of rows are kept; otherwise every row is complete.
+        branches: most tokens below a context within one row, because each pays attention to all of them.
+        width: length in tokens up to which small parts are joined.
     """
 
     trees: bool = True
@@ -67,11 +69,11 @@ class Shape:
 
 
 def plan_of(tree: PrefixTree, shape: Shape, shared_prefix: int = 0) -> Prefix:
-    """The plan that reads the fewest tokens.
+    """Return the plan that reads the fewest tokens.
 
-    The first `shared_prefix` tokens, which all texts share, become a prefix of their own, whether that pays here or
-    not. Otherwise it is what all texts begin with if that saves more than a pass costs: all rows can still share
-    batches.
+    The first `shared_prefix` tokens, which all texts share, become a prefix of their own, whether that pays off here or
+    not. If there are none, the common beginning of all texts becomes one if it saves more than a pass costs, because
+    all rows can then still share batches.
     """
     plain = TreePlanner(tree, shape).plan(shared_prefix if shape.prefixes else 0)
     if shared_prefix or not (shape.prefixes and tree.shared_prefix):
@@ -81,7 +83,7 @@ def plan_of(tree: PrefixTree, shape: Shape, shared_prefix: int = 0) -> Prefix:
 
 
 class TreePlanner:
-    """Makes a plan of a tree."""
+    """A planner of one tree."""
 
     def __init__(self, tree: PrefixTree, shape: Shape) -> None:
         self.tree = tree
@@ -89,8 +91,10 @@ class TreePlanner:
         self._claimed = np.zeros(len(tree.tokens), dtype=np.bool_)
 
     def plan(self, shared_prefix: int = 0) -> Prefix:
-        """The root: an empty prefix with all rows and prefixes. The first `shared_prefix` tokens, which all texts
-        share, become a prefix of their own, whether that pays here or not.
+        """Return the root: an empty prefix with all rows and prefixes.
+
+        The first `shared_prefix` tokens, which all texts share, become a prefix of their own, whether that pays off
+        here or not.
         """
         root = self._prefix(NONE)
         lowest = root
@@ -109,7 +113,7 @@ class TreePlanner:
         return fresh
 
     def _hang(self, prefix: Prefix, path: Ints, start: int, end: int) -> None:
-        """Give a prefix the subtrees in a range; `path` leads to them from the prefix's last node."""
+        """Add the subtrees in a range to a prefix; `path` leads to them from the prefix's last node."""
         parts: list[PackedRow] = []
         self._collect(prefix, parts, path, start, end)
         prefix.rows += gather(parts, self.shape.width) if self.shape.trees else parts
@@ -128,22 +132,24 @@ class TreePlanner:
                 self._collect(prefix, parts, here, fork, last)
 
     def _part(self, path: Ints, first: int, last: int) -> PackedRow:
-        """A whole subtree and the path that leads to it."""
+        """Return a whole subtree with the path that leads to it."""
         nodes = np.concatenate((path, np.arange(first, last)))
         size = len(nodes)
         ends = np.concatenate((np.full(len(path), size), self.tree.end[first:last] - first + len(path)))
         return PackedRow(nodes, ends, self._claim(nodes))
 
     def _worth_keeping(self, length: int, fork: int, last: int) -> bool:
-        """Whether it saves an eighth of the tokens below: rows of different prefixes cannot share a batch."""
+        """Return whether a prefix saves an eighth of the tokens below it, since its rows need batches of their own."""
         branches = sum(1 for _ in self.tree.children(fork, last))
         saved = length * (branches - 1)
         return saved * 8 >= saved + length + last - fork
 
 
 def gather(parts: Sequence[PackedRow], width: int) -> list[PackedRow]:
-    """Parts that are no longer than `width` side by side in rows of about that length, all about equally long, so that
-    hardly anything is padding: the longest part first, each to the row that is shortest so far.
+    """Join parts no longer than `width` into rows of about that length.
+
+    The rows are of similar length, so that there is hardly any padding: the longest part comes first, and each goes to
+    the row that is shortest so far.
     """
     small = sorted((part for part in parts if len(part) <= width), key=len, reverse=True)
     rows: list[list[PackedRow]] = [[] for _ in range(-(-sum(map(len, small)) // width))]
@@ -156,7 +162,7 @@ def gather(parts: Sequence[PackedRow], width: int) -> list[PackedRow]:
 
 
 def side_by_side(parts: Sequence[PackedRow]) -> PackedRow:
-    """One row of several parts that do not see each other."""
+    """Return one row of several parts that do not attend to each other."""
     offsets = np.cumsum([0, *map(len, parts)])
     return PackedRow(
         np.concatenate([part.nodes for part in parts]),

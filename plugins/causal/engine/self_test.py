@@ -1,7 +1,7 @@
-"""The self-test: by which strategy a model can be read, tried on a small sample before the first request.
+"""The self-test, which finds the best strategy for a model on a small sample before the first request.
 
-Nothing is assumed of an architecture: the first strategy that gives the same log-likelihoods as plain rows is taken. A
-model that honours none of them is read in plain rows, and the record says why.
+Nothing is assumed about an architecture: the first strategy that gives the same log-likelihoods as plain rows is used.
+A model that supports none of them is read in plain rows, and the record says why.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONTEXT = 24
 
 
 def settle(engine: Engine) -> Engine:
-    """Give the engine the best strategy that its model honours, within free memory."""
+    """Set the engine to the best strategy that its model supports, within free memory."""
     engine.budget.limit(free_memory(str(engine.device)), bytes_per_token(engine.model))
     fuse_activations(engine.model)
     engine.body = separable_body(engine.model, engine.device)
@@ -52,11 +52,11 @@ def settle(engine: Engine) -> Engine:
 
 
 def difference(engine: Engine, strategy: ReadStrategy) -> str:
-    """What is wrong with a strategy, empty if nothing is."""
+    """Return what is wrong with a strategy, or "" if nothing is."""
     import torch
 
     sample = sample_for(engine.model.config, positions(engine.model))
-    tight = replace(strategy, shape=replace(strategy.shape, branches=12, width=24))  # the sample is small
+    tight = replace(strategy, shape=replace(strategy.shape, branches=12, width=24))  # because the sample is small
     plain = engine.score_by(PLAIN, sample)
     try:
         values = engine.score_by(tight, sample)
@@ -70,13 +70,13 @@ def difference(engine: Engine, strategy: ReadStrategy) -> str:
 
 
 def gaps(left: Sequence[Answer], right: Sequence[Answer]) -> list[float]:
-    """The differences of two sets of log-likelihoods; infinite where one is NaN."""
+    """Return the differences of two sets of log-likelihoods; infinite if one of a pair is NaN."""
     differences = [abs(a - b) for (a, _), (b, _) in zip(left, right, strict=True)]
     return [math.inf if math.isnan(difference) else difference for difference in differences]
 
 
 def separable_body(model: PreTrainedModel, device: torch.device) -> Module | None:
-    """The module whose states make the head give the same scores, tried on a few tokens; None if none does."""
+    """Return the module whose states give the head the same scores, tested on a few tokens; None if there is none."""
     import torch
 
     ids = torch.tensor([[5, 6, 7, 8]], device=device)
@@ -94,8 +94,9 @@ def separable_body(model: PreTrainedModel, device: torch.device) -> Module | Non
 
 
 def separable_last(body: Module | None, device: torch.device) -> Module | None:
-    """The feed-forward part of a body's last layer, if the states at some tokens are the same where it is run for
-    these only; else None.
+    """Return the feed-forward part of a body's last layer if it can be run at chosen tokens only, else None.
+
+    That is so if the states at those tokens stay the same.
     """
     import torch
 
@@ -114,7 +115,7 @@ def separable_last(body: Module | None, device: torch.device) -> Module | None:
 
 
 def alike(part: Tensor, whole: Tensor) -> bool:
-    """Whether two tensors are the same but for rounding."""
+    """Return whether two tensors are equal up to rounding."""
     import torch
 
     tolerance = 1e-4 if whole.dtype in (torch.float32, torch.float64) else 2e-2
@@ -123,8 +124,10 @@ def alike(part: Tensor, whole: Tensor) -> bool:
 
 
 def sample_for(config: PretrainedConfig, limit: int | None) -> list[TokenRequest]:
-    """Texts that differ where it matters: two contexts that begin alike, of one or several continuations that begin
-    alike, longer than every window that can be tried.
+    """Return texts that differ where it matters.
+
+    Two contexts begin alike, they have one or several continuations that begin alike, and they are longer than every
+    window that can be tested.
     """
     tried = [window for window in windows(config) if window <= LONGEST_TRIED]
     context = min(max([CONTEXT, *(window + 8 for window in tried)]), (limit or LONGEST_TRIED * 2) - 12)

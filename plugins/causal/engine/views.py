@@ -1,9 +1,9 @@
-"""What a token of a packed row may see, in the forms that models take it.
+"""Attention of the tokens of a packed row, in the forms that models accept.
 
-Most models take one mask (rows, 1, queries, keys) as it is. Models with a sliding window want its band drawn in, by
-the position in the text and not in the row; those that mix both kinds of layers take one mask per kind. Models that
-take none of these (ALiBi, local attention by row index) may still share what texts begin with; state-space models
-share nothing.
+Most models accept one mask (rows, 1, queries, keys). Models with a sliding window need its band in the mask, by the
+position in the text and not in the row; models with both kinds of layers take one mask per kind. Models that accept
+none of these (ALiBi, local attention by row index) may still share the beginnings of texts; state-space models share
+nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PretrainedConfig, PreTrainedModel
 
-LONGEST_TRIED = 1_024  # tokens of the sample on which a window is tried; texts beyond a longer window go plain
+LONGEST_TRIED = 1_024  # tokens of the longest tested window; texts beyond a longer window are read in plain rows
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A batch of rows as tensors: `ids`, `depth` and `end` (rows, longest), after `before` tokens kept for all."""
+    """A batch of rows as tensors: `ids`, `depth` and `end` (rows, longest), after `before` shared tokens."""
 
     ids: Tensor
     depth: Tensor
@@ -38,7 +38,7 @@ class View:
 
     @classmethod
     def of(cls, tree: PrefixTree, rows: Sequence[PackedRow], before: int, device: torch.device) -> View:
-        """Padded on the right; padding sees itself, so that no row of the attention is empty."""
+        """Build a view padded on the right; padding attends to itself, so that no row of the attention is empty."""
         import torch
 
         shape = (len(rows), max(map(len, rows)))
@@ -52,7 +52,7 @@ class View:
         return cls(tensors[0], tensors[1], tensors[2], before)
 
     def allowed(self, window: int | None = None) -> Tensor:
-        """Whether a query may see a key, (rows, 1, longest, before + longest); of a window, the nearest keys only."""
+        """Return which keys a query may attend to, (rows, 1, longest, before + longest); a window keeps the nearest."""
         import torch
 
         rows, longest = self.ids.shape
@@ -66,7 +66,7 @@ class View:
         return seen[:, None]
 
     def mask(self, dtype: torch.dtype, window: int | None = None) -> Tensor:
-        """The same as numbers that are added to attention scores."""
+        """Return the mask as numbers to be added to attention scores."""
         import torch
 
         allowed = self.allowed(window)
@@ -74,13 +74,13 @@ class View:
         return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(~allowed, barred)
 
 
-# The attention mask that a model is given for a view: one tensor, or one for each kind of layer.
+# The attention mask of a model for a view: one tensor, or one for each kind of layer.
 Mask: TypeAlias = "Callable[[View, torch.dtype], Tensor | dict[str, Tensor]]"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadStrategy:
-    """How texts are laid out and masked. `reach`: longer texts (in tokens) were not tried and go plain."""
+    """A layout of texts with its masks. Texts of more than `reach` tokens were not tested and use plain rows."""
 
     name: str
     shape: Shape
@@ -88,8 +88,8 @@ class ReadStrategy:
     reach: int | None = None
 
     def inputs(self, view: View, model: PreTrainedModel) -> JSON:
-        """What the model is called with."""
-        if self.masked is None:  # unbranched rows: what models know of themselves
+        """Return the arguments of the model."""
+        if self.masked is None:  # unbranched rows, which need no mask of ours
             rows, longest = view.ids.shape
             real = (view.end > 0).new_ones(rows, view.before + longest)
             return {"input_ids": view.ids, "attention_mask": real.long()}
@@ -98,9 +98,9 @@ class ReadStrategy:
 
 
 def strategies_for(config: PretrainedConfig) -> Iterator[ReadStrategy]:
-    """The strategies to try on a model, best first."""
+    """Yield the strategies to try on a model, best first."""
     window = getattr(config, "sliding_window", None)
-    # Beyond a window that is longer than the sample, masks were not tried.
+    # Beyond a window that is longer than the sample, masks were not tested.
     reach = min((size for size in windows(config) if size > LONGEST_TRIED), default=None)
     kinds = set(getattr(config, "layer_types", None) or ())
 
@@ -124,7 +124,7 @@ def strategies_for(config: PretrainedConfig) -> Iterator[ReadStrategy]:
 
 
 def windows(config: PretrainedConfig) -> list[int]:
-    """Every number of a config that bounds how far a token sees."""
+    """Return all numbers of a config that limit how far a token attends."""
     names = [name for name in vars(config) if ("window" in name or "chunk" in name) and "feed_forward" not in name]
     values = [getattr(config, name) for name in names]
     return [value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0]
