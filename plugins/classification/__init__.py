@@ -1,15 +1,15 @@
 """Classification of single texts: one label each (`classification`), or any number of them (`multilabel`).
 
-| module | what it holds |
+| module | contents |
 |---|---|
-| `classification` `multilabel` | a task type each: examples and routes |
-| `replies` | the labels that a reply lists |
-| `requests` | what both ask models that were made for it: `label_texts` |
-| `metrics` | F1 of the positive class, area under the ROC curve, and the metrics of sets of labels |
+| `classification` `multilabel` | one task type each: examples and routes |
+| `replies` | parsing of the labels that a reply lists |
+| `requests` | the request of both to models trained for it: `label_texts` |
+| `metrics` | F1 of the positive class, area under the ROC curve, and metrics of sets of labels |
 | `command` | `figeval labels`: precision, recall and F1 of every label of stored runs |
 
 The models that answer `label_texts` are in other families: the head (`heads.classifier`, which `encoders.classifier`
-reads), TF-IDF with a logistic regression (`lexical.tfidf_logreg`), and the baselines.
+reads), TF-IDF with logistic regression (`lexical.tfidf_logreg`), and the baselines.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_task_types(register: TaskTypeRegistrar) -> None:
-    """One label, and several."""
+    """Register the task types for one label and for several."""
     register(f"{__name__}.classification:Classification", "classification")
     register(f"{__name__}.multilabel:Multilabel", "multilabel")
 
 
 @hookimpl
 def register_commands(cli: click.Group) -> None:
-    """`figeval labels`."""
+    """Register `figeval labels`."""
     from .command import labels
 
     cli.add_command(labels)

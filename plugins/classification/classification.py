@@ -1,8 +1,8 @@
 """The task type `classification`: a text has one of the task's labels, the first of which is the positive one.
 
-Models that were trained for it give probabilities (`by_head`). Others are asked about a description of each label,
-which is the block `description` of the template: whether the text entails it (Yin et al. 2019), or how close they are.
-Language models choose among words, as they do for pairs of texts.
+Models that were trained for the labels give probabilities (`by_head`). Other models get a description of each label,
+the block `description` of the template: does the text entail it (Yin et al. 2019), or how close are they? Language
+models choose among words, as they do for pairs of texts.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from .requests import TextLabels
 
 CLASSES = "figeval.metrics.classification"
 METRICS = f"{__package__}.metrics"
-HOLDS, HOLDS_NOT = "entailment", "non-entailment"  # labels that NLI heads know
+HOLDS, HOLDS_NOT = "entailment", "non-entailment"  # labels that NLI heads have
 DESCRIPTION = frozenset({"description"})
 
 
 @dataclass(frozen=True, slots=True)
 class FilledTextField(TextField):
-    """A string with something in it."""
+    """A non-empty string."""
 
     def read(self, value: Any, row: RowContext) -> str:
         text = super(FilledTextField, self).read(value, row)
@@ -66,31 +66,31 @@ def _(example: ClassificationExample) -> tuple[str, ...]:
 
 
 def _decided(example: Example, context: PromptContext, scores: Sequence[float]) -> Prediction:
-    """Return the label with the highest score; labels that tie for it are scored by expectation."""
+    """Return the label with the highest score; tied labels are scored by expectation."""
     decided = decide(example.id, scores)
     value = context.labels[decided.value] if isinstance(decided.value, int) else None
     return replace(decided, value=value, labels=context.labels)
 
 
 def descriptions(example: Example, context: PromptContext, *others: str) -> tuple[str, ...]:
-    """Return what the task says of a text with each of its labels, and with the `others`, as the template puts it."""
+    """Return the template's description of a text with each label of the task, and with each of `others`."""
     return tuple(context.block("description", example, option=label) for label in (*context.labels, *others))
 
 
 def by_head(example: ClassificationExample, context: PromptContext) -> Dialogue:
-    """Probabilities of a model that was made for these labels."""
+    """Answer by the probabilities of a model trained for these labels."""
     (found,) = yield [TextLabels(example.text, context.labels)]
     return _decided(example, context, [float(found[label]) for label in context.labels])
 
 
 def by_entailment(example: ClassificationExample, context: PromptContext) -> Dialogue:
-    """The label whose description the text entails with the highest probability (Yin et al. 2019, section 5)."""
+    """Answer with the label whose description the text most probably entails (Yin et al. 2019, section 5)."""
     told = yield [PairLabel(example.text, claim, (HOLDS, HOLDS_NOT)) for claim in descriptions(example, context)]
     return _decided(example, context, [best_class(one[HOLDS]) for one in told])
 
 
 def best_class(probability: float | tuple[float, ...]) -> float:
-    """Return the probability of a label, of its best class where a head has several for it."""
+    """Return the probability of a label, or of its best class if a head has several for it."""
     return max(probability) if isinstance(probability, tuple) else float(probability)
 
 
@@ -99,7 +99,7 @@ def by_closeness(
     context: PromptContext,
     closeness: Callable[[str, tuple[str, ...]], Scores] = pair_scores,
 ) -> Dialogue:
-    """The label whose description is closest to the text."""
+    """Answer with the label whose description is closest to the text."""
     scores = yield from closeness(example.text, descriptions(example, context))
     return _decided(example, context, scores)
 
@@ -131,18 +131,18 @@ class Classification(OneLabel[ClassificationExample]):
     default_baselines = ("chance", "majority")
 
     def check(self, task: Definition) -> None:
-        """A label is one of at least two."""
+        """Raise `ValueError` unless there are at least two labels."""
         if len(task.labels) < 2:
             raise ValueError(
                 "a classification task lists its labels, the positive one first, e.g. labels: [sarcastic, earnest]"
             )
 
     def oddities(self, example: ClassificationExample) -> Iterator[tuple[str, str]]:
-        """A text without a letter or digit can be classified, but is hardly meant."""
+        """Yield a text without a letter or digit, which can be classified but is hardly meant."""
         yield from unreadable(example.text)
 
 
 def unreadable(text: str) -> Iterator[tuple[str, str]]:
-    """Yield a text without letters and digits, as `TaskType.oddities` does."""
+    """Yield a text without letters and digits, in the form of `TaskType.oddities`."""
     if not any(map(str.isalnum, text)):
         yield "has neither letters nor digits", f"text ({text!r:.60})"

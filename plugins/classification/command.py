@@ -1,7 +1,7 @@
-"""`figeval labels`: precision, recall and F1 of every label, from what stored runs hold.
+"""`figeval labels`: precision, recall and F1 of every label, computed from stored runs.
 
-The rows of a run keep what macro-F1 adds up: per label the true positives, how often it was predicted, and how often it
-was right. So no model is needed, and the table agrees with the run's macro-F1 to the last digit.
+The rows of a run hold the counts behind macro-F1: per label the true positives, the predictions and the gold labels. So
+no model is needed, and the table agrees with the run's macro-F1 to the last digit.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _chosen(run: Path, task: str | None, known: dict[str, TaskRecord]) -> list[T
 
 
 def _of_task(task: TaskRecord, rows: Any, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield a line of the table for each label: its counts, and a score for each measure."""
+    """Yield one line of the table per label: its counts, and a score for each measure."""
     import numpy as np
 
     stored = [(row["cluster"], row["metrics"].get(FEATURES)) for row in rows]

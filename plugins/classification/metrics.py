@@ -1,4 +1,4 @@
-"""Metrics of classified texts: of one label each, and of sets of labels.
+"""Metrics of classified texts, with one label each or with sets of labels.
 
 F1 is a function of counts over the whole corpus and no mean over texts, so its intervals are bootstrapped by cluster.
 Labels that tie for the best share one prediction, and open labels of a set are half predicted: the counts are then
@@ -28,7 +28,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 def _positive_f1(true: Floats, predicted: Floats, gold: Floats) -> Floats:
-    """F1 of the first label; NaN where no text has it: recall is undefined there, and 0 would be a verdict."""
+    """Return F1 of the first label; NaN if no text has it, because recall is then undefined and 0 would mislead."""
     found = quotient(2 * true[..., 0], predicted[..., 0] + gold[..., 0])
     return np.where(gold[..., 0] > 0, found, np.nan)
 
@@ -37,14 +37,15 @@ POSITIVE_F1 = per_label(_positive_f1)  # F1 of the first of the task's labels
 
 
 def roc_features(rows: Rows, names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, list[Features]]:
-    """Return what the area under the ROC curve adds up, for each row.
+    """Return the features of each row for the area under the ROC curve.
 
     The area is the probability that a text with the positive label scores higher than one without it, where equal
-    scores count one half (Hanley and McNeil 1982). A text scores what its first label has more than the best other one.
+    scores count one half (Hanley and McNeil 1982). The score of a text is the margin of its first label over the best
+    other one.
 
     The features (6,) are three means as sums and counts: over the positive texts, the share of the others that score
-    lower (A); over the others, the share of the positive ones that score higher (B); and the area of all rows (C). As
-    A = B = C, the area is A + B − C, and resampling rows gives it the variance of DeLong et al. (1988).
+    lower (A); over the others, the share of the positive ones that score higher (B); and the area of all rows (C). As A
+    = B = C, the area is A + B − C, and resampling rows gives it the variance of DeLong et al. (1988).
     """
     known = [len(row.get("scores") or ()) > 1 and row["gold"] is not None and row["pred"] is not None for row in rows]
     positive = next(iter(settings.get("labels", ())), None)
@@ -66,14 +67,14 @@ def roc_features(rows: Rows, names: Sequence[str], settings: Mapping[str, Any]) 
 
 
 def _margin(scores: Sequence[Any]) -> float:
-    """How much higher the first label scores than the best other one; infinite scores are no NaN in JSON rows."""
+    """Return the margin of the first label over the best other one; equal infinite scores give 0, not NaN."""
     first, *others = map(float, scores)
     best = max(others)
     return 0.0 if first == best else first - best
 
 
 def _area(sums: Floats) -> Floats:
-    """The area from sums (…, 6); NaN where one of the classes is missing."""
+    """Return the area from sums (…, 6); NaN if one of the classes is missing."""
     positive, negative, whole = (quotient(sums[..., place], sums[..., place + 1]) for place in (0, 2, 4))
     return np.asarray(positive + negative - whole)
 
@@ -91,14 +92,14 @@ ROC_AUC = Collective(
 
 
 def exact_match(example: MultilabelExample, prediction: Prediction) -> float | None:
-    """Probability that the set is the right one, over fair draws for its open labels; 1 / 2^labels by chance."""
+    """Return the probability that the set is right, over fair draws for its open labels; 1 / 2^labels by chance."""
     if example.labels is None or prediction.value is None:
         return None
     return float(prediction.value == example.labels - set(prediction.among)) / float(2 ** len(prediction.among))
 
 
 def _set_counts(labels: tuple[str, ...], example: MultilabelExample, prediction: Prediction) -> Sequence[float] | None:
-    """Per label: true positives, times predicted, times gold; shape (3 · labels,)."""
+    """Return per label the true positives, predictions and gold labels; shape (3 · labels,)."""
     if example.labels is None or prediction.value is None:
         return None
     gold = [float(label in example.labels) for label in labels]
@@ -107,13 +108,13 @@ def _set_counts(labels: tuple[str, ...], example: MultilabelExample, prediction:
 
 
 def _micro(sums: Floats) -> Floats:
-    """F1 of the decisions about all labels together, from sums (…, 3 · labels)."""
+    """Return F1 of the decisions about all labels together, from sums (…, 3 · labels)."""
     true, predicted, gold = sums.reshape(*sums.shape[:-1], 3, -1).sum(axis=-1).transpose(-1, *range(sums.ndim - 1))
     return quotient(2 * true, predicted + gold)
 
 
 def _macro(sums: Floats) -> Floats:
-    """Unweighted mean of the labels' F1, over labels that occur as gold or as prediction."""
+    """Return the unweighted mean of the labels' F1, over labels that occur as gold or as prediction."""
     true, predicted, gold = np.moveaxis(sums.reshape(*sums.shape[:-1], 3, -1), -2, 0)
     each = quotient(2 * true, predicted + gold)
     return quotient(np.nansum(each, axis=-1), (~np.isnan(each)).sum(axis=-1).astype(np.float64))

@@ -1,11 +1,11 @@
 """The task type `multilabel`: a text has any number of the task's labels, maybe none. Each label is a decision.
 
-A model that was trained for it gives every label a probability of its own. Others decide by comparing: does the text
-entail the description of a label, is it closer to that than to the description of a text without any label, is Yes more
-probable than No as the answer to a question about the label? Models that only write list the labels.
+A model that was trained for the labels gives each a probability of its own. Other models decide by comparison: does the
+text entail the description of a label, is it closer to that than to the description of a text without any label, is Yes
+more probable than No as the answer to a question about the label? Models that only generate list the labels.
 
-A label for which as much speaks as against it is open (`Prediction.among`): it is half in the answer and half out, so
-chance comes out as the expectation over all sets and not as the empty one.
+A label whose margin is exactly 0 is open (`Prediction.among`): it is half in the answer and half out, so that chance
+comes out as the expectation over all sets and not as the empty one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .classification import (
 )
 from .requests import TextLabels
 
-NOTHING = "none"  # what a list says that has no label in it
+NOTHING = "none"  # a list without labels
 HALF = {"threshold": 0.5}
 READER = ReplyReader(f"{__package__}.replies:read_list", version="2")
 YES_NO = {"yes": "Yes", "no": "No"}
@@ -52,7 +52,7 @@ YES_NO = {"yes": "Yes", "no": "No"}
 
 @dataclass(frozen=True, slots=True)
 class LabelsField(Field):
-    """A list of the task's labels, which may be empty; null where the right ones are hidden."""
+    """A list of the task's labels, which may be empty; null if they are hidden."""
 
     def read(self, value: Any, row: RowContext) -> frozenset[str] | None:
         if value is None:
@@ -98,24 +98,24 @@ def _decided(example: Example, context: PromptContext, margins: Iterable[float])
         scores=scores,
         labels=context.labels,
         among=either,
-        tied=2 ** len(either),  # so many sets are as good
+        tied=2 ** len(either),  # number of equally good sets
     )
 
 
 def by_head(example: MultilabelExample, context: PromptContext) -> Dialogue:
-    """Labels whose own probability is above the threshold."""
+    """Answer with the labels whose own probability is above the threshold."""
     (found,) = yield [TextLabels(example.text, context.labels, several=True)]
     return _decided(example, context, [found[label] - context.settings["threshold"] for label in context.labels])
 
 
 def by_entailment(example: MultilabelExample, context: PromptContext) -> Dialogue:
-    """Labels whose description the text rather entails than not (Yin et al. 2019, section 5)."""
+    """Answer with the labels whose description the text entails rather than not (Yin et al. 2019, section 5)."""
     told = yield [PairLabel(example.text, claim, (HOLDS, HOLDS_NOT)) for claim in descriptions(example, context)]
     return _decided(example, context, [best_class(one[HOLDS]) - best_class(one[HOLDS_NOT]) for one in told])
 
 
 def by_questions(example: MultilabelExample, context: PromptContext) -> Dialogue:
-    """Labels for which Yes is more probable than No: one question for each label."""
+    """Answer with the labels for which Yes is more probable than No, in one question per label."""
     asked = [context.question("decision", example, option=label) for label in context.labels]
     words = [context.begun(f" {context.settings[word]}") for word in YES_NO]
     logprobs = yield [Continuation(question, word) for question in asked for word in words]
@@ -127,7 +127,7 @@ def by_closeness(
     context: PromptContext,
     closeness: Callable[[str, tuple[str, ...]], Scores] = pair_scores,
 ) -> Dialogue:
-    """Labels whose description is closer to the text than that of a text without labels."""
+    """Answer with the labels whose description is closer to the text than that of a text without labels."""
     *scores, plain = yield from closeness(example.text, descriptions(example, context, ""))
     return _decided(example, context, [score - plain for score in scores])
 
@@ -173,18 +173,18 @@ class Multilabel(TaskType[MultilabelExample]):
     default_baselines = ("chance", "majority")
 
     def check(self, task: Definition) -> None:
-        """There is something to choose from."""
+        """Raise `ValueError` if there are no labels."""
         if not task.labels:
             raise ValueError("a multilabel task lists its labels, e.g. labels: [irony, satire]")
 
     def few_shot_answer(self, block: str, example: MultilabelExample, context: PromptContext) -> str | None:
-        """Return the words of its labels in the order of the task; a question about one label takes no examples."""
+        """Return the labels' words in the order of the task; a question about a single label has no solved examples."""
         assert example.labels is not None
         found = [context.words(label)[0] for label in context.labels if label in example.labels]
         return f" {', '.join(found) or NOTHING}" if block == "list" else None
 
     def to_json(self, value: Value | None) -> Any:
-        """Return a sorted list, since JSON knows no sets."""
+        """Return a sorted list, since JSON has no sets."""
         return None if value is None else sorted(value)
 
     def from_json(self, stored: Any) -> Value | None:
@@ -196,7 +196,8 @@ class Multilabel(TaskType[MultilabelExample]):
         return f"{strange[0]!r:.80} is not among the labels {', '.join(labels)}" if strange else ""
 
     def row(self, example: MultilabelExample, prediction: Prediction) -> JSON:
-        """Return the gold labels and the margins; open labels have no field in a row, so they go into `details`."""
+        """Return the row with gold labels and margins; open labels have no field in a row, so they go into `details`.
+        """
         made = super().row(example, prediction)
         return {**made, "details": {"open": list(prediction.among)}} if prediction.among else made
 
@@ -204,14 +205,14 @@ class Multilabel(TaskType[MultilabelExample]):
         return "(hidden)" if example.labels is None else ", ".join(sorted(example.labels)) or NOTHING
 
     def gold_class(self, example: MultilabelExample) -> str | None:
-        """The set as a whole is what is right."""
+        """Return the set as a whole."""
         return HIDDEN if example.labels is None else self.shown_gold(example)
 
     def oddities(self, example: MultilabelExample) -> Iterator[tuple[str, str]]:
         yield from unreadable(example.text)
 
     def check_training(self, task: Definition, train: Sequence[MultilabelExample]) -> None:
-        """No head can learn a label of which there is no example."""
+        """Raise `ValueError` if a label has no example, because no head could learn it."""
         found = frozenset[str]().union(*(example.labels or () for example in train))
         if missing := [label for label in task.labels if label not in found]:
             raise ValueError(f"no example of train has the label {missing[0]!r}; raise --limit")

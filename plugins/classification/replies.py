@@ -1,9 +1,9 @@
-"""Read the labels that a reply lists.
+"""Parse the labels that a reply lists.
 
-A line of a list holds nothing but labels, with commas, slashes or "and" between them, or one label with what is said of
-it behind a colon, a dash or in parentheses: "irony: it says the opposite", or "irony: no" where all labels are gone
-through. With any other word a list is not understood, because that may be a label which the task does not have. Behind
-the list there may be an explanation.
+A line of a list holds only labels, separated by commas, slashes or "and", or one label with an explanation after a
+colon or a dash, or in parentheses: "irony: it says the opposite", or "irony: no" in a reply that goes through all
+labels. A list with any other word is not understood, because that may be a label that the task does not have. An
+explanation may follow the list.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from figeval.types import Prediction, Reply, Status
 
 from .multilabel import MultilabelExample
 
-SHORT = 3  # words behind a list that may be a label; more are an explanation
-FILLER = (  # what stands beside labels and says nothing of its own
+SHORT = 3  # most words after a list that may be a label; more are an explanation
+FILLER = (  # words beside labels without a meaning of their own
     r"(?:[\W\d_]|\b(?:sure|and|plus|also|as well as|an?|the|it|this|that|text|tweet|sentence|saying|"
     r"is|are|has|uses?|shows?|both|fits?|my|final|answers?|labels?|types?|category|categories)\b)*"
 )
@@ -37,7 +37,7 @@ VERDICT = re.compile(r"\W*(?:(?P<yes>yes|true)|no|false)\s*(?:\W\s|\W*\Z)", re.I
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a line says: labels, or that there is none; `status` is ok where it was understood."""
+    """The content of a line: labels, or that there is none; `status` is ok if it was understood."""
 
     labels: frozenset[str] = frozenset()
     is_none: bool = False
@@ -47,8 +47,8 @@ class Line:
 def read_list(example: MultilabelExample, context: PromptContext, reply: Reply) -> Prediction:
     """Return the labels that a reply lists.
 
-    "None" beside a label and "or" between labels are `ambiguous`. A list whose end was cut off is `truncated`, because
-    it is not known what is missing.
+    "None" beside a label and "or" between labels are `ambiguous`. A truncated list is `truncated`, because the rest is
+    unknown.
     """
     text = one_turn(answering_part(reply.text))
     if (silent := not_written(reply, text)) is not None:
@@ -65,7 +65,7 @@ def read_list(example: MultilabelExample, context: PromptContext, reply: Reply) 
 
 
 def lines_of(text: str, known: Mapping[str, str]) -> Iterator[Line | str]:
-    """Yield what the lines and sentences of a text say, and as they stand those that say something else.
+    """Yield the content of a text's lines and sentences; a line without a list is yielded as it is.
 
     `known` are the words of labels in lower case, with blanks between their pieces.
     """
@@ -94,7 +94,7 @@ def lines_of(text: str, known: Mapping[str, str]) -> Iterator[Line | str]:
 
 
 def listed(lines: list[Line | str], labels: int, *, is_cut: bool) -> Line:
-    """Return what lines say together, of which those that say something else may be an explanation at the end."""
+    """Return the combined content of lines; lines at the end without a list may be an explanation."""
     said: list[Line] = []
     for line in lines:
         if isinstance(line, Line):

@@ -1,4 +1,4 @@
-"""What a model is asked that was made to classify texts."""
+"""The request to models that were trained to classify texts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from figeval.models.capabilities import Outputs
 class TextLabels:
     """A text, and the labels among which a model decides.
 
-    `model.label_texts(requests)` returns `{label: probability}` for each request, for all of its `labels`. The
-    probabilities sum to 1, but where `several` labels may hold: there each is the probability of that label alone.
+    `model.label_texts(requests)` returns `{label: probability}` for each request, with all of its `labels`. The
+    probabilities sum to 1, unless `several` labels may hold: then each is the probability of that label alone.
     """
 
     capability: ClassVar[str] = "label_texts"
@@ -32,6 +32,6 @@ class LabelsTexts(Protocol):
         """Return label → probability for each request, in order.
 
         Raises:
-            ModelError: the model does not know one of the labels.
+            ModelError: the model does not have one of the labels.
         """
         ...

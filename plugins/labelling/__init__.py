@@ -1,13 +1,13 @@
-"""Labelling: a label for each word of a text, such as which of its words are meant figuratively.
+"""Labelling: a label for each word of a text, e.g. whether it is meant figuratively.
 
-| module | what it holds |
+| module | contents |
 |---|---|
 | `labelling` | the task type `labelling`, its examples and its routes |
-| `tags` | how tags (BIO or plain) are read as chunks, after conlleval |
+| `requests` | the request to models that label words: `label_words` |
+| `tags` | the reading of tags (BIO or plain) as chunks, after conlleval |
 | `metrics` | F1 of chunks and words from counts; ties in expectation |
-| `replies` | what a language model quotes, aligned with the words of the text |
-| `nothing` | what says in a reply that there is nothing to be quoted |
-| `expressions` | which stretches of a text are expressions of the training split, up to inflection |
+| `replies` | the quotations of a language model, aligned with the words of the text |
+| `expressions` | the stretches of a text that are expressions of the training split, up to inflection |
 | `floors` | trivial models |
 | `tagger` | token-classification models of transformers; `plugins/heads` trains them |
 | `columns` | files with a word and a tag per line |
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_task_types(register: TaskTypeRegistrar) -> None:
-    """The type, imported for tasks of it."""
+    """Register the task type, which is imported only for tasks of this type."""
     register(f"{__name__}.labelling:Labelling", "labelling")
 
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`conll:FILE` beside a task file."""
+    """Register `conll:FILE`, a source beside a task file."""
     register("conll", f"{__name__}.columns:open_columns")
 
 
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
-    """Trivial models, and token-classification checkpoints."""
+    """Register the trivial models, and token-classification checkpoints."""
     floors = f"{__name__}.floors"
     register("chance_label", f"{floors}:ChanceLabel", "every label of a word alike; ties scored by expectation")
     register("no_label", f"{floors}:NoLabel", "labels no word at all")

@@ -1,7 +1,7 @@
-"""Files with a word and its tag on each line and an empty line between sentences, as those of CoNLL's shared tasks.
+"""Reader of files with a word and its tag per line and an empty line between sentences, as in CoNLL's shared tasks.
 
-Released files are not always clean. White space around a word or a tag is no part of it, and is counted; a line with a
-tag and no word is left out, and counted. Everything else that has no reading is refused with file and line.
+Released files are not always clean. White space around a word or a tag is stripped and counted; a line with a tag and
+no word is left out and counted. Any other malformed line is rejected with file and line.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from figeval.data import DataContext, Row
 from figeval.data.formats import resource, text_lines
 from figeval.errors import DataError
 
-STRIPPED = "stripped_words"  # had white space around them
-NO_WORD = "left_out_words"  # lines with a tag alone
+STRIPPED = "stripped_words"  # words with white space around them
+NO_WORD = "left_out_words"  # lines with only a tag
 
 
 @dataclass(slots=True)
 class Sentence:
-    """The words of a sentence, their tags, and the line where it begins, from 1."""
+    """The words of a sentence, their tags, and the number of its first line, from 1."""
 
     line: int
     words: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Sentence:
 
 
 def open_columns(path: str, context: DataContext) -> Iterator[Row]:
-    """`conll:FILE` yields a row for each sentence of a file beside the task: `id` (its line), `tokens`, `tags`."""
+    """Yield a row for each sentence of a file beside the task (`conll:FILE`): `id` (its line), `tokens` and `tags`."""
     counts: Counter[str] = Counter()
     for sentence in sentences(resource(path, context), counts):
         yield {"id": str(sentence.line), "tokens": sentence.words, "tags": sentence.tags}
@@ -37,10 +37,10 @@ def open_columns(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def sentences(file: Traversable, counts: Counter[str] | None = None) -> Iterator[Sentence]:
-    """Yield the sentences of a file; what was mended is added to `counts`.
+    """Yield the sentences of a file, and add the repairs to `counts`.
 
     Raises:
-        DataError: a line has not two columns, or a word has a blank in it. The message names file and line.
+        DataError: a line does not have two columns, or a word contains a blank. The message names file and line.
     """
     mended: Counter[str] = Counter() if counts is None else counts
     sentence = Sentence(1)
@@ -63,7 +63,7 @@ def sentences(file: Traversable, counts: Counter[str] | None = None) -> Iterator
 
 
 def _columns(line: str, where: str) -> tuple[str, str]:
-    """Return the word, as it stands there, and its tag."""
+    """Return the unstripped word and the tag of a line. Raises `DataError` for a malformed line."""
     columns = line.split("\t")
     if len(columns) != 2 or not columns[1].strip():
         raise DataError(f"{where}: {line!r:.80} is not a word and its tag with one tab between them")

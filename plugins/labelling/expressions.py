@@ -1,6 +1,6 @@
-"""Expressions that a training split has, found again in other texts up to case and inflection.
+"""Search for a training split's expressions in other texts, up to case and inflection.
 
-Words are compared lower-cased and as their lemmas (simplemma), one by one and in order: "kicks the bucket" is found as
+Words are compared lower-cased and as lemmas (simplemma), one by one and in order: "kicks the bucket" is found as
 "kicked the bucket", "kicked his bucket" is not.
 """
 
@@ -17,7 +17,7 @@ Stretch = tuple[int, int]
 
 @lru_cache(maxsize=1 << 17)
 def lemma(word: str, language: str) -> str:
-    """Return the lemma of a word, lower-cased; of a language that simplemma does not have, the lower-cased word.
+    """Return the lemma of a word, lower-cased; if simplemma does not support the language, the lower-cased word.
 
     `language` is an ISO 639-1 code.
     """
@@ -31,12 +31,12 @@ def lemma(word: str, language: str) -> str:
 
 
 def lemmas(words: Iterable[str], language: str) -> tuple[str, ...]:
-    """Return the lemmas of words, as expressions are compared by them."""
+    """Return the lemmas by which expressions are compared."""
     return tuple(lemma(word, language) for word in words)
 
 
 def digest(words: Iterable[str], language: str) -> str:
-    """Return a short name for an expression that does not repeat its words: the same for all its inflections."""
+    """Return a short name for an expression that does not reveal its words: the same for all of its inflections."""
     return blake2b("\0".join(lemmas(words, language)).encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
 
 
@@ -45,7 +45,7 @@ class Expressions:
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self.known: dict[tuple[str, ...], str] = {}  # lemmas → the kind that it was first labelled with
+        self.known: dict[tuple[str, ...], str] = {}  # lemmas → the kind of the first occurrence
 
     def add(self, words: Sequence[str], tags: Sequence[str]) -> None:
         """Add the chunks of a text."""
@@ -58,7 +58,7 @@ class Expressions:
         return list(self._stretches(lemmas(words, self.language)))
 
     def longest(self, words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-        """Yield (start, end, kind) of such stretches from left to right, the longest at each place, without overlap."""
+        """Yield (start, end, kind) of expressions from left to right: the longest at each place, without overlap."""
         found, free = lemmas(words, self.language), 0
         for start, end in sorted(self._stretches(found), key=lambda one: (one[0], -one[1])):
             if start >= free:

@@ -1,7 +1,7 @@
-"""Models that do not understand the text: chance, no label at all, and what the training split says of a word.
+"""Models that do not understand the text: chance, no label, and labels of words or expressions in the training split.
 
-The last two learn from the training split alone. Without one they answer nothing: what is learned from the test split
-is no floor.
+The last two learn only from the training split and answer nothing without one: a floor must not learn from the test
+split.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TRAINING = ("prior", "train")
 
 @dataclass(frozen=True, slots=True)
 class ChanceLabel:
-    """Every label of a word is as likely as any other."""
+    """A model for which all labels of a word are equally likely."""
 
     capabilities: ClassVar[tuple[str, ...]] = ("label_words",)
     deterministic_by_name: ClassVar[bool] = True
@@ -36,13 +36,13 @@ class ChanceLabel:
         refuse_model_name("chance_label", self.model)
 
     def label_words(self, requests: Sequence[LabelWords]) -> list[Words]:
-        """The same probability for all labels of all words."""
+        """Return the same probability for all labels of all words."""
         return [[dict.fromkeys(one.labels, 1 / len(one.labels)) for _ in one.words] for one in requests]
 
 
 @dataclass(frozen=True, slots=True)
 class NoLabel:
-    """Nothing is labelled: right about most words, and finds nothing."""
+    """A model that labels nothing: right about most words, but it finds nothing."""
 
     capabilities: ClassVar[tuple[str, ...]] = ("label_words",)
     deterministic_by_name: ClassVar[bool] = True
@@ -52,13 +52,13 @@ class NoLabel:
         refuse_model_name("no_label", self.model)
 
     def label_words(self, requests: Sequence[LabelWords]) -> list[Words]:
-        """`O` for all words."""
+        """Return `O` for all words."""
         return [[{OUTSIDE: 1.0} for _ in one.words] for one in requests]
 
 
 @dataclass(slots=True)
 class FrequentLabel:
-    """The most frequent label of each word in the training split; for other words that of all words."""
+    """A model that gives each word its label frequencies in the training split, or those of all words if it is new."""
 
     capabilities: ClassVar[tuple[str, ...]] = ("label_words",)
     fit_splits: ClassVar[tuple[str, ...]] = TRAINING
@@ -78,7 +78,7 @@ class FrequentLabel:
                 self.counts[""][tag] += 1
 
     def label_words(self, requests: Sequence[LabelWords]) -> list[Words]:
-        """The shares of the labels that the word had."""
+        """Return the share of each label that the word had."""
         refuse_unfitted("frequent_label", self.counts.get(""))
         return [[self._shares(word) for word in one.words] for one in requests]
 
@@ -87,17 +87,17 @@ class FrequentLabel:
         return {label: count / counts.total() for label, count in counts.items()}
 
     def fingerprint(self) -> str:
-        """Changes with the counts."""
+        """Return a digest that changes with the counts."""
         return f"frequent_label {digest(self.counts, lambda counts: sorted(counts.items()))}"
 
     def describe(self) -> JSON:
-        """How many words were counted, and how many different ones."""
+        """Return the number of words counted, and the number of distinct ones."""
         return {"words": self.counts.get("", Counter()).total(), "distinct_words": max(0, len(self.counts) - 1)}
 
 
 @dataclass(slots=True)
 class SeenExpressions:
-    """Labels the expressions of the training split wherever they stand, up to inflection, the longest first."""
+    """A model that labels the training split's expressions wherever they occur, up to inflection, longest first."""
 
     capabilities: ClassVar[tuple[str, ...]] = ("label_words",)
     fit_splits: ClassVar[tuple[str, ...]] = TRAINING
@@ -108,14 +108,14 @@ class SeenExpressions:
         refuse_model_name("seen_expressions", self.model)
 
     def fit(self, examples: Iterable[Example]) -> None:
-        """Collect the expressions. The language is that of the examples, English where they do not name it."""
+        """Collect the expressions. The language is that of the examples, or English if they do not name one."""
         given = list(examples)
         self.expressions = Expressions(next((one.language for one in given if one.language), "en"))
         for example in given:
             self.expressions.add(*words_of(example))
 
     def label_words(self, requests: Sequence[LabelWords]) -> list[Words]:
-        """1 for the label of each word."""
+        """Return probability 1 for the label of each word."""
         refuse_unfitted("seen_expressions", self.expressions.known)
         return [[{label: 1.0} for label in self._labels(one)] for one in requests]
 
@@ -125,17 +125,17 @@ class SeenExpressions:
         return tagged((one for one in found if one.kind in known), len(request.words), request.labels)
 
     def fingerprint(self) -> str:
-        """Changes with the expressions."""
+        """Return a digest that changes with the expressions."""
         expressions = self.expressions
         return f"seen_expressions {expressions.language} {digest(expressions.known, str)}"
 
     def describe(self) -> JSON:
-        """How many expressions there are."""
+        """Return the number of expressions."""
         return {"expressions": len(self.expressions.known), "language": self.expressions.language}
 
 
 def words_of(example: Any) -> tuple[Sequence[str], Sequence[str]]:
-    """Return words and tags of an example; nothing where the tags are hidden or the task is of another type."""
+    """Return words and tags of an example; both are empty if the tags are hidden or the task is of another type."""
     tags = getattr(example, "tags", None)
     return (example.tokens, tags) if tags is not None else ((), ())
 
@@ -150,7 +150,7 @@ def refuse_unfitted(name: str, learned: object) -> None:
 
 
 def digest(counted: dict[Any, Any], text: Callable[[Any], object]) -> str:
-    """Return a digest of a mapping, whatever its order."""
+    """Return a digest of a mapping that does not depend on its order."""
     found = blake2b(digest_size=8)
     for key in sorted(counted):
         found.update(f"{key}\0{text(counted[key])}\0".encode("utf-8", "surrogatepass"))

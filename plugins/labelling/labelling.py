@@ -1,7 +1,7 @@
 """The task type `labelling`: a text as words, and a label for each.
 
-The examples hold tags as they were written; what they mean is said in `tags`. An answer has one tag per
-word, or a tuple of them where several labels of a word share the best probability: metrics score ties by expectation.
+The examples hold tags as written; the module `tags` defines their meaning. An answer has one tag per word, or a tuple
+of tags if several labels of a word share the highest probability: metrics score ties by expectation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUOTES = "by_quotes"
 
 
 def word_problem(words: Sequence[str]) -> str:
-    """Return what is wrong with the words of a text; empty where nothing is."""
+    """Return the problem with the words of a text, or "" if there is none."""
     for place, word in enumerate(words):
         if not word.strip():
             return f"word {place} is {'blank' if word else 'empty'}; leave it out together with its tag"
@@ -57,7 +57,7 @@ class WordsField(TextsField):
 
 @dataclass(frozen=True, slots=True)
 class TagsField(Field):
-    """One of the task's labels for each word; null where the right ones are hidden."""
+    """One of the task's labels for each word; null if the gold labels are hidden."""
 
     def read(self, value: Any, row: RowContext) -> tuple[str, ...] | None:
         if value is None:
@@ -83,7 +83,7 @@ class TagsField(Field):
 
 @dataclass(frozen=True, slots=True)
 class StretchesField(Field):
-    """Stretches of words as [start, end], half-open; null where it is not known."""
+    """Stretches of words as [start, end], half-open; null if unknown."""
 
     def read(self, value: Any, row: RowContext) -> tuple[tuple[int, int], ...] | None:
         if value is None:
@@ -106,10 +106,10 @@ class StretchesField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabellingExample(TextExample):
-    """The words of a text and the tag of each; `tags` is None where they are hidden.
+    """The words of a text and the tag of each; `tags` is None if they are hidden.
 
-    `seen` are the stretches whose words are an expression of the training split (`expressions`), whatever their tags;
-    None where there is no training split to have been seen in.
+    `seen` are the stretches whose words are an expression of the training split (`expressions`), whatever their tags.
+    It is None if there is no training split.
     """
 
     gold_field: ClassVar[str] = "tags"
@@ -125,7 +125,7 @@ class LabellingExample(TextExample):
 
     @property
     def text(self) -> str:
-        """The words with blanks between them."""
+        """Words joined by blanks."""
         return " ".join(self.tokens)
 
 
@@ -133,7 +133,7 @@ class LabellingExample(TextExample):
 
 
 def by_tagger(example: LabellingExample, context: PromptContext) -> Dialogue:
-    """The most probable label of each word; all of them where several are."""
+    """Answer with the most probable label of each word, or all labels that tie for it."""
     (words,) = yield [LabelWords(example.tokens, context.labels)]
     if len(words) != len(example.tokens):
         raise DataError(f"{example.id!r}: the model labelled {len(words)} words of {len(example.tokens)}")
@@ -154,10 +154,10 @@ READER = ReplyReader(f"{__package__}.replies:read_quotes", version="2")
 
 
 def by_quotes(example: LabellingExample, context: PromptContext) -> Dialogue:
-    """The words that a language model quotes.
+    """Answer with the words that a language model quotes.
 
     Raises:
-        CapabilityError: the task has chunks of several kinds, which quotations do not tell apart.
+        CapabilityError: the task has chunks of several kinds, which quotations cannot distinguish.
     """
     if len(kinds(context.labels)) > 1:
         raise CapabilityError(
@@ -200,21 +200,21 @@ class Labelling(TaskType[LabellingExample]):
     default_baselines = ("chance_label", "no_label")
 
     def check(self, task: Definition) -> None:
-        """Refuse labels that are of no scheme."""
+        """Raise `ValueError` for labels of no known scheme."""
         if problem := scheme_problem(task.labels):
             raise ValueError(problem)
 
     def query_text(self, example: LabellingExample) -> str:
-        """The text."""
+        """Return the text."""
         return example.text
 
     def few_shot_answer(self, block: str, example: LabellingExample, _context: PromptContext) -> str | None:
-        """The chunks, one per line, or "none"; it is not asked about examples whose tags are hidden."""
+        """Return the chunks, one per line, or "none"; not called for examples whose tags are hidden."""
         found = [" ".join(example.tokens[start:end]) for start, end, _ in chunks(example.tags or ())]
         return "\n" + ("\n".join(found) or "none") if block == "quotes" else None
 
     def to_json(self, value: Value | None) -> Any:
-        """A list with a tag per word, or a list of the tags that tie."""
+        """Return a list with a tag per word, or a list of tags for a tie."""
         return None if value is None else [tag if isinstance(tag, str) else list(tag) for tag in value]
 
     def from_json(self, stored: Any) -> Answer | None:
@@ -228,7 +228,7 @@ class Labelling(TaskType[LabellingExample]):
         return f"{unknown[0]!r} is not among the labels {', '.join(labels)}" if unknown else ""
 
     def shown_gold(self, example: LabellingExample) -> str:
-        """The chunks in words."""
+        """Return the chunks as words."""
         if example.tags is None:
             return "(hidden)"
         found = (" ".join(example.tokens[start:end]) for start, end, _ in chunks(example.tags))
@@ -240,21 +240,21 @@ class Labelling(TaskType[LabellingExample]):
         return "something" if set(example.tags) - {OUTSIDE} else "nothing"
 
     def is_constant(self, gold_class: str) -> bool:
-        """Where there is something, it may be anything."""
+        """Return whether all answers of a class are equal: only "nothing" is."""
         return gold_class == "nothing"
 
     def oddities(self, example: LabellingExample) -> Iterator[tuple[str, str]]:
-        """Yield tags that go on with nothing."""
+        """Yield `I-` tags that do not continue a chunk."""
         for place in strays(example.tags or ()):
             yield "goes on with nothing and is read as B-", f"tag {place}"
 
     def check_training(self, task: Definition, train: Sequence[LabellingExample]) -> None:  # noqa: ARG002
-        """Refuse a split without anything to be found."""
+        """Raise `ValueError` if the training split has only `O`."""
         if not any(set(example.tags or ()) - {OUTSIDE} for example in train):
             raise ValueError(f"no example of train has another label than {OUTSIDE}; raise --limit")
 
 
 def answer_of(found: Sequence[tuple[int, int]], example: LabellingExample, labels: Sequence[str]) -> Answer:
-    """Return the answer that these stretches of words are of the task's only kind."""
+    """Return the answer in which these stretches of words have the task's only kind."""
     (kind,) = kinds(labels)
     return tagged((Chunk(start, end, kind) for start, end in found), len(example.tokens), labels)

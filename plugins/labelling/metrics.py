@@ -1,9 +1,9 @@
-"""Scores of labelled words, from counts that add up over examples: F1 of chunks, F1 of words.
+"""Metrics of labelled words, from counts that are summed over examples: F1 of chunks, F1 of words.
 
-A chunk is right if its first word, its last word and its kind are (conlleval; seqeval's default reading). Where several
-labels of a word tie, the answer stands for all ways to draw one of them for each word, independently and fairly, and
-the counts are expected values over these draws. They are exact, without any draw: whether a chunk stands at given
-words depends on those words and on their two neighbours alone.
+A chunk is right if its first word, last word and kind are (conlleval; seqeval's default reading). If several labels of
+a word tie, the answer represents all ways to draw one of them for each word, independently and fairly, and the counts
+are expected values over these draws. They are computed exactly, without drawing: the probability of a chunk at given
+words depends only on those words and their two neighbours.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Counts: TypeAlias = "Sequence[float] | None"
 
 
 class Drawn:
-    """The chunks of an answer whose ties are drawn fairly: how many there are, and how likely is a given one."""
+    """The random chunks of an answer whose ties are drawn fairly."""
 
     def __init__(self, answer: Answer) -> None:
         self.words = len(answer)
@@ -49,32 +49,32 @@ class Drawn:
             self.goes_on.append(goes_on)
 
     def inside(self, place: int, kind: str) -> float:
-        """Return how likely a word is of a kind; 0 beside the text."""
+        """Return the probability that a word has a kind; 0 outside the text."""
         if not 0 <= place < self.words:
             return 0.0
         return self.begins[place].get(kind, 0.0) + self.goes_on[place].get(kind, 0.0)
 
     def starts(self, place: int, kind: str) -> float:
-        """Return how likely a chunk of a kind begins at a word."""
+        """Return the probability that a chunk of a kind begins at a word."""
         going_on = self.goes_on[place].get(kind, 0.0) * (1 - self.inside(place - 1, kind))
         return self.begins[place].get(kind, 0.0) + going_on
 
     def probability(self, chunk: Chunk) -> float:
-        """Return how likely a chunk stands at exactly these words."""
+        """Return the probability of a chunk at exactly these words."""
         start, end, kind = chunk
         inner = math.prod(self.goes_on[place].get(kind, 0.0) for place in range(start + 1, end))
         longer = self.goes_on[end].get(kind, 0.0) if end < self.words else 0.0
         return self.starts(start, kind) * inner * (1 - longer)
 
     def expected(self) -> float:
-        """Return how many chunks there are."""
+        """Return the expected number of chunks."""
         found = (kind for place in range(self.words) for kind in (self.begins[place] | self.goes_on[place]))
         every = {kind for kind in found if kind is not None}
         return math.fsum(self.starts(place, kind) for place in range(self.words) for kind in every)
 
 
 def answered_of_all(prediction: Prediction, words: int) -> Answer | None:
-    """Return the answer, where none counts as nothing found; None where an error kept it from coming."""
+    """Return the answer; a missing one counts as nothing found, but it is None if an error prevented it."""
     if prediction.status == "error":
         return None
     return (OUTSIDE,) * words if prediction.value is None else prediction.value
@@ -84,12 +84,12 @@ def answered_of_all(prediction: Prediction, words: int) -> Answer | None:
 
 
 def chunk_counts(example: LabellingExample, prediction: Prediction) -> Counts:
-    """Return (right, predicted, gold) chunks; None without an answer or where gold is hidden."""
+    """Return the numbers of (right, predicted, gold) chunks, or None without an answer or gold."""
     return None if prediction.value is None else _chunk_counts(example, prediction.value)
 
 
 def chunk_counts_of_all(example: LabellingExample, prediction: Prediction) -> Counts:
-    """Return the same, where no answer counts as nothing found."""
+    """Return the numbers of (right, predicted, gold) chunks, with a missing answer counted as nothing found."""
     answer = answered_of_all(prediction, len(example.tokens))
     return None if answer is None else _chunk_counts(example, answer)
 
@@ -102,9 +102,9 @@ def _chunk_counts(example: LabellingExample, answer: Answer) -> Counts:
 
 
 def counts_by_training(*, seen: bool) -> Callable[[LabellingExample, Prediction], Counts]:
-    """Return a function for (right, predicted, gold) among chunks whose words the training split has, or has not.
+    """Return a function for the (right, predicted, gold) chunks whose words are, or are not, in the training split.
 
-    Predicted chunks are told apart by their own words, as gold ones are, so that both have a precision.
+    Predicted chunks are classified by their own words, like gold ones, so that both sets have a precision.
     """
 
     def counts(example: LabellingExample, prediction: Prediction) -> Counts:
@@ -122,7 +122,7 @@ def counts_by_training(*, seen: bool) -> Callable[[LabellingExample, Prediction]
 
 
 def word_counts(example: LabellingExample, prediction: Prediction) -> Counts:
-    """Return (right, predicted, gold) words that are of some kind; whether they begin or go on does not matter."""
+    """Return the numbers of (right, predicted, gold) words with a kind; their prefixes do not matter."""
     if example.tags is None or prediction.value is None:
         return None
     drawn = Drawn(prediction.value)
@@ -133,7 +133,7 @@ def word_counts(example: LabellingExample, prediction: Prediction) -> Counts:
 
 
 def right_words(example: LabellingExample, prediction: Prediction) -> Counts:
-    """Return (words with the right kind or rightly without, words)."""
+    """Return (number of words with the right kind or rightly outside, number of words)."""
     if example.tags is None or prediction.value is None:
         return None
     drawn = Drawn(prediction.value)
@@ -146,10 +146,10 @@ def right_words(example: LabellingExample, prediction: Prediction) -> Counts:
 
 
 def sentence_acc(example: LabellingExample, prediction: Prediction) -> float | None:
-    """Whether all chunks are right and there are no others; a mean, which `figeval compare` can pair.
+    """Return 1 if all chunks are right and there are no others, else 0; `figeval compare` can pair this mean.
 
-    Of ties the probability that a draw has these chunks. Several draws may: where nothing of the kind stands before, a
-    chunk begins with `I-` as well as with `B-`, and both count.
+    With ties, it is the probability that a draw has these chunks. Several draws may: if no chunk of the kind precedes
+    it, a chunk begins with `I-` as well as with `B-`, and both count.
     """
     if example.tags is None or prediction.value is None:
         return None
@@ -166,7 +166,7 @@ def sentence_acc(example: LabellingExample, prediction: Prediction) -> float | N
 
 
 def quotes_found(example: LabellingExample, prediction: Prediction) -> float | None:  # noqa: ARG001
-    """Share of the quotations of a reply that stand in the text; None for a reply without any."""
+    """Return the share of a reply's quotations that occur in the text, or None if there are none."""
     return sum(score > 0 for score in prediction.scores) / len(prediction.scores) if prediction.scores else None
 
 
@@ -174,17 +174,17 @@ def quotes_found(example: LabellingExample, prediction: Prediction) -> float | N
 
 
 def f1(sums: Floats) -> Floats:
-    """Return 2 · right / (predicted + gold), shape (…, 3) → (…); NaN where there is neither."""
+    """Return 2 · right / (predicted + gold), shape (…, 3) → (…); NaN if both are 0."""
     return quotient(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
 
 
 def precision(sums: Floats) -> Floats:
-    """Return right / predicted; NaN where nothing was predicted."""
+    """Return right / predicted; NaN if nothing was predicted."""
     return quotient(sums[..., 0], sums[..., 1])
 
 
 def recall(sums: Floats) -> Floats:
-    """Return right / gold; NaN where there is nothing to be found."""
+    """Return right / gold; NaN if there is nothing to find."""
     return quotient(sums[..., 0], sums[..., 2])
 
 

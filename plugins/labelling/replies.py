@@ -1,12 +1,12 @@
-"""Read what a language model quotes, an expression per line or "none", and find the words that it quotes.
+"""Parse the expressions that a language model quotes, one per line or "none", and align them with the text's words.
 
-Each line is read as the one quotation of a reply to a spans task is (`figeval.answers.quotes`) and looked for as that
-is (`figeval.answers.places`): verbatim, folded, or nearly. It has to stand there as whole words. What is told of its
-meaning, in parentheses or behind a dash or a colon, is no part of it. What stands in the text several times is labelled
-everywhere, because a reply cannot tell which place it means. Some quotations may stand nowhere: the answer is made of
-the others, and `scores` hold the likeness of each, 0 for those, so that `quotes_found` can count them. Where none
-stands in the text, the status is `absent`; where a reply says that there is nothing and quotes something all the same,
-it is `ambiguous`.
+Each line is read like the single quotation in a reply to a spans task (`figeval.answers.quotes`) and located like it
+(`figeval.answers.places`): verbatim, folded, or nearly. It has to match whole words. An explanation of its meaning, in
+parentheses or after a dash or a colon, is not part of it. An expression that occurs several times is labelled
+everywhere, because a reply cannot tell which place it means. If some quotations do not occur in the text, the answer
+consists of the others, and `scores` hold the likeness of each, 0 for those, so that `quotes_found` can count them. If
+none occurs, the status is `absent`; if a reply denies that there is anything and quotes something all the same, it is
+`ambiguous`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from figeval.types import Prediction, Reply, Span, Status
 from .labelling import LabellingExample, answer_of
 from .tags import OUTSIDE
 
-LINES = 100  # of a reply, at most
-PLACES = 50  # of one quotation, at most
-LONG = 1_000  # characters of a line in which its gloss may begin
-GLOSSES = 8  # places of a line behind which its gloss may begin
-SHORT = 6  # words; a line of more is a sentence
+LINES = 100  # most lines of a reply
+PLACES = 50  # most places of one quotation
+LONG = 1_000  # characters of a line in which an explanation may begin
+GLOSSES = 8  # most places of a line after which an explanation may begin
+SHORT = 6  # most words of a quotation; a longer line is a sentence
 NUMBER = re.compile(r"\A\s*(?:[-*•–]|\(?\d{1,2}[.):])\s+")
 PARTS = re.compile(r"""\s*[,;]\s*|\s+\|\s+|(?<=["'”’»*`])\s+(?:and|und|y|e)\s+(?=["'“‘„«*`])""")
 FENCE = re.compile(r"\A```\w*\s*|\s*```\s*\Z")
@@ -40,9 +40,9 @@ GLOSS = re.compile(
     r"\s+(?:[-–—=]+>?|→)\s+|\s*[:=]\s|[,\s]+(?:which )?(?:means?|meaning|refers? to|i\.e\.)\s", re.IGNORECASE
 )
 
-# What a reply writes that finds nothing: "none", as it is asked for, and the same in other words. The questions are in
-# English, the sentences may be German, Italian or Spanish, and models answer in either language.
-MOST = 200  # characters of a line that is looked at
+# Ways to say that there is nothing: "none", as the prompt asks, and paraphrases. The questions are in English, the
+# texts may be German, Italian or Spanish, and models answer in either language.
+MOST = 200  # most characters of a line that are examined
 EXCEPTION = (
     r"(?:but|except|excepting|besides|beyond|other|apart|outside|"
     r"außer|sondern|aber|excepto|salvo|sino|pero|tranne|ma)"
@@ -62,7 +62,7 @@ DENIED = (
     r"(?:no|(?:(?:can)?not|\w+n[’']t)(?: have| contain| use| include| see| find)?(?: any| an?)?|"
     r"kein(?:e[nrs]?)?|ningun[oa]?|ningún|nessun[oa]?|no (?:hay|contiene|existen?)|non (?:ci sono|c[’']è|contiene))"
 )
-REST = rf"(?:,? (?!{EXCEPTION}\b)[\w'’-]+){{0,10}}"  # words without anything that is quoted or excepted
+REST = rf"(?:,? (?!{EXCEPTION}\b)[\w'’-]+){{0,10}}"  # words without a quotation or an exception
 SAID = (
     rf"{WORD}(?: (?:of|in|found|here|present|detected|identified|exists?|applies|apply)\b{REST})?",
     rf"{SUBJECT}{DENIED} (?!{EXCEPTION}\b)(?:\w+ ){{0,3}}?{NOUN}{REST}",
@@ -70,14 +70,14 @@ SAID = (
 )
 HEADING = r"(?:(?:the |my )?(?:\w+ )?(?:answers?|expressions?|idioms?|metaphors?)(?: is| are)?\s*[:=]\s*)?"
 NOTHING = re.compile(rf"\W*{HEADING}\W*(?:{'|'.join(SAID)})\W*", re.IGNORECASE)
-CLAUSE = re.compile(r"(?<=\w)[\"'”’*_`)\]]*(?:[.!;:,](?=\s)|\s+[-–—]\s|\s+\()")  # where one ends
+CLAUSE = re.compile(r"(?<=\w)[\"'”’*_`)\]]*(?:[.!;:,](?=\s)|\s+[-–—]\s|\s+\()")  # the end of a clause
 EXCEPTED = re.compile(rf"\W*{EXCEPTION}\b", re.IGNORECASE)
 INTRODUCED = re.compile(HEADING, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What `quotation` looks at: a text to quote from, and nothing of the question's own."""
+    """The attributes that `quotation` needs: a text to quote from, and no text of the question."""
 
     text: str
     given: str = ""
@@ -85,7 +85,7 @@ class Question:
 
 
 def read_quotes(example: LabellingExample, context: PromptContext, reply: Reply) -> Prediction:
-    """Return the labels of the words that a reply quotes, in its first turn."""
+    """Return the labels of the words that a reply quotes in its first turn."""
     text = one_turn(answering_part(reply.text))
     if (silent := not_written(reply, text)) is not None:
         return Prediction(example_id=example.id, value=None, status=silent[0])
@@ -105,14 +105,15 @@ def read_quotes(example: LabellingExample, context: PromptContext, reply: Reply)
 
 
 def nothing_in(line: str, text: str) -> str | None:
-    """Return what follows where a line says that there is nothing; None where it does not, but quotes such words."""
+    """Return the rest of a line that says that there is nothing, or None if it does not, or only quotes such words."""
     behind = behind_nothing(line)
     return None if behind is None or (len(line.split()) > 1 and standing(line, text)) else behind
 
 
 def behind_nothing(line: str) -> str | None:
-    """Return what follows where a line, or its first clause, says that there is nothing to be quoted: empty where all
-    of the line says so, None where it does not.
+    """Return the rest of a line whose first clause says that there is nothing to quote.
+
+    It is "" if the whole line says so, and None if it does not.
     """
     if len(line) <= MOST and NOTHING.fullmatch(line):
         return ""
@@ -123,28 +124,28 @@ def behind_nothing(line: str) -> str | None:
 
 
 def denied(example: LabellingExample, contradicted: bool) -> Prediction:
-    """Return the answer that nothing is labelled; `ambiguous` where something was quoted all the same."""
+    """Return the answer without labels, or the status `ambiguous` if something was quoted all the same."""
     if contradicted:
         return Prediction(example_id=example.id, value=None, status="ambiguous")
     return Prediction(example_id=example.id, value=(OUTSIDE,) * len(example.tokens))
 
 
 def without_quotes(lines: Sequence[str], reply: Reply) -> Status:
-    """Return the status of a reply that quotes nothing: short lines are words that stand nowhere, others are talk."""
+    """Return the status of a reply without quotations: short lines are words that are absent, longer ones are prose."""
     if reply.finish == "length":
         return "truncated"
     return "absent" if lines and all(len(line.split()) <= SHORT for line in lines) else "unparseable"
 
 
 def aligned(quotes: Sequence[str], example: LabellingExample, labels: Sequence[str]) -> Prediction:
-    """Return the labels of the words that quotations cover; the status is `absent` where none stands in the text."""
+    """Return the labels of the words that quotations cover; the status is `absent` if none occurs in the text."""
     found = [list(places(quote, example)) for quote in quotes]
     scores = tuple(max((likeness for _, likeness in own), default=0.0) for own in found)
     if not any(scores):
         return Prediction(example_id=example.id, value=None, scores=scores, status="absent")
     longest = sorted({words for own in found for words, _ in own}, key=lambda one: (one[0] - one[1], one[0]))
     free: list[tuple[int, int]] = []
-    for start, end in longest:  # of quotations that overlap the longest
+    for start, end in longest:  # the longest of overlapping quotations
         if all(end <= other or start >= until for other, until in free):
             free.append((start, end))
     return Prediction(example_id=example.id, value=answer_of(free, example, labels), scores=scores)
@@ -154,9 +155,9 @@ def aligned(quotes: Sequence[str], example: LabellingExample, labels: Sequence[s
 
 
 def lines_of(text: str, whole: str) -> list[str]:
-    """Return the lines that may be quotations: without numbering, and without what introduces a list.
+    """Return the lines that may be quotations, without numbering and without the introduction of a list.
 
-    A JSON list of strings, or one in an object, has a line for each of them.
+    The strings of a JSON list, or of one in an object, count as lines.
     """
     listed = json_list(FENCE.sub("", text.strip()))
     if listed is not None:
@@ -166,7 +167,7 @@ def lines_of(text: str, whole: str) -> list[str]:
 
 
 def json_list(text: str) -> list[str] | None:
-    """Return the strings of a JSON list, or of the only list in an object; None if it is none."""
+    """Return the strings of a JSON list, or of the only list in an object; None for anything else."""
     try:
         value = json.loads(text) if text[:1] in ("[", "{") else None
     except (ValueError, RecursionError):
@@ -179,9 +180,9 @@ def json_list(text: str) -> list[str] | None:
 
 
 def quotes_in(line: str, text: str) -> Iterator[str]:
-    """Yield what a line quotes: all of it, one thing in quotation marks, or several with commas between.
+    """Yield the quotations of a line: all of it, one in quotation marks, or several separated by commas.
 
-    A line without quotation marks that is like no part of the text is no quotation, but talk.
+    A line without quotation marks that resembles no part of the text is prose.
     """
     if standing(line, text):
         yield line
@@ -199,13 +200,13 @@ def quotes_in(line: str, text: str) -> Iterator[str]:
 
 
 def before_gloss(part: str, text: str) -> str:
-    """Return the longest beginning of a line that stands in the text, with its meaning behind it; empty without one."""
+    """Return the longest beginning of a line that occurs in the text before an explanation, or "" if there is none."""
     heads = (part, *(part[: gloss.start()] for gloss in islice(GLOSS.finditer(part[:LONG]), GLOSSES)))
     return max((head for head in heads if standing(head, text)), key=len, default="")
 
 
 def one_quote(part: str, text: str) -> str:
-    """Return the quotation that a part of a line is; empty if it is none."""
+    """Return the quotation in a part of a line, or "" if there is none."""
     said = quotation(Reply(text=part), Question(text))
     if said.status == "ok" and said.quote:
         return said.quote
@@ -216,14 +217,16 @@ def one_quote(part: str, text: str) -> str:
 
 
 def standing(quote: str, text: str) -> bool:
-    """Return whether a quotation stands in a text as whole words, but for case, blanks and marks."""
+    """Return whether a quotation occurs in a text as whole words, ignoring case, blanks and punctuation."""
     place = locate(quote, text)
     return place.span is not None and place.kind != "near" and is_whole(place.span, text)
 
 
 def is_whole(span: Span, text: str) -> bool:
-    """Return whether a stretch begins and ends with a word. Behind several words the last one may go on: "kick the
-    bucket" stands in "kick the buckets", but "bucket" does not stand in "buckets", nor "he art" in "the art".
+    """Return whether a stretch begins and ends at word boundaries.
+
+    The last of several words may be longer: "kick the bucket" occurs in "kick the buckets", but "bucket" does not occur
+    in "buckets", nor "he art" in "the art".
     """
     within_word = [
         0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()
@@ -233,10 +236,10 @@ def is_whole(span: Span, text: str) -> bool:
 
 
 def places(quote: str, example: LabellingExample) -> Iterator[tuple[tuple[int, int], float]]:
-    """Yield ((start, end), likeness) of all places where a quotation stands, in words.
+    """Yield ((start, end), likeness) of all places where a quotation occurs, in words.
 
-    The places behind the first are those of the words that were found there. A word of which only a part is quoted is
-    covered where the quotation is most of what it covers.
+    Later places are those of the words found at the first one. A place with partly quoted words counts if the quotation
+    makes up most of it.
     """
     text, offset, wanted, likeness = example.text, 0, quote, 0.0
     ends = list(accumulate((len(word) + 1 for word in example.tokens), initial=0))

@@ -1,4 +1,4 @@
-"""What models that label words are asked."""
+"""The request to models that label words."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class LabelWords:
-    """How probable each of the labels is for each of the words.
+    """A request for the probability of each label for each word.
 
     `model.label_words(requests)` returns for each request a list with a mapping of labels to probabilities per word.
-    Labels that a mapping leaves out have the probability 0.
+    Labels missing from a mapping have probability 0.
     """
 
     capability: ClassVar[str] = "label_words"

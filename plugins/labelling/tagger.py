@@ -1,12 +1,11 @@
 """Token classification: any `…ForTokenClassification` checkpoint of transformers. Capability: label_words.
 
-The words are read with blanks between them. A word has the probabilities of its first piece (Devlin et al. 2019,
-section 5.3), as heads of this kind are trained. A text that is too long is read in windows that overlap by half, and
-each word's probabilities come from the window with most around it, so nothing is cut. A word of which the tokenizer
-leaves nothing is outside.
+The words are joined by blanks. A word has the probabilities of its first piece (Devlin et al. 2019, section 5.3), as
+such heads are trained. A text that is too long is read in windows that overlap by half, and each word's probabilities
+come from the window with most context, so that nothing is truncated. A word that the tokenizer drops is outside.
 
-The model's own labels are those of its `id2label`. It need not have all labels of a task: one that was trained on
-metaphors of one word has no `I-METAPHOR`. A model that has none of them but `O` is refused.
+The model's own labels are those of its `id2label`. It need not have all labels of a task: a model trained on one-word
+metaphors has no `I-METAPHOR`. A model that shares no label but `O` is rejected.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ RULE = "the first piece of a word has its label; of several windows the one with
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaggerSettings(Settings):
-    """Those of all models on torch."""
+    """Settings of taggers, those of all torch models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +49,23 @@ class TaggerNetwork:
 
 @dataclass(frozen=True, slots=True)
 class WordPieces:
-    """Texts as inputs of a model; `first[i][w]` is the first piece of word w of text i, -1 where it has none."""
+    """Texts as inputs of a model; `first[i][w]` is the first piece of word w of text i, or -1 if it has none."""
 
     passages: Passages
     first: list[list[int]]
 
 
 def word_pieces(texts: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase, limit: int | None) -> WordPieces:
-    """Return words as inputs of at most `limit` tokens, and which pieces stand for them."""
+    """Return words as inputs of at most `limit` tokens, with the first piece of each word."""
     found = passages(tokenizer, [[" ".join(words) for words in texts]], 0, limit)
     return WordPieces(found, [first_pieces(*one) for one in zip(texts, found.places, strict=True)])
 
 
 def first_pieces(words: Sequence[str], places: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the first piece of each word, -1 for a word without one.
+    """Return the first piece of each word, or -1 for a word without one.
 
-    `places` are the characters of the pieces in the words with blanks between them. A piece may begin with the blank
-    before its word, as those of SentencePiece do, so what counts is where it ends; one of blanks alone is of no word.
+    `places` are the characters of the pieces in the joined words. A piece may begin with the blank before its word, as
+    in SentencePiece, so its end decides; a piece of blanks alone belongs to no word.
     """
     starts = list(accumulate((len(word) + 1 for word in words), initial=0))
     first = [-1] * len(words)
@@ -78,15 +77,15 @@ def first_pieces(words: Sequence[str], places: Sequence[tuple[int, int]]) -> lis
 
 
 class Tagger(Neural[TaggerSettings, TaggerNetwork]):
-    """Labels each word of a text."""
+    """A model that labels each word of a text."""
 
     capabilities = ("label_words",)
 
     def label_words(self, requests: Sequence[LabelWords]) -> list[list[dict[str, float]]]:
-        """Per request and word the probability of each label that both the task and the model have.
+        """Return, per request and word, the probability of each label that both the task and the model have.
 
         Raises:
-            ModelError: model and task have no label in common but `O`.
+            ModelError: model and task share no label but `O`.
         """
         network = self.network
         own: Mapping[int, str] = network.model.config.id2label
@@ -109,7 +108,7 @@ class Tagger(Neural[TaggerSettings, TaggerNetwork]):
         ]
 
     def load(self) -> TaggerNetwork:
-        """The model with its head."""
+        """Load the model with its head."""
         from transformers import AutoModelForTokenClassification
 
         setup = self.setup
@@ -119,7 +118,7 @@ class Tagger(Neural[TaggerSettings, TaggerNetwork]):
         return TaggerNetwork(model, tokenizer, limit)
 
     def details(self, network: TaggerNetwork) -> JSON:
-        """Size, limit, labels, and how words are labelled."""
+        """Return the model's size, limit and labels, and the rule for labelling words."""
         labels = list(network.model.config.id2label.values())
         return measures(network.model, network.limit) | {"labels": labels, "words": RULE}
 
@@ -132,7 +131,7 @@ def probabilities(own: Mapping[int, str], row: Floats | None, labels: Sequence[s
 
 
 def refuse_strange(model: str, own: Sequence[str], labels: Sequence[str]) -> None:
-    """Raise `ModelError` where a model has none of a task's labels but `O`."""
+    """Raise `ModelError` if a model has none of a task's labels but `O`."""
     if not (set(own) & set(labels)) - {OUTSIDE}:
         raise ModelError(
             f"{model!r} has the labels {', '.join(map(str, own))}, and none of the task's, {', '.join(labels)}; train "
@@ -141,10 +140,10 @@ def refuse_strange(model: str, own: Sequence[str], labels: Sequence[str]) -> Non
 
 
 def open_tagger(settings: TaggerSettings) -> Tagger:
-    """A token-classification head from a folder or hub id.
+    """Open a token-classification model from a folder or hub id.
 
     Raises:
-        ModelError: no such model, no such head, or what `prepare` refuses.
+        ModelError: no such model, no such head, or a setting that `prepare` rejects.
     """
     checkpoint = locate(settings.model, settings.revision)
     require(checkpoint, "tagger")

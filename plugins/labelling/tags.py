@@ -1,8 +1,8 @@
 """Tags of words and the chunks that they form, as conlleval reads them (Tjong Kim Sang and De Meulder 2003).
 
-A tag is `O`, or `B-KIND` or `I-KIND`: a chunk of a kind begins at `B-`, and at an `I-` that follows another kind or
-`O`. Plain tags (`METAPHOR`) are read as `I-`: neighbours with the same one are one chunk. This is also the default
-reading of seqeval (Nakayama 2018), which knows no plain tags.
+A tag is `O`, `B-KIND` or `I-KIND`: a chunk of a kind begins at `B-`, and at an `I-` that follows another kind or `O`.
+Plain tags (`METAPHOR`) are read as `I-`: neighbours with the same tag are one chunk. This is also the default reading
+of seqeval (Nakayama 2018), which does not support plain tags.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ OUTSIDE = "O"
 
 
 class Chunk(NamedTuple):
-    """Words `start` to `end`, half-open, that are of one kind; the kind of a bare `B` or `I` is empty."""
+    """Words `start` to `end`, half-open, of one kind; the kind of a bare `B` or `I` is ""."""
 
     start: int
     end: int
@@ -23,7 +23,7 @@ class Chunk(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """A tag in its parts: `prefix` is B, I, or empty for a plain tag; `kind` is None for `O`."""
+    """The parts of a tag: `prefix` is B, I, or "" for a plain tag; `kind` is None for `O`."""
 
     prefix: str
     kind: str | None
@@ -53,7 +53,7 @@ def chunks(tags: Iterable[str]) -> list[Chunk]:
 
 
 def strays(tags: Sequence[str]) -> Iterator[int]:
-    """Yield the places of tags with `I-` that go on with nothing, and so are read as `B-`."""
+    """Yield the places of `I-` tags that do not continue a chunk, and so are read as `B-`."""
     before = None
     for place, tag in enumerate(tags):
         prefix, kind = parsed(tag)
@@ -69,10 +69,10 @@ def kinds(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def tagged(found: Iterable[Chunk], words: int, labels: Sequence[str]) -> tuple[str, ...]:
-    """Return the tags of a text of so many words with these chunks, in the labels of a task.
+    """Return the tags of a text of `words` words with these chunks, in the labels of a task.
 
-    Where the task has no tag to begin with, or none to go on with, the other one takes its place; where chunks overlap,
-    words belong to the first.
+    If the task has no tag for the beginning of a chunk, or none for its continuation, the other one is used; if chunks
+    overlap, words belong to the first.
     """
     tags = [OUTSIDE] * words
     for start, end, kind in found:
@@ -84,13 +84,13 @@ def tagged(found: Iterable[Chunk], words: int, labels: Sequence[str]) -> tuple[s
 
 
 def _label(prefix: str, kind: str, labels: Sequence[str]) -> str:
-    """Return the label of a kind with a prefix, else any label of the kind."""
+    """Return the label of a kind with a prefix, or else any label of the kind."""
     mine = [label for label in labels if parsed(label).kind == kind]
     return next((label for label in mine if parsed(label).prefix == prefix), mine[0])
 
 
 def scheme_problem(labels: Sequence[str]) -> str:
-    """Return what is wrong with the labels of a task; empty where nothing is."""
+    """Return the problem with the labels of a task, or "" if there is none."""
     prefixes = {bool(parsed(label).prefix) for label in labels if label != OUTSIDE}
     if OUTSIDE not in labels or not prefixes:
         return "a labelling task lists its labels, O among them, e.g. labels: [B-IDIOM, I-IDIOM, O]"

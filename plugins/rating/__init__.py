@@ -1,10 +1,10 @@
-"""The task type `rating`: how much of something a text, or a pair of texts, has on a declared scale.
+"""The task type `rating`: a grade on a declared scale for a text, or for a pair of texts.
 
-| module | what it holds |
+| module | contents |
 |---|---|
 | `rating` | the task type `rating`, its examples and its routes |
 | `metrics` | correlations with the grades, and distances on the scale |
-| `replies` | the number that a reply commits itself to |
+| `replies` | parsing of the number that a reply commits to |
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_task_types(register: TaskTypeRegistrar) -> None:
-    """Graded judgements, with their routes, metrics and default template."""
+    """Register graded judgements, with their routes, metrics and default template."""
     register(f"{__name__}.rating:Rating", "rating")

@@ -1,17 +1,17 @@
-"""Metrics of ratings: three correlations with the grades, and how far answers on the scale are from them.
+"""Metrics of ratings: three correlations with the grades, and distances between answers and grades on the scale.
 
-A correlation depends on all rows, and its interval on how it would vary over other clusters of rows. It is
-N / √(V_x V_y) of three functionals of the sample:
+A correlation depends on all rows, and its interval on its variation over other clusters of rows. It is N / √(V_x V_y)
+of three functionals of the sample:
 
 * Pearson's: covariance and variances of ratings and grades;
 * Spearman's: the same of their mid-ranks;
 * Kendall's τ-b: the means over all pairs of rows of sgn(x_i − x_j) sgn(y_i − y_j), sgn²(x_i − x_j), sgn²(y_i − y_j).
 
-The ranks of a row, and how many pairs it is ordered in, change with the rows that a resample draws. So each row has as
-its features not its own terms, but its terms with its influence on those of all others: h_i = T + IF_i, where T is the
-functional on the sample and IF_i the empirical influence function (Serfling 1980, chapters 5 and 6; Croux and Dehon
-2010 derive those of Spearman's and Kendall's correlations). Σ IF_i = 0, so the sums over all rows give exactly the
-correlation that scipy gives, and sums over resampled clusters that of the resample up to terms of the order 1/n.
+The ranks of a row, and the number of pairs that it is ordered in, change with the rows that a resample draws. So the
+features of a row are not its own terms alone, but its terms plus its influence on those of all others: h_i = T + IF_i,
+where T is the functional on the sample and IF_i the empirical influence function (Serfling 1980, chapters 5 and 6;
+Croux and Dehon 2010 derive those of Spearman's and Kendall's correlations). Since Σ IF_i = 0, the sums over all rows
+give exactly scipy's correlation, and sums over resampled clusters that of the resample up to terms of the order 1/n.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
-CELLS = 4_000_000  # of one block of a matrix of pairs of rows: 32 MB
+CELLS = 4_000_000  # entries of one block of a matrix of pairs of rows: 32 MB
 UNDEFINED = "fewer than two different ratings or grades"
 
 
@@ -40,7 +40,7 @@ UNDEFINED = "fewer than two different ratings or grades"
 
 
 def absolute_error(example: RatingExample, prediction: Prediction) -> float | None:
-    """How many units of the scale the answer is from the grade; of answers that tie the mean."""
+    """Return the distance of the answer from the grade in units of the scale; the mean for tied answers."""
     return _over_answers(example, prediction, lambda distance: distance)
 
 
@@ -54,17 +54,17 @@ MAE = PerLabel(_within_the_scale)
 
 
 def within_one(example: RatingExample, prediction: Prediction) -> float | None:
-    """1 where the answer is at most one unit of the scale from the grade; of answers that tie the mean."""
+    """Return 1 if the answer is at most one unit of the scale from the grade, else 0; the mean for tied answers."""
     return _over_answers(example, prediction, lambda distance: float(distance <= 1))
 
 
 def parse_rate(_example: RatingExample, prediction: Prediction) -> float | None:
-    """1 where a reply gave a point of the scale; None where no reply came."""
+    """Return 1 if the reply gave a point of the scale, else 0; None if there was no reply."""
     return None if prediction.status == "error" else float(answered(prediction))
 
 
 def _over_answers(example: RatingExample, prediction: Prediction, function: Callable[[float], float]) -> float | None:
-    """The mean of a function of the distance over the answers that tie; None without a grade or an answer."""
+    """Return the mean of a function of the distance over tied answers; None without a grade or an answer."""
     grade = example.grade
     if grade is None or not answered(prediction) or prediction.value is None:
         return None
@@ -78,8 +78,10 @@ def _over_answers(example: RatingExample, prediction: Prediction, function: Call
 def correlations(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], _settings: Mapping[str, Any]
 ) -> dict[str, list[Sequence[float] | None]]:
-    """Return per correlation the features of each row; None for a row without a rating or a grade, and for all rows
-    where ratings or grades do not vary: their correlation is unknown, and not 0.
+    """Return the features of each row per correlation.
+
+    They are None for a row without a rating or a grade, and for all rows if ratings or grades do not vary, because
+    their correlation is then unknown and not 0.
     """
     import numpy as np
 
@@ -95,13 +97,13 @@ def correlations(
 
 
 def _rating(row: Mapping[str, Any]) -> float | None:
-    """The stored rating of a row."""
+    """Return the stored rating of a row."""
     details = row.get("details") or {}
     return details.get("rating") if row["status"] == "ok" else None
 
 
 def pearson_features(x: Floats, y: Floats) -> Floats:
-    """Terms and influences of covariance and variances; x and y of shape (n,), result (n, 3)."""
+    """Return terms and influences of covariance and variances; x and y have shape (n,), the result (n, 3)."""
     import numpy as np
 
     u, v = ((values - values.mean()) / values.std() for values in (x, y))
@@ -109,11 +111,11 @@ def pearson_features(x: Floats, y: Floats) -> Floats:
 
 
 def spearman_features(x: Floats, y: Floats) -> Floats:
-    """Terms and influences of covariance and variances of the mid-ranks, as shares of n and less 1/2.
+    """Return terms and influences of covariance and variances of the mid-ranks, as shares of n minus 1/2.
 
-    With u = H(x) − 1/2 for the mid-distribution function H of the ratings and v likewise for the grades, the mean of
-    u v changes with a row (x_i, y_i) by u_i v_i, by the ranks of others that x_i moves, −½ mean_j sgn(x_i − x_j) v_j,
-    and by those that y_i moves.
+    With u = H(x) − 1/2 for the mid-distribution function H of the ratings and v likewise for the grades, the mean of u
+    v changes with a row (x_i, y_i) by u_i v_i, by the ranks of others that x_i moves, −½ mean_j sgn(x_i − x_j) v_j, and
+    by those that y_i moves.
     """
     import numpy as np
 
@@ -133,8 +135,9 @@ def spearman_features(x: Floats, y: Floats) -> Floats:
 
 
 def kendall_features(x: Floats, y: Floats) -> Floats:
-    """Terms and influences of the three means over pairs of rows: twice the mean over the pairs of a row, less that
-    over all pairs (Hoeffding's projection).
+    """Return terms and influences of the three means over pairs of rows.
+
+    They are twice the mean over the pairs of a row, minus that over all pairs (Hoeffding's projection).
     """
     import numpy as np
 
@@ -155,13 +158,13 @@ def sign_means(values: Floats, columns: Floats) -> Floats:
 
 
 def _blocks(n: int) -> list[slice]:
-    """Slices of rows, so that each row beside all others stays below `CELLS`."""
+    """Return slices of rows whose matrices of pairs have at most about `CELLS` entries."""
     step = max(1, CELLS // n)
     return [slice(start, start + step) for start in range(0, n, step)]
 
 
 def correlation(sums: Floats) -> Floats:
-    """N / √(V_x V_y) of sums (…, 3), within −1 and 1; NaN where a variance is not above 0."""
+    """Return N / √(V_x V_y) of sums (…, 3), clipped to [−1, 1]; NaN if a variance is not above 0."""
     import numpy as np
 
     above, x, y = sums[..., 0], sums[..., 1], sums[..., 2]
@@ -177,8 +180,8 @@ FEATURES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _alone(_example: Any, _prediction: Prediction) -> None:
-    """One row has no correlation."""
+    """Return None: one row has no correlation."""
 
 
 CORRELATION = Collective(_alone, correlation, absent=UNDEFINED, family=correlations, pooled=True)
-PEARSON = SPEARMAN = KENDALL = CORRELATION  # told apart by their names, of which one call computes all
+PEARSON = SPEARMAN = KENDALL = CORRELATION  # distinguished by name; one call computes all three

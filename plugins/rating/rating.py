@@ -1,9 +1,9 @@
 """Rating: a grade on a scale that the task declares, for one text or for two.
 
 The `labels` of a task are the points of its scale, lowest first, as numbers in quotes: `labels: ["1", "2", "3", "4"]`.
-Two kinds of answers are told apart. A *rating* is any number that should rise with the grade: a cosine, a score, the
-expected value over the points. Correlations are computed from ratings. An *answer* is a point of the scale itself, as a
-reply or a distribution over the points gives it; only an answer can be so many points off.
+Ratings and answers are distinct. A *rating* is any number that should rise with the grade: a cosine, a score, the
+expected value over the points. Correlations are computed from ratings. An *answer* is a point of the scale itself, from
+a reply or a distribution over the points; only an answer has a distance from the grade.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ READER = ReplyReader(f"{__package__}.replies:read_number", version="2")
 
 @dataclass(frozen=True, slots=True)
 class GradeField(Field):
-    """A number from the lowest to the highest point of the task's scale, such as a mean of several judgements."""
+    """A number from the lowest to the highest point of the task's scale, e.g. a mean of several judgements."""
 
     def read(self, value: Any, row: RowContext) -> float | None:
-        """Return the grade; None where it is hidden. Raises `DataError` for what is not a grade on the scale."""
+        """Return the grade, or None if it is hidden. Raises `DataError` for anything but a grade on the scale."""
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -58,7 +58,7 @@ class GradeField(Field):
         return float(value)
 
     def schema(self) -> JSON:
-        """Return the JSON Schema; the bounds are those of a task."""
+        """Return the JSON Schema; the bounds depend on the task."""
         return {"type": ["number", "null"]}
 
 
@@ -72,7 +72,7 @@ class RatingExample(Example):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Its texts."""
+        """All texts of the example."""
         return (self.left,) if self.right is None else (self.left, self.right)
 
     @property
@@ -82,23 +82,23 @@ class RatingExample(Example):
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """Both texts: another second text makes another question."""
+        """Both texts, since another second text makes another question."""
         return self.texts
 
     @property
     def hidden(self) -> bool:
-        """Whether the grade is not known here."""
+        """True if the grade is hidden."""
         return self.grade is None
 
 
 @gold_answers.register
 def _(example: RatingExample) -> tuple[str, ...]:
-    """The grade, for `majority`: the point of the scale as a task file writes it, where it is a whole number."""
+    """Return the grade as a task file writes a whole number, for `majority`."""
     return () if example.grade is None else (f"{example.grade:g}",)
 
 
 def points_of(labels: Sequence[str]) -> tuple[float, ...]:
-    """Return the labels of a task as the numbers that they are."""
+    """Return the labels of a task as numbers."""
     return tuple(map(float, labels))
 
 
@@ -110,10 +110,10 @@ def by_closeness(
     _context: PromptContext,
     closeness: Callable[[str, tuple[str, ...]], Scores],
 ) -> Dialogue:
-    """The closeness of the two texts, which is a rating but no answer on the scale.
+    """Rate by the closeness of the two texts, which is no answer on the scale.
 
     Raises:
-        TaskError: the example has one text, which is close to nothing.
+        TaskError: the example has only one text.
     """
     if example.right is None:
         raise TaskError(
@@ -126,16 +126,16 @@ def by_closeness(
 
 
 def by_head(example: RatingExample, context: PromptContext) -> Dialogue:
-    """The distribution of a trained head over the points of the scale."""
+    """Rate by the distribution of a trained head over the points of the scale."""
     (found,) = yield [PairLabel(example.left, example.right or "", context.labels)]
     return distributed(example, context, [_total(found[label]) for label in context.labels])
 
 
 def by_expected_value(example: RatingExample, context: PromptContext) -> Dialogue:
-    """P(point | context) over the points of the scale, as a left-to-right model distributes it over their words.
+    """Rate by P(point | context), as a left-to-right model distributes it over the words of the points.
 
     The rating is the expected value Σ P(point) · point, the answer the most probable point (Liu et al. 2023, G-Eval,
-    section 2, weight points so).
+    section 2, weight points in this way).
     """
     question = context.question("context", example)
     words = [word for label in context.labels for word in context.words(label)]
@@ -145,13 +145,14 @@ def by_expected_value(example: RatingExample, context: PromptContext) -> Dialogu
 
 
 def _total(probability: float | tuple[float, ...]) -> float:
-    """The probability of a point, of all its classes where a head has several for it."""
+    """Return the probability of a point, summed over its classes if a head has several for it."""
     return math.fsum(probability) if isinstance(probability, tuple) else float(probability)
 
 
 def distributed(example: RatingExample, context: PromptContext, shares: Sequence[float]) -> Prediction:
-    """Return the prediction of a distribution over the points; of several most probable ones the lowest is the value,
-    and `among` holds all of them.
+    """Return the prediction for a distribution over the points.
+
+    Of several most probable points, the lowest is the value, and `among` holds all of them.
     """
     scores = tuple(map(float, shares))
     made = Prediction(example_id=example.id, value=None, scores=scores, labels=context.labels, status="nan")
@@ -165,8 +166,10 @@ def distributed(example: RatingExample, context: PromptContext, shares: Sequence
 
 
 def rating_of(prediction: Prediction) -> float | None:
-    """Return the number that should rise with the grade: the expected value of a distribution over the points, the
-    score of a route without one, the answer of a reply; None without an answer.
+    """Return the number that should rise with the grade, or None without an answer.
+
+    It is the expected value of a distribution over the points, the score of a route without one, or the answer of a
+    reply.
     """
     if prediction.status != "ok":
         return None
@@ -217,44 +220,44 @@ class Rating(TaskType[RatingExample]):
             raise ValueError('a rating task lists the points of its scale, lowest first: labels: ["1", "2", "3", "4"]')
 
     def few_shot_answer(self, _block: str, example: RatingExample, context: PromptContext) -> str | None:
-        """The point of the scale that is nearest to the grade, the lower one of two."""
+        """Return the point of the scale nearest to the grade, the lower of two."""
         assert example.grade is not None
         grade = example.grade
         return f" {context.words(min(context.labels, key=lambda label: abs(float(label) - grade)))[0]}"
 
     def value_problem(self, value: Value, _example: RatingExample, labels: Sequence[str]) -> str:
-        """Whether the value is a point of the scale."""
+        """Return the problem with a value that is no point of the scale, or ""."""
         known = value in points_of(labels)
         return "" if known else f"{value!r:.80} is not a point of the scale {', '.join(labels)}"
 
     def to_json(self, value: Value | None) -> Any:
-        """A whole number as such, another one as a string."""
+        """Return a whole number as such, any other as a string."""
         return value if value is None else int(value) if value == int(value) else repr(value)
 
     def from_json(self, stored: Any) -> Value | None:
-        """The number of a stored answer."""
+        """Return the number of a stored answer."""
         return None if stored is None else float(stored)
 
     def row(self, example: RatingExample, prediction: Prediction) -> JSON:
-        """The grade, the scores, and the rating that correlations are computed from."""
+        """Return the row with grade and scores, and the rating that correlations are computed from."""
         rating = rating_of(prediction)
         known = rating is not None and math.isfinite(rating)
         details = {"rating": rating if known else None}
         return {"gold": example.grade, "scores": json_scores(prediction.scores), "details": details}
 
     def shown_gold(self, example: RatingExample) -> str:
-        """The grade as a task file writes it."""
+        """Return the grade as a task file writes it."""
         return "(hidden)" if example.grade is None else f"{example.grade:g}"
 
     def gold_class(self, example: RatingExample) -> str | None:
-        """The grade, as `figeval validate` counts it."""
+        """Return the grade, as `figeval validate` counts it."""
         return HIDDEN if example.grade is None else f"{example.grade:g}"
 
     def oddities(self, example: RatingExample) -> Iterator[tuple[str, str]]:
-        """Yield texts that are empty."""
+        """Yield empty texts."""
         yield from blank_texts(example, "left", *(["right"] if example.right is not None else []))
 
     def check_training(self, _task: Definition, train: Sequence[RatingExample]) -> None:
-        """Raise `ValueError` where all grades are equal: nothing rises with them."""
+        """Raise `ValueError` if all grades are equal, so that nothing can rise with them."""
         if len({example.grade for example in train}) < 2:
             raise ValueError("all grades of train are equal, so nothing could be learned from them; raise --limit")

@@ -1,8 +1,8 @@
-"""Read the number that a reply commits itself to.
+"""Parse the number that a reply commits to.
 
-A reply may repeat the scale ("from 1 to 4", "1 = unrelated, 4 = the same", "out of 4") and number what it lists. Both
-are taken away first, for none of it is an answer. Of what is left the last claim counts ("my rating is 3"), else a
-number at the beginning, else the only one. Numbers that are joined ("2 or 3", "2-3") are no answer.
+A reply may repeat the scale ("from 1 to 4", "1 = unrelated, 4 = the same", "out of 4") or contain a numbered list. Both
+are removed first, because neither is an answer. In the remaining text, the last claim counts ("my rating is 3"), else a
+number at the beginning, else the only number. Joined numbers ("2 or 3", "2-3") are no answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .rating import RatingExample, points_of
 
 Stretch: TypeAlias = tuple[int, int]
 
-GAP = 60  # characters between two points of a repeated scale, at most
+GAP = 60  # most characters between two points of a repeated scale
 NUMBER = r"(?<![\w.])(?<!\d,)[-+−]?\d{1,9}(?:[.,]\d{1,9})?(?!\w|[.,]\d)"
 JOINT = (
     r"(?:,?\s*(?:or|and|to|maybe|perhaps|possibly)\s+(?:maybe\s+|perhaps\s+)?(?:an?\s+)?|"
@@ -40,10 +40,10 @@ LISTED = re.compile(r"^\s*(\d{1,2})[.)](?=\s)", re.MULTILINE)
 
 
 def read_number(example: RatingExample, context: PromptContext, reply: Reply) -> Prediction:
-    """Return the point of the scale that a reply commits itself to.
+    """Return the point of the scale that a reply commits to.
 
-    A number that is no point of the scale is `absent`, several without a claim are `ambiguous`. "3 out of 5" is so on a
-    scale to 4: where that lies between 1 and 4 is not for the reader to say.
+    A number that is no point of the scale is `absent`, several without a claim are `ambiguous`. So is "3 out of 5" on a
+    scale to 4, because the parser does not convert scales.
     """
     points = points_of(context.labels)
     whole = one_turn(answering_part(reply.text))
@@ -61,7 +61,7 @@ def read_number(example: RatingExample, context: PromptContext, reply: Reply) ->
 
 
 def committed(text: str, is_cut: bool) -> set[float]:
-    """Return the numbers that a text may mean; a mention in a text that was cut off is no commitment."""
+    """Return the numbers that a text may mean; a mention in a truncated text is no commitment."""
     claims = [found["numbers"] for found in CLAIM.finditer(text)]
     begun = FIRST.match(text)
     meant = claims[-1] if claims else begun["numbers"] if begun else "" if is_cut else text
@@ -69,7 +69,7 @@ def committed(text: str, is_cut: bool) -> set[float]:
 
 
 def worth(written: str) -> float:
-    """Return what a number with a point or a comma is worth."""
+    """Return the value of a number with a point or a comma."""
     return float(written.replace(",", ".").replace("−", "-"))
 
 
@@ -77,7 +77,7 @@ def worth(written: str) -> float:
 
 
 def without(text: str, stretches: Iterable[Stretch]) -> str:
-    """Return the text with blanks in the place of some stretches, which do not overlap."""
+    """Return the text with each of these stretches, which do not overlap, replaced by a blank."""
     kept, place = [], 0
     for start, end in stretches:
         kept += [text[place:start], " "]
@@ -86,14 +86,14 @@ def without(text: str, stretches: Iterable[Stretch]) -> str:
 
 
 def listed(text: str) -> list[Stretch]:
-    """Return where a list is numbered: 1, 2 and so on at the beginnings of lines."""
+    """Return the places of a list's numbers: 1, 2 and so on at the beginnings of lines."""
     found = list(LISTED.finditer(text))
     counted = [int(one[1]) for one in found] == list(range(1, len(found) + 1))
     return [one.span() for one in found] if counted and len(found) > 1 else []
 
 
 def scale(text: str, points: Sequence[float]) -> Iterator[Stretch]:
-    """Yield where the scale is repeated: all its points, its ends, or the highest one behind "out of"."""
+    """Yield the places where the scale is repeated: all its points, its ends, or the highest one after "out of"."""
     found = [(worth(one[0]), *one.span()) for one in re.finditer(NUMBER, text)]
     size, place = len(points), 0
     while place < len(found) - 1:
