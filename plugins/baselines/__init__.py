@@ -1,7 +1,7 @@
-"""Trivial models: chance and other guesses, word overlap, spans by position. The floor under every other number.
+"""Trivial models: chance and other guesses, word overlap, spans by position.
 
-Every task declares some of them, and tables print them beside the model. They are ordinary backends, so that ties and
-missing answers are treated as those of any model.
+They are the floor under every other number. Every task declares some of them, and tables print them beside the model.
+They are ordinary backends, so that their ties and missing answers are treated like those of any model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
-    """Guesses, words, positions; and one that was told the answers."""
+    """Register guesses, word overlap and positions, and an oracle that knows the answers."""
     guess, words, place = (f"{__name__}.{module}" for module in ("guessing", "word_overlap", "positions"))
     about = "every answer alike; ties scored by expectation make this chance in closed form"
     register("chance", f"{guess}:Chance", about)

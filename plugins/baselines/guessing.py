@@ -1,6 +1,6 @@
 """Models that do not read the question: chance, seeded guessing, the most frequent answer.
 
-They are the floor under every other number. Ties are left as ties: the metrics score them by expectation.
+They are the floor under every other number. They leave ties as ties: metrics score them by expectation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """No preference at all: 1/options for choice, H_n/n for the MRR of n candidates, 1/labels for pairs."""
+    """A model without preferences: 1/options for choice, H_n/n for the MRR of n candidates, 1/labels for pairs."""
 
     capabilities: ClassVar[tuple[str, ...]] = ("label_texts",)
 
@@ -46,17 +46,17 @@ class Chance:
         return [dict.fromkeys(one.labels, 0.5) if one.several else uniform(one.labels) for one in requests]
 
     def fingerprint(self) -> str:
-        """The name: there is nothing to change."""
+        """Return the name, since there are no options."""
         return "chance"
 
     def describe(self) -> JSON:
-        """Nothing to describe."""
+        """Return {}: there is nothing to describe."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """A guess drawn from a hash of seed and texts, so batches, order and platform do not matter."""
+    """A model that guesses by a hash of seed and texts, so that batches, order and platform do not matter."""
 
     capabilities: ClassVar[tuple[str, ...]] = ("label_texts",)
 
@@ -83,19 +83,19 @@ class Random:
         ]
 
     def find_spans(self, requests: Sequence[SpanQuery]) -> list[list[ScoredSpan]]:
-        """One of all spans between white space, each as likely as any other; none in a text without tokens."""
+        """Return one of all spans between white space, each equally likely; none for a text without tokens."""
         return [list(self._span(request)) for request in requests]
 
     def fingerprint(self) -> str:
-        """The seed is all there is."""
+        """Return the name with the seed, the only option."""
         return f"random seed={self.seed}"
 
     def describe(self) -> JSON:
-        """The seed."""
+        """Return the seed."""
         return {"seed": self.seed}
 
     def _probabilities(self, *parts: str, labels: Sequence[str]) -> dict[str, float]:
-        # Normalised exponential draws are uniform over all probability vectors (Dirichlet with all parameters 1).
+        # Normalized exponential draws are uniform over all probability vectors (Dirichlet with all parameters 1).
         weights = [-math.log(self._draw(*parts, label)) for label in labels]
         total = sum(weights)
         return {label: weight / total for label, weight in zip(labels, weights, strict=True)}
@@ -111,7 +111,7 @@ class Random:
             yield ScoredSpan(Span(tokens[first][0], tokens[first + left][1]), 0.0)
 
     def _draw(self, *parts: str) -> float:
-        """A number strictly between 0 and 1, 52 random bits."""
+        """Return a number strictly between 0 and 1 with 52 random bits."""
         digest = blake2b(digest_size=8)
         for part in (str(self.seed), *parts):
             encoded = part.encode("utf-8", "surrogatepass")
@@ -121,16 +121,16 @@ class Random:
 
 @dataclass(slots=True)
 class Majority:
-    """The frequencies of the gold answers that `fit` has seen.
+    """A model that answers by the frequencies of the gold answers in the examples passed to `fit`.
 
-    With balanced answers, or answers never seen, all are tied and this is chance.
+    If these are balanced, or none of the possible answers was among them, all are tied and this is chance.
     """
 
     capabilities: ClassVar[tuple[str, ...]] = ("label_texts",)
 
     model: str = ""
     counts: Counter[str] | None = field(default=None, init=False)
-    examples: int = field(default=0, init=False)  # how many of them have a right answer, or several
+    examples: int = field(default=0, init=False)  # number of examples whose gold is known
 
     def __post_init__(self) -> None:
         refuse_model_name("majority", self.model)
@@ -143,17 +143,17 @@ class Majority:
             self.examples += not example.hidden
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
-        """The share of the gold answers that are the right text, word for word."""
+        """Return the share of the gold answers that equal the right text."""
         counts = self._counted()
         total = max(1, counts.total())
         return [counts[request.right] / total for request in requests]
 
     def label_pairs(self, requests: Sequence[PairLabel]) -> list[dict[str, float]]:
-        """Label frequencies among the labels asked for; uniform when none of them was ever gold."""
+        """Return label frequencies among the requested labels; uniform if none of them was ever gold."""
         return [self._shares(request.labels) for request in requests]
 
     def label_texts(self, requests: Sequence[TextLabels]) -> list[dict[str, float]]:
-        """Label frequencies; where several labels may hold, the share of the texts that have each."""
+        """Return label frequencies; if several labels may hold, each label's share of the texts."""
         counts, texts = self._counted(), max(1, self.examples)
         return [
             {label: counts[label] / texts for label in request.labels}
@@ -163,7 +163,7 @@ class Majority:
         ]
 
     def fingerprint(self) -> str:
-        """Changes with the counts."""
+        """Return a digest that changes with the counts."""
         counts = self.counts or Counter()
         digest = blake2b(digest_size=8)
         for text in sorted(map(str, counts.items())):
@@ -172,7 +172,7 @@ class Majority:
         return f"majority {digest.hexdigest()}{of}"
 
     def describe(self) -> JSON:
-        """How many gold answers were counted, and how many different ones."""
+        """Return the number of gold answers counted, and the number of distinct ones."""
         counts = self.counts or Counter()
         return {"gold_answers": counts.total(), "distinct_answers": len(counts)}
 
@@ -188,13 +188,13 @@ class Majority:
 
 
 def uniform(labels: Sequence[str]) -> dict[str, float]:
-    """The same probability for every label."""
+    """Return the same probability for every label."""
     return dict.fromkeys(labels, 1 / len(labels))
 
 
 @singledispatch
 def gold_answers(_example: Example) -> tuple[str, ...]:
-    """The right answers of an example in words; none where the gold is hidden or is no text."""
+    """Return the right answers of an example as text; none if they are hidden or not text."""
     return ()
 
 

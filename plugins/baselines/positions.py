@@ -1,6 +1,6 @@
-"""Models that find spans by where they stand, without reading them; and one that was told the answers.
+"""Models that find spans by position, without reading them, and an oracle that knows the answers.
 
-They are the floor and the ceiling of a spans task. A seeded random span is `random`, in `guessing`.
+They are the floor and the ceiling of a spans task. The seeded random span is `random`, in `guessing`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from figeval.types import JSON, Example, ScoredSpan, Span, SpanQuery
 
 @dataclass(frozen=True, slots=True)
 class LastSentence:
-    """The last sentence, whatever is asked; nothing in a text without words."""
+    """A model that answers with the last sentence; with nothing for a text without words."""
 
     model: str = ""
 
@@ -29,17 +29,17 @@ class LastSentence:
         return [[ScoredSpan(span, 0.0) for span in sentences(request.text)[-1:]] for request in requests]
 
     def fingerprint(self) -> str:
-        """The name; the definition of a sentence is the version's."""
+        """Return the name; the definition of a sentence is tied to the version of figeval."""
         return "last_sentence 1"
 
     def describe(self) -> JSON:
-        """Nothing to describe."""
+        """Return {}: there is nothing to describe."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class WholeText:
-    """The whole text, whatever is asked; nothing in an empty one."""
+    """A model that answers with the whole text; with nothing for an empty one."""
 
     model: str = ""
 
@@ -50,17 +50,20 @@ class WholeText:
         return [[ScoredSpan(Span(0, len(request.text)), 0.0)] if request.text.strip() else [] for request in requests]
 
     def fingerprint(self) -> str:
-        """The name: there is nothing to change."""
+        """Return the name, since there are no options."""
         return "whole_text"
 
     def describe(self) -> JSON:
-        """Nothing to describe."""
+        """Return {}: there is nothing to describe."""
         return {}
 
 
 @dataclass(slots=True)
 class Oracle:
-    """The gold spans that `fit` has seen. Of a question with two right answers the first; of a new one nothing."""
+    """A model that answers with the gold spans of the examples passed to `fit`.
+
+    If a question has two right answers, it gives the first; for a new question it gives nothing.
+    """
 
     model: str = ""
     fit_splits = ("test",)
@@ -70,7 +73,7 @@ class Oracle:
         refuse_model_name("oracle", self.model)
 
     def fit(self, examples: Iterable[Example]) -> None:
-        """Learn the answers."""
+        """Store the answers."""
         self.spans = {}
         for example in examples:
             if isinstance(example, SpanExample) and example.gold is not None:
@@ -82,9 +85,9 @@ class Oracle:
         return [[ScoredSpan(self.spans[request], 0.0)] if request in self.spans else [] for request in requests]
 
     def fingerprint(self) -> str:
-        """The name; what it knows are the examples, which the record fingerprints."""
+        """Return the name; the record already fingerprints the examples that it knows."""
         return "oracle"
 
     def describe(self) -> JSON:
-        """How many answers it knows."""
+        """Return the number of answers that it knows."""
         return {"answers": len(self.spans or {})}

@@ -15,15 +15,15 @@ WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
 def words(text: str) -> list[str]:
-    """The lower-cased words of a text, in order; a typographic apostrophe counts as a plain one."""
+    """Return the lower-cased words of a text, in order; a typographic apostrophe counts as a plain one."""
     return WORD.findall(text.lower().replace("’", "'"))
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Jaccard index of the two sets of words, |A ∩ B| / |A ∪ B|; 0 where both texts have no word.
+    """Jaccard index of the two sets of words, |A ∩ B| / |A ∪ B|; 0 if neither text has a word.
 
-    One division of two integers, so equal ratios are equal floats and ties are exact.
+    It is one division of two integers, so equal ratios are equal floats and ties are exact.
     """
 
     model: str = ""
@@ -35,17 +35,17 @@ class Overlap:
         return [jaccard(word_set(request.left), word_set(request.right)) for request in requests]
 
     def fingerprint(self) -> str:
-        """The name; the definition of a word is the version's."""
+        """Return the name; the definition of a word is tied to the version of figeval."""
         return "overlap 1"
 
     def describe(self) -> JSON:
-        """The measure in words."""
+        """Return the measure in words."""
         return {"measure": "Jaccard index of lower-cased word sets"}
 
 
 @dataclass(frozen=True, slots=True)
 class Echo:
-    """The inputs that are lists (keywords), joined by blanks: an empty text where there are none."""
+    """A model that joins the inputs that are lists (keywords) by blanks; the text is empty if there are none."""
 
     model: str = ""
 
@@ -56,11 +56,11 @@ class Echo:
         return [" ".join(self._listed(request)) for request in requests]
 
     def fingerprint(self) -> str:
-        """The name: there is nothing to change."""
+        """Return the name, since there are no options."""
         return "echo"
 
     def describe(self) -> JSON:
-        """Nothing to describe."""
+        """Return {}: there is nothing to describe."""
         return {}
 
     def _listed(self, request: Inputs) -> Iterator[str]:
@@ -71,12 +71,12 @@ class Echo:
 
 @lru_cache(maxsize=4096)  # a window's narratives and all its candidates; bounds memory on long streams
 def word_set(text: str) -> frozenset[str]:
-    """The set of words of a text."""
+    """Return the set of words of a text."""
     return frozenset(words(text))
 
 
 def jaccard(left: frozenset[str], right: frozenset[str]) -> float:
-    """|left ∩ right| / |left ∪ right|, 0 for two empty sets."""
+    """Return |left ∩ right| / |left ∪ right|, or 0 for two empty sets."""
     shared = len(left & right)
     union = len(left) + len(right) - shared
     return shared / union if union else 0.0

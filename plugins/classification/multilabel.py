@@ -196,8 +196,7 @@ class Multilabel(TaskType[MultilabelExample]):
         return f"{strange[0]!r:.80} is not among the labels {', '.join(labels)}" if strange else ""
 
     def row(self, example: MultilabelExample, prediction: Prediction) -> JSON:
-        """Return the row with gold labels and margins; open labels have no field in a row, so they go into `details`.
-        """
+        """Return the row with gold labels and margins; open labels, which have no field in a row, are in `details`."""
         made = super().row(example, prediction)
         return {**made, "details": {"open": list(prediction.among)}} if prediction.among else made
 

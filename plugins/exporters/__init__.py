@@ -1,4 +1,4 @@
-"""File formats for finished runs: several runs become one table. Records are all that an exporter sees."""
+"""File formats for finished runs, which are combined into one table. Exporters see only run records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from figeval.hooks import ExporterRegistrar, hookimpl
 
 @hookimpl
 def register_exporters(register: ExporterRegistrar) -> None:
-    """Two formats for programs, two for people, and one with published numbers."""
+    """Register two formats for programs, two for people, and one with published numbers."""
     register("csv", f"{__name__}.long_format:export_csv")
     register("json", f"{__name__}.long_format:export_json")
     register("latex", f"{__name__}.latex:export")

@@ -1,4 +1,4 @@
-r"""A LaTeX table for a paper: booktabs and nothing else (`\usepackage{booktabs}`)."""
+r"""A LaTeX table for a paper, which needs only booktabs (`\usepackage{booktabs}`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SPECIAL = {
 
 
 def export(runs: Sequence[RunRecord]) -> str:
-    """A float with caption and label; routes and warnings are comments above it."""
+    """Return a float with caption and label; routes and warnings are comments above it."""
     table = lines(runs)
     trivial = baseline_names(table)
     head = ["Task", "Metric", "$n$", *map(escape, trivial), *map(escape, headings(runs))]
@@ -63,7 +63,7 @@ def export(runs: Sequence[RunRecord]) -> str:
 
 
 def _chosen(runs: Sequence[RunRecord]) -> Iterable[str]:
-    """A second float with the kinds of options that were chosen; nothing where no task has such."""
+    """Yield a second float with the kinds of chosen options, or nothing if no task has kinds."""
     found = kind_lines(runs)
     if not found:
         return
@@ -81,7 +81,7 @@ def _chosen(runs: Sequence[RunRecord]) -> Iterable[str]:
 
 
 def _body(table: Sequence[Line], trivial: Sequence[str], runs: int) -> Iterable[str]:
-    """A task's name stands in its first line only."""
+    """Yield the body of the table; a task's name is only in its first line."""
     before = None
     for line in table:
         yield row(
@@ -97,12 +97,12 @@ def _body(table: Sequence[Line], trivial: Sequence[str], runs: int) -> Iterable[
 
 
 def row(cells: Iterable[str]) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     return rf"{' & '.join(cells)} \\"
 
 
 def cell(score: ScoreRecord | None) -> str:
-    r"""`0.183 {\scriptsize [0.058, 0.308]}`, `0.183 $\pm$ 0.020 …` over seeds."""
+    r"""Return a cell: `0.183 {\scriptsize [0.058, 0.308]}`, or `0.183 $\pm$ 0.020 …` over seeds."""
     value, spread, interval = figure(score), deviation(score), bounds(score)
     if value is None:
         return MISSING
@@ -113,18 +113,18 @@ def cell(score: ScoreRecord | None) -> str:
 
 
 def figure(score: ScoreRecord | None) -> str | None:
-    """The value as LaTeX sets it, None where there is none."""
+    """Return the value in LaTeX, or None if there is none."""
     text = number(score)
     return None if text is None else minus(text)
 
 
 def minus(text: str) -> str:
-    """A minus sign where a hyphen stands."""
+    """Return a text with a minus sign for each hyphen."""
     return text.replace("-", "$-$")
 
 
 def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
-    """Models and how they were asked, number of examples, and what the brackets are."""
+    """Return the caption: models and conditions, number of examples, and the meaning of the brackets."""
     models = ", ".join(map(escape, headings(runs)))
     sizes = sorted({line.n for line in table if not line.unit})
     counts = "" if not sizes else f"$n = {sizes[0]}$" if len(sizes) == 1 else f"$n = {sizes[0]}$ to ${sizes[-1]}$"
@@ -144,5 +144,5 @@ def caption(runs: Sequence[RunRecord], table: Sequence[Line]) -> str:
 
 
 def escape(text: str) -> str:
-    """Text on one line in which nothing is a command."""
+    """Return a text on one line in which nothing is a command."""
     return "".join(SPECIAL.get(letter, letter) for letter in one_line(text))

@@ -1,6 +1,7 @@
 """One number per row, for programs: CSV and JSON with the same rows.
 
-`pandas.read_csv` needs no options for the CSV; in the JSON numbers keep their types. The whole record is in `run.json`.
+`pandas.read_csv` needs no options for the CSV; in the JSON, numbers keep their types. The whole record is in
+`run.json`.
 """
 
 from __future__ import annotations
@@ -30,14 +31,15 @@ Row: TypeAlias = Mapping[str, str | float | bool | None]  # by column
 
 
 def rows(runs: Sequence[RunRecord]) -> Iterator[Row]:
-    """Every number of every run with its circumstances; `kind` is model, baseline, contrast or macro mean, and prompt
-    or probe where the model was asked in another way. Where it has seen some of the examples, which `seen` says, the
-    scores on the others follow, with "(remaining)" after their kind. Of a task in several languages the rows of each
-    have its name there, and those without one are means. Rows of kind "options (…)" say which kinds of options were
-    chosen.
+    """Yield every number of every run with its circumstances.
 
-    `remark` is what has to be said with every score of a metric that was made from an argument; `conditions` are those
-    that the model was asked under, such as augmented inputs, and no matter of the baselines.
+    `kind` is model, baseline, contrast or macro mean, or prompt or probe for variants of a task. If the model has seen
+    some of the examples, as `seen` says, the scores on the others follow, with "(remaining)" after their kind. For a
+    task in several languages, the rows of each language have its name there, and those without one are means. Rows of
+    kind "options (…)" give the kinds of options that were chosen.
+
+    `remark` is a note that belongs to every score of a metric made from an argument. `conditions` are those of the
+    model's prompts, e.g. augmented inputs; they do not concern the baselines.
 
     A task without scores keeps a row that says so in `status`.
     """
@@ -96,7 +98,7 @@ def _row(*parts: Row) -> Row:
 
 
 def export_csv(runs: Sequence[RunRecord]) -> str:
-    """All runs in one file; what is not known is an empty cell."""
+    """Return all runs as one CSV file; unknown values are empty cells."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -105,5 +107,5 @@ def export_csv(runs: Sequence[RunRecord]) -> str:
 
 
 def export_json(runs: Sequence[RunRecord]) -> str:
-    """All runs as one list; what is not known is null."""
+    """Return all runs as one JSON list; unknown values are null."""
     return shown_json(json.dumps(list(rows(runs)), indent=1, ensure_ascii=False, allow_nan=False)) + "\n"

@@ -31,12 +31,12 @@ MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}
 
 
 def export(runs: Sequence[RunRecord]) -> str:
-    """Values with their 95 % interval, the baselines beside them, notes underneath."""
+    """Return the table of values with 95 % intervals and baselines, with notes below."""
     return table(*columns(runs, lines(runs)), list(remarks(runs))) + chosen(runs)
 
 
 def columns(runs: Sequence[RunRecord], found: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
-    """The head and the cells of all lines."""
+    """Return the head and the cells of all lines."""
     trivial = baseline_names(found)
     head = ["task", "metric", "n", *trivial, *headings(runs)]
     body = [
@@ -51,7 +51,7 @@ def columns(runs: Sequence[RunRecord], found: Sequence[Line]) -> tuple[list[str]
 
 
 def remarks(runs: Sequence[RunRecord]) -> Iterator[str]:
-    """What stands under the table."""
+    """Yield the notes below the table."""
     yield "95 % intervals in brackets, over clusters where examples are not independent."
     if any_score(runs, deviation):
         yield "± is the standard deviation over seeds; intervals of such means are over other seeds and other examples."
@@ -61,13 +61,13 @@ def remarks(runs: Sequence[RunRecord]) -> Iterator[str]:
 
 
 def table(head: Sequence[str], body: Sequence[Sequence[str]], told: Sequence[str]) -> str:
-    """The table, and under it a list."""
+    """Return the table with a list of notes below."""
     ruler = ["---", "---", *["---:"] * (len(head) - 2)]
     return "\n".join([*map(row, [head, ruler, *body]), "", *(f"- {plain(remark)}" for remark in told)]) + "\n"
 
 
 def chosen(runs: Sequence[RunRecord]) -> str:
-    """A second table with the kinds of options that were chosen; nothing where no task has such."""
+    """Return a second table with the kinds of chosen options, or "" if no task has kinds."""
     found = kind_lines(runs)
     if not found:
         return ""
@@ -84,13 +84,14 @@ def chosen(runs: Sequence[RunRecord]) -> str:
 
 
 def row(cells: Iterable[str]) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     return f"| {' | '.join(map(plain, cells))} |"
 
 
 def cell(score: ScoreRecord | None) -> str:
-    """`0.183 [0.058, 0.308]`, `0.183 ± 0.020 [0.058, 0.308]` over seeds; `0.183†` where the model was chosen by it, and
-    `0.183‡` where it was trained on it.
+    """Return a cell: `0.183 [0.058, 0.308]`, or `0.183 ± 0.020 [0.058, 0.308]` over seeds.
+
+    `0.183†` means that the model was selected by this score, `0.183‡` that it was trained on it.
     """
     spread = deviation(score)
     parts = (
@@ -103,16 +104,16 @@ def cell(score: ScoreRecord | None) -> str:
 
 
 def plain(text: str) -> str:
-    """Text on one line that is nothing but text: no cell ends in it, no markup, HTML, link or picture begins."""
+    """Return a text on one line in which nothing ends a cell or starts markup, HTML, a link or a picture."""
     escaped = "".join(SPECIAL.get(letter, letter) for letter in ENTITY.sub("&amp;", one_line(text)))
     return escaped.replace("](", r"]\(").replace("]:", r"]\:").replace("][", r"]\[")
 
 
 def export_published(runs: Sequence[RunRecord]) -> str:
-    """As `markdown`, with a column for what was published of the same task and metric, and a note for each source."""
+    """Return the Markdown table with a column of the published numbers for each line, and a note per source."""
     found = lines(runs)
     head, body = columns(runs, found)
-    numbers = [  # of a model that a later version of a paper prints again, the later one counts
+    numbers = [  # if a later version of a paper prints a model's number again, that one counts
         list({one.model: one for one in published(line.task) if one.metric == line.metric}.values()) for line in found
     ]
     body = [[*cells, published_cell(known)] for cells, known in zip(body, numbers, strict=True)]
@@ -126,7 +127,7 @@ def export_published(runs: Sequence[RunRecord]) -> str:
 
 
 def published_cell(numbers: Sequence[Published]) -> str:
-    """`BERT 0.070, RoBERTa 0.068`; where they stand in several versions of a paper, by version, the latest first."""
+    """Return `BERT 0.070, RoBERTa 0.068`; numbers from several versions of a paper are by version, the latest first."""
     versions = dict.fromkeys(version(one) for one in reversed(numbers))
     parts = {
         name: ", ".join(f"{one.model} {one.value:.3f}" for one in numbers if version(one) == name) for name in versions
@@ -137,5 +138,5 @@ def published_cell(numbers: Sequence[Published]) -> str:
 
 
 def version(number: Published) -> str:
-    """The version of the paper: the second part of `ePiC, arXiv v1, Table 9`."""
+    """Return the version of the paper: the second part of `ePiC, arXiv v1, Table 9`."""
     return number.source.split(", ")[1]

@@ -1,4 +1,4 @@
-"""Runs side by side, for people: a line per task and metric, a column per run, the trivial baselines before them."""
+"""Runs side by side, for people: a line per task and metric, a column per run, and the trivial baselines first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from figeval.types import UNRELIABLE
 
 @dataclass(slots=True)
 class Line:
-    """One metric of one task; `scores` and `baselines` hold what each run and each baseline got.
+    """One metric of one task, with the scores of each run and each baseline.
 
     `n` counts examples, or values of the column `unit`.
     """
@@ -32,15 +32,15 @@ class Line:
     metric: str
     n: int
     unit: str = ""
-    scores: dict[int, ScoreRecord] = field(default_factory=dict)  # by place of the run
+    scores: dict[int, ScoreRecord] = field(default_factory=dict)  # by number of the run
     baselines: dict[str, ScoreRecord] = field(default_factory=dict)
 
 
 def lines(runs: Sequence[RunRecord]) -> list[Line]:
-    """The lines of the table, in order of appearance.
+    """Return the lines of the table, in order of appearance.
 
-    Runs share a line only if they answered the same examples: with another --limit or other data there is a second
-    line for the task. Where a model has seen some of the examples, another line has its scores on the others.
+    Runs share a line only if they answered the same examples: with another --limit or other data there is a second line
+    for the task. If a model has seen some of the examples, another line has its scores on the others.
     """
     found: dict[tuple[str, str, int, str, str], Line] = {}
     for place, run in enumerate(runs):
@@ -64,26 +64,27 @@ def lines(runs: Sequence[RunRecord]) -> list[Line]:
                     made = Line(name, score.metric, score.n, contrast.within or "")
                     line = found.setdefault((name, same, 0, "", score.metric), made)
                     line.scores[place] = score
-                    if name == contrast.name:  # trivial models of a floor are asked otherwise
+                    if name == contrast.name:  # the trivial models of a floor have other inputs
                         line.baselines |= _of_metric(score.metric, shared(contrast.baselines))
     order = {task: place for place, task in enumerate(dict.fromkeys(line.task for line in found.values()))}
     return sorted(found.values(), key=lambda line: order[line.task])
 
 
 def _contrasted(contrast: ContrastRecord, floors: Collection[str]) -> Iterator[tuple[str, Sequence[ScoreRecord]]]:
-    """(name of its lines, scores) of a contrast, and of the floors of the model that are to have lines."""
+    """Yield (name of its lines, scores) for a contrast, and for those of the model's floors that get lines."""
     yield contrast.name, contrast.scores
     yield from ((f"{contrast.name}@{one.baseline}", one.scores) for one in contrast.baselines if one.baseline in floors)
 
 
 def _of_metric(metric: str, baselines: Sequence[BaselineRecord]) -> dict[str, ScoreRecord]:
-    """What each of the baselines got by a metric."""
+    """Return each baseline's score for a metric."""
     return {one.baseline: score for one in baselines for score in one.scores if score.metric == metric}
 
 
 def _scored(task: TaskRecord) -> Iterator[tuple[str, str, Sequence[ScoreRecord], Sequence[BaselineRecord]]]:
-    """(name of its lines, which examples of the task, scores, baselines) of each language where there are several, of
-    all examples, and of the unseen ones.
+    """Yield (name of its lines, identity of the examples, scores, baselines) for each set of examples of a task.
+
+    The sets are each language if there are several, all examples, and the unseen ones.
     """
     for one in task.languages:
         yield f"{task.task} ({one.language})", one.language, one.scores, one.baselines
@@ -93,19 +94,19 @@ def _scored(task: TaskRecord) -> Iterator[tuple[str, str, Sequence[ScoreRecord],
 
 
 def baseline_names(table: Sequence[Line]) -> list[str]:
-    """All baselines of all lines, in order of appearance."""
+    """Return the baselines of all lines, in order of appearance."""
     return list(dict.fromkeys(name for line in table for name in line.baselines))
 
 
 def headings(runs: Sequence[RunRecord]) -> list[str]:
-    """The model of each run with what tells it from others; where nothing else does, with the run's identity."""
+    """Return the model of each run with what distinguishes it from others, if necessary the run's identity."""
     names = conditions.labels(runs)
     times = Counter(names)
     return [name if times[name] == 1 else f"{name} ({run.identity})" for name, run in zip(names, runs, strict=True)]
 
 
 def asked(runs: Sequence[RunRecord]) -> Iterator[str]:
-    """How the models were asked, where not as the tasks are: with augmented inputs, with solved examples."""
+    """Yield the conditions of prompts that differ from the tasks' own: augmented inputs, solved examples."""
     told: dict[str, list[str]] = {}
     for name, run in zip(headings(runs), runs, strict=True):
         for note in conditions.notes(run):
@@ -114,7 +115,7 @@ def asked(runs: Sequence[RunRecord]) -> Iterator[str]:
 
 
 def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
-    """What a reader of the numbers has to know: routes, tasks without scores, warnings."""
+    """Yield notes for the reader of the numbers: routes, tasks without scores, warnings."""
     for name, run in zip(headings(runs), runs, strict=True):
         routes = dict.fromkeys(f"{task.task_type} {task.route}" for task in run.tasks)
         yield f"{name}: {', '.join(routes)}"
@@ -138,13 +139,13 @@ def notes(runs: Sequence[RunRecord]) -> Iterator[str]:
 
 
 def of_contrasts(runs: Sequence[RunRecord]) -> list[str]:
-    """What the numbers of contrasts are, each sentence once and without a full stop."""
+    """Return the notes about contrasts, each sentence once and without a full stop."""
     return list(dict.fromkeys(remark for run in runs for one in run.contrasts for remark in one.remarks))
 
 
 @dataclass(frozen=True, slots=True)
 class KindLine:
-    """One kind of options of one task, as one run chose among them."""
+    """One kind of options of one task, with one run's choices."""
 
     task: str
     key: str
@@ -153,12 +154,12 @@ class KindLine:
 
     @property
     def expected(self) -> float | None:
-        """The share among wrong answers if these were drawn at random; None where there can be no such share."""
+        """Share among wrong answers if these were drawn at random; None if there were no wrong answers to share."""
         return None if self.kind.chosen_wrong.value is None else self.kind.expected_wrong
 
 
 def kind_lines(runs: Sequence[RunRecord]) -> list[KindLine]:
-    """Which kinds of options were chosen, a line per task, kind and run."""
+    """Return the kinds of options that were chosen, one line per task, kind and run."""
     return [
         KindLine(task.task, table.key, name, kind)
         for name, run in zip(headings(runs), runs, strict=True)
@@ -169,7 +170,7 @@ def kind_lines(runs: Sequence[RunRecord]) -> list[KindLine]:
 
 
 def unequal(score: ScoreRecord, task: str) -> str:
-    """How many effective clusters a score has where its clusters are of unequal size, else nothing."""
+    """Return a note on the number of effective clusters if a score's clusters are of unequal size, else ""."""
     effective = score.effective_clusters
     if effective is None or round(effective) == score.clusters:
         return ""
@@ -177,33 +178,33 @@ def unequal(score: ScoreRecord, task: str) -> str:
 
 
 def roles(runs: Sequence[RunRecord]) -> list[Role]:
-    """The marks that a table of these runs has."""
+    """Return the marks that a table of these runs has."""
     found = {score.seen for run in runs for score in run.shown_scores()}
     return [role for role in SEEN_NOTES if role in found]
 
 
 def any_score(runs: Sequence[RunRecord], has: Callable[[ScoreRecord], object]) -> bool:
-    """Whether a table of these runs has such a score: with a `deviation`, with a mark."""
+    """Return whether any score in a table of these runs fulfils a condition, e.g. has a `deviation` or a mark."""
     return any(has(score) for run in runs for score in run.shown_scores())
 
 
 def number(score: ScoreRecord | None) -> str | None:
-    """Three digits behind the point, None where there is no value."""
+    """Return a value with three decimals, or None if there is no value."""
     return None if score is None or score.value is None else f"{score.value:.3f}"
 
 
 def deviation(score: ScoreRecord | None) -> str | None:
-    """The standard deviation over seeds, None where the value is no mean over several."""
+    """Return the standard deviation over seeds, or None if the value is no mean over several."""
     return None if score is None or score.sd is None else f"{score.sd:.3f}"
 
 
 def bounds(score: ScoreRecord | None) -> str | None:
-    """`[0.058, 0.308]`, with a mark where it is unreliable, None where there is no interval."""
+    """Return `[0.058, 0.308]`, with a mark if it is unreliable, or None if there is no interval."""
     if score is None or score.low is None:
         return None
     return f"[{score.low:.3f}, {score.high:.3f}]{'*' if unreliable(score) else ''}"
 
 
 def unreliable(score: ScoreRecord) -> bool:
-    """Whether there are too few effective clusters for the interval."""
+    """Return whether the interval has too few effective clusters."""
     return score.interval.endswith(UNRELIABLE)

@@ -1,4 +1,4 @@
-"""Models of word counts and word vectors, without a network: TF-IDF and GloVe."""
+"""Models of word counts and word vectors, without a neural network: TF-IDF and GloVe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
-    """One model per module."""
+    """Register one model per module."""
     about = "TF-IDF cosine with scikit-learn's defaults, fitted to the texts of the task"
     register("tfidf", f"{__name__}.tfidf:Tfidf", about)
     about = "TF-IDF and logistic regression, fitted to the train split: the floor of trained classifiers"

@@ -1,6 +1,6 @@
 """Mean of GloVe vectors (Pennington et al. 2014), the bag-of-vectors baseline of the field.
 
-By default the 10,000 most frequent words of GloVe 6B in 50 dimensions; `path=FILE` reads any other GloVe text file,
+The default is the 10,000 most frequent words of GloVe 6B in 50 dimensions; `path=FILE` reads any other GloVe text file,
 with or without the header line of word2vec.
 """
 
@@ -30,9 +30,9 @@ DEFAULT = "glove.6B.50d.10k.txt"
 class Glove:
     """Mean of the vectors of the known words; the file is read at the first text.
 
-    A text without a known word falls back on the beginnings of its words ("familiarity" → "familiar"). One without
-    those either has no direction: its vector is NaN, so its cosines are NaN and the prediction gets the status `nan`.
-    A zero vector would quietly tie it with everything.
+    A text without a known word falls back on the beginnings of its words ("familiarity" → "familiar"). Without those,
+    it has no direction: its vector is NaN, so its cosines are NaN and the prediction gets the status `nan`. A zero
+    vector would silently tie it with everything.
     """
 
     def __init__(self, model: str = "", path: str = "") -> None:
@@ -41,10 +41,10 @@ class Glove:
             raise ModelError(f"'glove' finds no file {path!r}; give path= a GloVe text file, or leave it out")
         self._path = path
         self._tokens = self._known = 0
-        self._begun = self._unknown = 0  # texts
+        self._begun = self._unknown = 0  # numbers of texts
 
     def embed(self, requests: Sequence[Text]) -> NDArray[np.float64]:
-        """Mean vectors, shape (n, d), float64; a row of NaN for a text of unknown words."""
+        """Return mean vectors, shape (n, d), float64; a row of NaN for a text without known words."""
         import numpy as np
 
         vectors = self._table[1]
@@ -56,7 +56,7 @@ class Glove:
         return means
 
     def _rows(self, tokens: list[str]) -> list[int]:
-        """The rows of the known words, or else of the known beginnings; counted for `describe`."""
+        """Return the rows of the known words, or else of known beginnings, and count the texts for `describe`."""
         row_of = self._table[0]
         rows = [row_of[token] for token in tokens if token in row_of]
         self._tokens += len(tokens)
@@ -70,12 +70,12 @@ class Glove:
         return rows
 
     def fingerprint(self) -> str:
-        """The sha256 of the vector file."""
+        """Return the sha256 of the vector file."""
         with self._file.open("rb") as file:
             return f"glove {hashlib.file_digest(file, 'sha256').hexdigest()}"
 
     def describe(self) -> JSON:
-        """The vectors, and how well they covered the texts so far (`coverage`, of tokens, None before the first)."""
+        """Return the vectors' details and their `coverage` of the tokens so far (None before the first text)."""
         vectors = self._table[1]
         return {
             "file": self._file.name,
@@ -98,13 +98,13 @@ class Glove:
 
 
 def read_vectors(path: Path) -> tuple[dict[str, int], NDArray[np.float32]]:
-    """The row of every word, and the vectors, shape (words, d), float32.
+    """Return the row of every word, and the vectors, shape (words, d), float32.
 
-    One word and d numbers to a line, separated by blanks; a word may itself contain blanks (GloVe 840B has some).
-    A first line of two fields is the header of word2vec. Of a word that is listed twice the first vector counts.
+    Each line has a word and d numbers, separated by blanks; a word may itself contain blanks (GloVe 840B has some). A
+    first line of two fields is the header of word2vec. If a word is listed twice, the first vector counts.
 
     Raises:
-        DataError: a line has too few fields, one that is no number or no UTF-8 text; the file is empty.
+        DataError: a line has too few fields, an invalid number or invalid UTF-8; or the file is empty.
     """
     import numpy as np
 
@@ -121,7 +121,7 @@ def read_vectors(path: Path) -> tuple[dict[str, int], NDArray[np.float32]]:
 
 
 def parsed(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """(word, vector) of every line; bytes, because some words of GloVe contain what `str` takes for a line's end."""
+    """Yield (word, vector) of every line, read as bytes because some words contain line breaks of `str`."""
     import numpy as np
 
     size = 0
@@ -134,5 +134,5 @@ def parsed(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, NDArray[np.
             if not 0 < size < len(fields):
                 raise ValueError(f"{len(fields) - 1} numbers instead of {size or 'some'}")
             yield " ".join(fields[:-size]), np.array(fields[-size:], dtype=np.float32)
-        except ValueError as error:  # a UnicodeDecodeError is one
+        except ValueError as error:  # includes UnicodeDecodeError
             raise DataError(f"{name} line {number}: not a word and its vector ({error})") from error

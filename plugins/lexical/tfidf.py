@@ -1,7 +1,7 @@
-"""TF-IDF cosine, as scikit-learn's `TfidfVectorizer` has it by default.
+"""TF-IDF cosine, with the defaults of scikit-learn's `TfidfVectorizer`.
 
-Lower-cased words of two characters or more, raw counts times smoothed idf (ln((1 + n) / (1 + df)) + 1), rows of
-Euclidean length 1. A text without a known word is a row of zeros and scores exactly 0 with everything: a tie.
+It uses lower-cased words of two characters or more, raw counts times smoothed idf (ln((1 + n) / (1 + df)) + 1), and
+rows of Euclidean length 1. A text without a known word is a row of zeros and scores exactly 0 with everything: a tie.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BLOCK = 8192  # pairs multiplied at a time: some 10 MB for paragraphs
 class Tfidf:
     """Cosine of TF-IDF rows; `fit` learns vocabulary and idf from the task's unique texts."""
 
-    fit_splits = ("test",)  # word weights need no labels: those of the texts that are scored
+    fit_splits = ("test",)  # word weights need no labels, so they are those of the scored texts
 
     def __init__(self, model: str = "") -> None:
         refuse_model_name("tfidf", model)
@@ -32,7 +32,7 @@ class Tfidf:
         self._digest = ""
 
     def fit(self, examples: Iterable[Example]) -> None:
-        """Learn from every different text of the examples, each counted once; streaming.
+        """Learn from the distinct texts of the examples in one pass.
 
         Raises:
             DataError: no text has a word of two characters.
@@ -55,10 +55,10 @@ class Tfidf:
         self._digest = digest.hexdigest()
 
     def score_pairs(self, requests: Sequence[TextPair]) -> list[float]:
-        """Cosines, each distinct text vectorised once.
+        """Return cosines; each distinct text is vectorized once.
 
-        Pairs are multiplied row by row in blocks, never as lefts x rights: the order of summation, and with it the
-        last bit, does not depend on which other pairs are in the batch.
+        Pairs are multiplied row by row in blocks, never as lefts x rights, so that the order of summation, and with it
+        the last bit, does not depend on the other pairs in the batch.
         """
         import numpy as np
 
@@ -73,17 +73,17 @@ class Tfidf:
         return scores.tolist()
 
     def fingerprint(self) -> str:
-        """Changes with the texts it was fitted to and the library."""
+        """Return a digest that changes with the fitted texts and the library."""
         import sklearn
 
         return f"tfidf scikit-learn={sklearn.__version__} fitted={self._digest or 'no'}"
 
     def describe(self) -> JSON:
-        """The size of the vocabulary, once fitted."""
+        """Return the size of the vocabulary, once fitted."""
         return {"vocabulary": len(self._vectorizer.vocabulary_)} if self._vectorizer is not None else {}
 
     def _rows(self, texts: Sequence[str]) -> tuple[csr_matrix, list[int]]:
-        """The TF-IDF rows of the distinct texts, a sparse (u, vocabulary) matrix, and the row of every text."""
+        """Return the TF-IDF rows of the distinct texts, a sparse (u, vocabulary) matrix, and the row of every text."""
         if self._vectorizer is None:
             raise ModelError("'tfidf' has no word weights before fit(examples) has read the texts of the task")
         row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
@@ -91,7 +91,7 @@ class Tfidf:
 
 
 def unique_texts(examples: Iterable[Example]) -> Iterator[str]:
-    """Every text of the examples, the first time it is met."""
+    """Yield the distinct texts of the examples in order."""
     seen: set[str] = set()
     for example in examples:
         for text in example.texts:

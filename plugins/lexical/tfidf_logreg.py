@@ -1,8 +1,9 @@
-"""TF-IDF and logistic regression: the classifier that a trained model has to beat.
+"""TF-IDF with logistic regression: the classifier that a trained model has to beat.
 
-Lower-cased words of two characters or more and pairs of neighbouring words, weighted as in `tfidf`, and scikit-learn's
-`LogisticRegression` with its defaults. Classes weigh alike however rare they are (`class_weight="balanced"`), as a rare
-class would otherwise hardly ever be predicted. Where several labels may hold, each has a regression of its own.
+It uses lower-cased words of two characters or more and pairs of neighbouring words, weighted as in `tfidf`, and
+scikit-learn's `LogisticRegression`, with at most 1,000 iterations and otherwise its defaults. Classes weigh the same
+however rare they are (`class_weight="balanced"`), because a rare class would otherwise hardly ever be predicted. If
+several labels may hold, each has a regression of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Learnt:
-    """What was learnt from: its words' weights, its TF-IDF rows (n, words), its right answers, and a digest of both."""
+    """The fitted data: vectorizer, TF-IDF rows (n, words), right answers, texts, and a digest of texts and answers."""
 
     vectorizer: Any
     rows: Any
@@ -34,7 +35,7 @@ class _Learnt:
 
 
 class TfidfLogreg:
-    """`fit` learns from the texts and labels of the train split; without one there is nothing to learn from."""
+    """A classifier fitted to the texts and labels of the train split; without one it has nothing to learn from."""
 
     capabilities = ("label_texts",)
     fit_splits = ("train",)
@@ -45,7 +46,7 @@ class TfidfLogreg:
         self._regressions: dict[tuple[tuple[str, ...], bool], list[Any]] = {}
 
     def fit(self, examples: Iterable[Example]) -> None:
-        """Learn the words and remember the right answers; hidden ones are left out.
+        """Learn the words and store the right answers, leaving out hidden ones.
 
         Raises:
             DataError: there is no example to learn from, or no text has a word of two characters.
@@ -68,11 +69,13 @@ class TfidfLogreg:
         self._regressions = {}
 
     def label_texts(self, requests: Sequence[TextLabels]) -> list[dict[str, float]]:
-        """Probabilities of the labels; a label that no text of the train split has gets 0, one that all have 1.
+        """Return the probabilities of the labels.
+
+        A label that no text of the train split has gets 0; one that all texts have gets 1.
 
         Raises:
             ModelError: `fit` was not called.
-            TaskError: these are the texts that it has learnt from, as the task has no train split.
+            TaskError: these are the very texts it was fitted to, because the task has no train split.
         """
         learnt = self._learnt
         if learnt is None:
@@ -90,19 +93,19 @@ class TfidfLogreg:
         ]
 
     def fingerprint(self) -> str:
-        """Changes with what it was fitted to and the library."""
+        """Return a digest that changes with the fitted texts and the library."""
         import sklearn
 
         return f"tfidf_logreg scikit-learn={sklearn.__version__} fitted={self._learnt.digest if self._learnt else 'no'}"
 
     def describe(self) -> JSON:
-        """The number of words and of texts, once fitted."""
+        """Return the numbers of words and texts, once fitted."""
         if self._learnt is None:
             return {}
         return {"vocabulary": len(self._learnt.vectorizer.vocabulary_), "texts": len(self._learnt.golds)}
 
     def _probabilities(self, learnt: _Learnt, labels: tuple[str, ...], several: bool, rows: Any) -> Any:
-        """Probabilities (rows, labels): one regression over all labels, or one for each where several may hold."""
+        """Return probabilities (rows, labels), by one regression, or by one per label if several may hold."""
         import numpy as np
 
         if (labels, several) not in self._regressions:
@@ -120,7 +123,7 @@ class TfidfLogreg:
 
 
 def _regression(rows: Any, target: Any) -> Any:
-    """A fitted regression; what always says the same where there is one class only."""
+    """Return a fitted regression, or a constant classifier if there is only one class."""
     from sklearn.dummy import DummyClassifier
     from sklearn.linear_model import LogisticRegression
 

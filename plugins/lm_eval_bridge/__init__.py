@@ -1,4 +1,4 @@
-"""The two bridges to lm-eval: its models as backends here, our tasks and models there."""
+"""Bridges to lm-eval in both directions: its models as backends here, our tasks and models there."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from figeval.hooks import BackendRegistrar, hookimpl
 
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
-    """`lm_eval:NAME` for every model that lm-eval knows."""
+    """Register `lm_eval:NAME` for every model of lm-eval."""
     register("lm_eval", f"{__name__}.backend:lm_eval", "any model of lm-eval, e.g. lm_eval:vllm, with its --model_args")
 
 
 @hookimpl
 def register_commands(cli: click.Group) -> None:
-    """`figeval lm-eval`."""
+    """Register `figeval lm-eval`."""
     from .commands import lm_eval
 
     cli.add_command(lm_eval)

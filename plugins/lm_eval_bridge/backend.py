@@ -1,7 +1,7 @@
 """Any model of lm-eval: `--model lm_eval:NAME --model_args …`. Capabilities: loglikelihood, generate, as its class has.
 
-Nothing is reimplemented: tokenising, batching, requests to servers are lm-eval's. The class is looked up at once, so
-that a wrong name, an encoder or a missing key is known before any data is read; the model is made when first asked.
+Nothing is reimplemented: tokenization, batching and requests to servers are lm-eval's. The class is looked up at once,
+so that a wrong name, an encoder or a missing key is known before any data is read; the model is loaded on first use.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from .lm_eval_models import Rendered, find, lm_eval_version
 if TYPE_CHECKING:
     from lm_eval.api.model import LM
 
-ENCODERS = frozenset({"encoder", "masked", "pairs"})  # backends for what reads both sides
-# How fast an answer comes, not which.
+ENCODERS = frozenset({"encoder", "masked", "pairs"})  # backends of bidirectional models
+# Options that change the speed of an answer, but not its content.
 PACE = frozenset({"batch_size", "device", "max_batch_size", "max_retries", "num_concurrent", "timeout", "verbose"})
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What was asked for, before anything is loaded."""
+    """The requested model, before anything is loaded."""
 
     name: str
     kind: type
@@ -45,27 +45,27 @@ class ModelRequest:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is transformers' weights in this process."""
+        """True if the model's weights are loaded by transformers in this process."""
         return any(base.__name__ == "HFLM" for base in self.kind.__mro__)
 
     @property
     def has_template(self) -> bool:
-        """Whether the class knows what a conversation looks like; the one that all inherit only raises."""
+        """True if the class can render conversations; the method that all classes inherit only raises."""
         owner = next(base for base in self.kind.__mro__ if "apply_chat_template" in vars(base))
         return owner.__name__ != "LM"
 
     @property
     def is_chat(self) -> bool:
-        """Whether its server takes conversations and nothing else."""
+        """True if the model's server accepts only conversations."""
         return self.has_template and "loglikelihood" not in self.offers and self.name != "openai-completions"
 
     @property
     def offers(self) -> frozenset[str]:
-        """Its capabilities."""
+        """Capabilities of the model."""
         return lm_eval_models.offered(self.name, self.kind, self.options)
 
     def checkpoint(self) -> Checkpoint | None:
-        """Its configuration, where it is one of transformers with a folder or hub id."""
+        """Return the model's checkpoint if it is a transformers model with a folder or hub id, else None."""
         pretrained = self.options.get("pretrained")
         if not self.is_local or not isinstance(pretrained, str) or self.options.get("gguf_file"):
             return None
@@ -73,10 +73,11 @@ class ModelRequest:
         return locate(pretrained, None if revision is None else str(revision))
 
     def check_checkpoint(self, apply_chat_template: bool | None) -> None:
-        """Refuse what lm-eval would score with nonsense or without a word.
+        """Raise `ModelError` for a model that lm-eval would score wrongly without a warning.
 
         Raises:
-            ModelError: an encoder, whose every token would see itself; a chat template, and nothing said of it.
+            ModelError: an encoder, whose tokens would all see themselves, or a chat template without a choice to use
+                it.
         """
         checkpoint = self.checkpoint()
         if checkpoint is None:
@@ -90,16 +91,16 @@ class ModelRequest:
         check_chat_template(checkpoint, apply_chat_template)
 
     def build(self) -> LM:
-        """The LM.
+        """Make the LM.
 
         Raises:
-            ModelError: it cannot be made of these options.
+            ModelError: it cannot be made from these options.
         """
         unusable: tuple[type[Exception], ...] = (*load_errors(), AssertionError)
         try:
             with suppress_logging("lm_eval", errors=True):
                 lm = self.kind.create_from_arg_obj(dict(self.options))  # type: ignore[attr-defined]
-                _ = getattr(lm, "api_key", None)  # says now whether the key is missing
+                _ = getattr(lm, "api_key", None)  # raises now if the key is missing
                 return lm
         except ImportError as error:
             raise lm_eval_models.missing_module(self.name, error) from error
@@ -107,7 +108,7 @@ class ModelRequest:
             raise ModelError(f"lm_eval:{self.name} cannot be made of these --model_args: {one_line(error)}") from error
 
     def identity(self) -> JSON:
-        """All that can change an answer: folders by what is in them, hub models by their files."""
+        """Return everything that can change an answer: folders by their contents, hub models by their files."""
         found: JSON = {"model": self.name, "version": lm_eval_version(), "template": self.templated}
         checkpoint = self.checkpoint()
         for option, value in sorted(self.options.items()):
@@ -128,14 +129,14 @@ def lm_eval(
     apply_chat_template: bool | None = None,
     **options: object,
 ) -> LmEvalModel:
-    """The model of lm-eval of this name; `options` are those of its class, which may have one called `model`.
+    """Open the lm-eval model of this name; `options` are those of its class, which may have one called `model`.
 
-    `device` and `batch_size` reach classes that name them; "auto" is the class's own default.
+    `device` and `batch_size` are passed to classes that have them; "auto" is the class's own default.
     `apply_chat_template` renders conversations by the model's own template.
 
     Raises:
-        ModelError: no such model, an option that it does not know, a secret among them, a missing key or package, an
-            encoder, a chat template without a word on whether to use it.
+        ModelError: no such model, an unknown option, a secret among the options, a missing key or package, an encoder,
+            or a chat template without a choice on whether to use it.
     """
     kind = find(name)
     lm_eval_models.check_options(name, kind, options)
@@ -144,18 +145,18 @@ def lm_eval(
     given = {option: value for option, value in common.items() if option in named and value is not None}
     request = ModelRequest(name, kind, {**given, **options}, bool(apply_chat_template))
     request.check_checkpoint(apply_chat_template)
-    if request.is_local and "device" not in request.options:  # lm-eval takes cuda, whether it is there or not
+    if request.is_local and "device" not in request.options:  # lm-eval uses cuda without checking that it is available
         request = replace(request, options={**request.options, "device": choose_device(None)})
     return LmEvalModel(request)
 
 
 @dataclass
 class LmEvalModel:
-    """An LM of lm-eval as a backend; what its class cannot do is not there."""
+    """An LM of lm-eval as a backend; it lacks the methods that its class does not support."""
 
     request: ModelRequest
     converses: bool = field(init=False)
-    first_prompt: list[int] | None = field(init=False, default=None)  # token ids, where they are known
+    first_prompt: list[int] | None = field(init=False, default=None)  # token ids, if known
 
     def __post_init__(self) -> None:
         self.converses = self.request.templated or self.request.is_chat
@@ -197,11 +198,11 @@ class LmEvalModel:
         return Outputs(replies, frozenset(cut))
 
     def _chat(self, messages: Sequence[Message]) -> str:
-        """A conversation as the model's own template writes it, with the header of the answer."""
+        """Return a conversation rendered by the model's own template, with the header of the answer."""
         return str(self._templated(messages))
 
     def _shown(self, request: Prompt) -> Rendered:
-        """A prompt as lm-eval wants it: text, or for a chat API the conversation that it keeps as JSON."""
+        """Return a prompt as lm-eval takes it: text, or the conversation for a chat API, which it keeps as JSON."""
         return self._templated(request.messages) if self.converses else request.plain
 
     def _templated(self, messages: Sequence[Message]) -> Rendered:
@@ -211,10 +212,10 @@ class LmEvalModel:
             raise ModelError(f"lm_eval:{self.request.name} has no usable chat template: {one_line(error)}") from error
 
     def _ask(self, method: str, arguments: Sequence[tuple[object, ...]]) -> list[Any]:
-        """One answer per request from a method of the LM.
+        """Return one answer per request from a method of the LM.
 
         Raises:
-            ModelError: it cannot do that after all, or its server does not answer.
+            ModelError: the LM does not support the method after all, or its server does not answer.
         """
         function = getattr(self.lm, method)
         quietly = {"disable_tqdm": True} if "disable_tqdm" in inspect.signature(function).parameters else {}
@@ -228,14 +229,14 @@ class LmEvalModel:
             raise ModelError(f"lm_eval:{self.request.name}{where} did not answer: {one_line(error)}") from error
 
     def _note(self, prompt: object) -> None:
-        """Keep the tokens of the first prompt: they show what a tokenizer or template put before it."""
+        """Record the tokens of the first prompt, which show what a tokenizer or template put before it."""
         if self.first_prompt is None and isinstance(prompt, str) and written_tokens(self.lm, "") is not None:
             self.first_prompt = [int(token) for token in self.lm.tok_encode(prompt)]
 
     # ---- what did not fit, where the LM has its tokenizer at hand ----------------------------------------------------
 
     def _is_cut(self, context: str, continuation: str) -> bool:
-        """Whether lm-eval left out the beginning of a context."""
+        """Return whether lm-eval cut off the beginning of a context."""
         limit = getattr(self.lm, "max_length", None)
         blind = written_tokens(self.lm, "") is None or not hasattr(self.lm, "_encode_pair")
         if limit is None or blind or not context:
@@ -243,10 +244,10 @@ class LmEvalModel:
         before, after = map(len, self.lm._encode_pair(context, continuation))
         if getattr(self.lm, "backend", "causal") != "causal":
             return bool(max(before, after) > limit)
-        return bool(before + after - self.request.is_local > limit)  # transformers only predict the last token
+        return bool(before + after - self.request.is_local > limit)  # transformers models do not read the last token
 
     def _is_long(self, prompt: str, new: int) -> bool:
-        """Whether a prompt leaves too little room for an answer."""
+        """Return whether a prompt leaves too little room for an answer."""
         limit = getattr(self.lm, "max_length", None)
         tokens = None if written_tokens(self.lm, "") is None else len(self.lm.tok_encode(prompt))
         causal = getattr(self.lm, "backend", "causal") == "causal"
@@ -255,7 +256,7 @@ class LmEvalModel:
     # ---- for the record ----------------------------------------------------------------------------------------------
 
     def fingerprint(self) -> str:
-        """lm-eval's version, the model's name and options, and digests of local files."""
+        """Return lm-eval's version, the model's name and options, and digests of local files."""
         return self._fingerprint
 
     @cached_property
@@ -264,7 +265,7 @@ class LmEvalModel:
         return " ".join(f"{key}={value}" for key, value in identity.items())
 
     def describe(self) -> JSON:
-        """What the record says; more is known once the LM is made."""
+        """Return the model's description for the record, which has more details once the LM is made."""
         request = self.request
         known: JSON = {"library": f"lm-eval {lm_eval_version()}", "class": request.kind.__name__}
         if "loglikelihood" not in request.offers:
@@ -280,15 +281,15 @@ class LmEvalModel:
         return known | {key: value for key, value in more.items() if value is not None}
 
     def close(self) -> None:
-        """Forget the LM; it is made again if need be."""
+        """Release the LM; it is made again when needed."""
         vars(self).pop("lm", None)
         release_memory()
 
 
 def request_errors(request: ModelRequest) -> tuple[type[Exception], ...]:
-    """What lm-eval raises where a server is down, says no, or sends something else than it should.
+    """Return the exceptions that lm-eval raises if a server is down, refuses, or sends something unexpected.
 
-    Nothing for a model in this process: there it is a bug.
+    There are none for a model in this process, where they would be bugs.
     """
     if request.name not in lm_eval_models.KEYS and "base_url" not in lm_eval_models.parameters(request.kind)[0]:
         return ()

@@ -1,4 +1,4 @@
-"""`figeval lm-eval`: lm-eval's own command line, in this process, with our tasks and models known to it."""
+"""`figeval lm-eval`: lm-eval's own command line, in this process, with our tasks and models registered."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(arguments: tuple[str, ...]) -> None:
     """
     try:
         launch(arguments)
-    except SystemExit as ended:  # lm-eval's parser ends like this, after --help with 0
+    except SystemExit as ended:  # lm-eval's parser exits like this, after --help with 0
         click.get_current_context().exit(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
 
 
@@ -59,18 +59,19 @@ def stubs(include_path: tuple[Path, ...]) -> None:
 
 
 def launch(arguments: Sequence[str]) -> None:
-    """`lm-eval run ARGUMENTS`; our stubs are added to its --include_path.
+    """Run `lm-eval run ARGUMENTS` with our stubs added to its --include_path.
 
-    lm-eval reads its 14,000 task files only where one of its own tasks is asked for: they cost seconds.
+    lm-eval reads its 14,000 task files only if one of its own tasks is requested, because that takes seconds.
 
     Raises:
-        UnknownName, ModelError: a task that begins like ours and is none, a model that nobody has.
+        UnknownName: an unknown task with our prefix.
+        ModelError: an unknown model.
     """
     from .lm_eval_models import model_registry
     from .stubs import PREFIX, stubs_folder
 
     registry = model_registry()
-    import_module("lm_eval.evaluator")  # has its own name for what `without_its_tasks` replaces
+    import_module("lm_eval.evaluator")  # it imports by name what `without_its_tasks` replaces
     import_module("lm_eval.utils").setup_logging()
     command = import_module("lm_eval._cli").HarnessCLI()
     with as_arguments(["lm-eval", "run", *arguments]):
@@ -78,12 +79,12 @@ def launch(arguments: Sequence[str]) -> None:
     settings: dict[str, object] = {}
     if getattr(given, "config", None):
         settings = import_module("lm_eval.config.evaluate_config").EvaluatorConfig.load_yaml_config(given.config)
-    settings = {**settings, **{key: value for key, value in vars(given).items() if value}}  # flags over the file
+    settings = {**settings, **{key: value for key, value in vars(given).items() if value}}  # flags override the file
     model = settings.get("model")
-    if isinstance(model, str) and model not in registry and not settings.get("plugins"):  # these bring models later
+    if isinstance(model, str) and model not in registry and not settings.get("plugins"):  # they add models later
         raise ModelError(f"lm-eval has no model {model!r}{near(model, registry)}; it has {', '.join(sorted(registry))}")
     folder, theirs = stubs_folder(), [str(path) for path in _listed(settings.get("include_path"))]
-    have_ours = any(Path(path).parent == folder.parent for path in theirs)  # of `figeval lm-eval stubs`, perhaps more
+    have_ours = any(Path(path).parent == folder.parent for path in theirs)  # from `figeval lm-eval stubs`, perhaps more
     given.include_path = [*([] if have_ours else [str(folder)]), *theirs]
     tasks = [name for text in _listed(settings.get("tasks")) for name in str(text).replace(",", " ").split()]
     ours = [name for name in tasks if name.startswith(PREFIX)]
@@ -110,7 +111,7 @@ def _check(tasks: Sequence[str], known: Sequence[str]) -> None:
 
 @contextmanager
 def as_arguments(arguments: list[str]) -> Iterator[None]:
-    """lm-eval's parser reads `sys.argv` and nothing else."""
+    """Set `sys.argv` within this context, because lm-eval's parser reads nothing else."""
     before, sys.argv = sys.argv, arguments
     try:
         yield
@@ -120,7 +121,10 @@ def as_arguments(arguments: list[str]) -> Iterator[None]:
 
 @contextmanager
 def without_its_tasks() -> Iterator[None]:
-    """lm-eval's command line makes a TaskManager with no way to say `include_defaults=False`."""
+    """Leave out lm-eval's own tasks within this context.
+
+    Its command line makes a TaskManager and has no flag for `include_defaults=False`.
+    """
     tasks: Any = import_module("lm_eval.tasks")
     manager = tasks.TaskManager
     tasks.TaskManager = partial(manager, include_defaults=False)

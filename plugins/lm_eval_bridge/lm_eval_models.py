@@ -1,4 +1,4 @@
-"""The models of lm-eval: their registry, what each can do, and which options it takes. None of them is made here."""
+"""The models of lm-eval: their registry, capabilities and options. No model is loaded here."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from lm_eval.api.registry import Registry
     from lm_eval.models.api_models import JsonChatStr
 
-GROUP = "lm_eval.models"  # entry points; lm-eval itself reads them from the release after 0.4.13 on
+GROUP = "lm_eval.models"  # entry points; lm-eval itself reads them since the release after 0.4.13
 OURS = {"figeval-hf": "figeval.builtin.plugins.causal.figeval_hf:FigevalHF"}
 METHODS = {"loglikelihood": "loglikelihood", "generate": "generate_until"}  # capability → method of an LM
 SCORED_BY_OPENAI = frozenset({"babbage-002", "davinci-002"})
-# Models without log-likelihoods, and why. Of models that are not here, `refuses` tells.
+# Models without log-likelihoods, and the reason. `refuses` decides about models that are not listed.
 CHAT = "a chat API returns probabilities of what it writes, never of a text that it is given"
 NO_LOGLIKELIHOOD = {
     "anthropic-chat": CHAT,
@@ -49,7 +49,7 @@ KEYS = {
     "openai-completions": "OPENAI_API_KEY",
     "textsynth": "TEXTSYNTH_API_SECRET_KEY",
 }
-EXTRAS = {  # a module that may be missing → the extra of lm-eval that brings it
+EXTRAS = {  # module that may be missing → the extra of lm-eval that installs it
     "aiohttp": "api",
     "anthropic": "anthropic",
     "ibm_watsonx_ai": "ibm_watsonx_ai",
@@ -64,7 +64,7 @@ EXTRAS = {  # a module that may be missing → the extra of lm-eval that brings 
     "tiktoken": "api",
     "vllm": "vllm",
 }
-# Names that end like a secret and are none.
+# Names that end like a secret but are none.
 HARMLESS = frozenset({"add_bos_token", "bos_token", "eos_token", "pad_token", "stop_token", "think_end_token"})
 SECRET = re.compile(r"(^|_)(api_?key|apikey|key|token|secret|password|passwd|credentials?|authorization|headers?)$")
 
@@ -73,15 +73,15 @@ Rendered: TypeAlias = "str | JsonChatStr"  # a conversation: text, or for a chat
 
 
 def lm_eval_version() -> str:
-    """The installed release."""
+    """Return the installed release of lm-eval."""
     return version("lm_eval")
 
 
 def model_registry() -> Registry:
-    """lm-eval's models by name: its own first, then `figeval-hf`, then those of installed distributions.
+    """Return lm-eval's models by name: its own first, then `figeval-hf`, then those of installed distributions.
 
-    The order matters: lm-eval fills its registry when `lm_eval.models` is imported, and otherwise only while it is
-    empty. Whoever registers anything before that makes `hf` unknown. A name that is taken is left to its owner.
+    The order matters: lm-eval fills its registry when `lm_eval.models` is imported, and otherwise only while the
+    registry is empty. Anything registered earlier makes `hf` unknown. A name that is taken keeps its owner.
     """
     import_module("lm_eval.models")
     registry = import_module("lm_eval.api.registry").MODEL_REGISTRY
@@ -93,10 +93,10 @@ def model_registry() -> Registry:
 
 
 def find(name: str) -> type:
-    """The class of this name.
+    """Return the class of this name.
 
     Raises:
-        ModelError: lm-eval has none, or what it imports is not installed.
+        ModelError: lm-eval has no such model, or a package that it imports is not installed.
     """
     with suppress_logging("lm_eval", errors=True):
         registry = model_registry()
@@ -116,7 +116,7 @@ def find(name: str) -> type:
 
 
 def offered(name: str, kind: type, options: Mapping[str, object]) -> frozenset[str]:
-    """The capabilities of one of lm-eval's models, asked for by this name with these options."""
+    """Return the capabilities of an lm-eval model under this name and with these options."""
     able = {capability for capability, method in METHODS.items() if not refuses(kind, method)}
     asked_for = str(options.get("model") or options.get("pretrained") or "")
     if name in NO_LOGLIKELIHOOD or (name == "openai-completions" and asked_for not in SCORED_BY_OPENAI):
@@ -125,9 +125,10 @@ def offered(name: str, kind: type, options: Mapping[str, object]) -> frozenset[s
 
 
 def refuses(kind: type, method: str) -> bool:
-    """Whether a class has no such method, or has it only to say so: all that it does is to raise NotImplementedError.
+    """Return whether a class lacks a method, or has one that does nothing but raise NotImplementedError.
 
-    Read from the source, because a call would cost weights or money. Source that cannot be had is trusted.
+    This is read from the source, because a call would cost weights or money. If the source is unavailable, the class is
+    trusted.
     """
     found = getattr(kind, method, None)
     if found is None or getattr(found, "__isabstractmethod__", False):
@@ -149,7 +150,7 @@ def refuses(kind: type, method: str) -> bool:
 
 
 def check_options(name: str, kind: type, options: Mapping[str, object]) -> None:
-    """Refuse secrets, a missing key, and options that the class does not know.
+    """Reject secrets, a missing key, and options that the class does not have.
 
     Raises:
         ModelError: one line with the cure.
@@ -166,7 +167,7 @@ def check_options(name: str, kind: type, options: Mapping[str, object]) -> None:
 
 
 def check_no_secret(name: str, option: str, value: object) -> None:
-    """Raise `ModelError` for a key among the options: options are recorded, and seen by whoever lists processes."""
+    """Raise `ModelError` for a key among the options: options are recorded, and visible in the list of processes."""
     for inner, held in value.items() if isinstance(value, Mapping) else ():
         check_no_secret(name, str(inner), held)
     secret = bool(SECRET.search(option.lower())) and option not in HARMLESS and isinstance(value, str | Mapping)
@@ -180,9 +181,9 @@ def check_no_secret(name: str, option: str, value: object) -> None:
 
 
 def parameters(kind: type) -> tuple[frozenset[str], bool]:
-    """The options that a class or one of its bases names, and whether it makes something of options that none names.
+    """Return the options that a class or one of its bases names, and whether it uses options that none names.
 
-    lm-eval's API models take any option and forget those that they do not know: a misspelt one would go unnoticed.
+    lm-eval's API models accept any option and drop those that they do not know: a misspelt one would go unnoticed.
     """
     found: set[str] = set()
     for base in kind.__mro__:
@@ -201,7 +202,7 @@ def parameters(kind: type) -> tuple[frozenset[str], bool]:
 
 
 def missing_module(name: str, error: ImportError) -> ModelError:
-    """The line for a package that is not installed, naming lm-eval's extra where there is one."""
+    """Return the error for a package that is not installed, naming lm-eval's extra if there is one."""
     text = " ".join(str(error).split())
     words = ((error.name or "").partition(".")[0], *re.findall(r"\w+", text), name.partition("-")[0])
     module = next((word for word in words if word in EXTRAS), None)

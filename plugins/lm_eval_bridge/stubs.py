@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from figeval.task_types.routes import Route
     from figeval.types import JSON
 
-PREFIX = "figeval_"  # of every name: lm-eval replaces a task or tag of the same name without a word
-ANSWERED = frozenset({"loglikelihood", "generate"})  # what lm-eval's models can do
+PREFIX = "figeval_"  # of every name: lm-eval silently replaces a task or tag of the same name
+ANSWERED = frozenset({"loglikelihood", "generate"})  # capabilities of lm-eval's models
 WRITTEN = frozenset({"generate"})
-IN_WORDS = "_in_words"  # suites for models that only write
+IN_WORDS = "_in_words"  # suites for models that only generate
 # Protocols with requests of two kinds or in rounds, and with scores that depend on all examples.
 BEYOND = frozenset({"joint", "similarity"})
 
@@ -31,7 +31,7 @@ class _Class(str):
     __slots__ = ()
 
 
-# Before 0.4.12 lm-eval looks for the module beside the YAML and nowhere else.
+# Before 0.4.12, lm-eval looks for the module only beside the YAML file.
 TASK = _Class("_figeval.FigevalTask")
 BESIDE = "_figeval.py"
 CODE = """from figeval.builtin.plugins.lm_eval_bridge.tasks import FigevalTask
@@ -41,16 +41,16 @@ __all__ = ["FigevalTask"]
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML that knows lm-eval's tag."""
+    """A YAML dumper for lm-eval's tag."""
 
 
 _Dumper.add_representer(_Class, lambda dumper, name: dumper.represent_scalar("!function", str(name)))
 
 
 def stubs_folder(include: Iterable[Path] = ()) -> Path:
-    """A folder below FIGEVAL_HOME with a stub for every task that plugins offer and those of the folders `include`.
+    """Return a folder below FIGEVAL_HOME with stubs for all tasks of plugins and of the folders `include`.
 
-    Its name is a digest of what is in it: other tasks make another folder, and the same ones are not written again.
+    Its name is a digest of its content: other tasks make another folder, and the same ones are not written again.
     """
     from figeval.files import home
 
@@ -64,7 +64,7 @@ def stubs_folder(include: Iterable[Path] = ()) -> Path:
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:
-    """All files or none: whoever else makes the same folder meanwhile makes the same one."""
+    """Write all files or none; a process that creates the same folder concurrently writes the same files."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=folder.parent))
@@ -79,7 +79,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def stubs(include: tuple[str, ...] = ()) -> dict[str, str]:
-    """Name → YAML, of every stub."""
+    """Return the YAML of every stub by name."""
     found: dict[str, str] = {}
     for stub in (*task_stubs(include), *suite_stubs(include)):
         name = str(stub["task"] if "class" in stub else stub["group"])
@@ -90,7 +90,7 @@ def stubs(include: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 def task_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
-    """One for each route that a model of lm-eval can take; the preferred one bears the plain name."""
+    """Yield one stub for each route that lm-eval's models can take; the preferred route has the plain name."""
     from figeval.evaluation import Harness
 
     harness = Harness(include=tuple(map(Path, include)))
@@ -109,9 +109,10 @@ def task_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
 
 
 def suite_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
-    """Groups without a mean over them, as in figeval; and one for models that only write, where it would be another.
+    """Yield a group for each suite, without a mean over its tasks, as in figeval.
 
-    What lm-eval has no room for is left out, as in a run.
+    There is a second group for models that only generate, if that has other tasks. Tasks that lm-eval does not support
+    are left out, as in a run.
     """
     from figeval.evaluation import Harness
 
@@ -128,12 +129,12 @@ def suite_stubs(include: tuple[str, ...]) -> Iterator[JSON]:
 
 
 def _written(known: Routes, task_type: str) -> list[str]:
-    """How the name of a task ends on the first route by which a model only writes; nothing where there is none."""
+    """Return the suffix of a task's name for the first route on which a model only generates; [] if there is none."""
     routes = reachable_routes(known, task_type)
     return [f"_{route.name}" if route is not routes[0] else "" for route in routes if route.needs <= WRITTEN][:1]
 
 
 def reachable_routes(known: Routes, task_type: str) -> list[Route]:
-    """The routes of a task type that models of lm-eval can take, best first; none where lm-eval has no room for it."""
+    """Return the routes of a task type that lm-eval's models can take, best first; [] if it is not supported."""
     mine = [] if task_type in BEYOND else known.of(task_type)
     return [route for route in mine if route.needs and route.needs <= ANSWERED]

@@ -1,8 +1,8 @@
-"""Any task of figeval as a task of lm-eval. Imported by lm-eval alone, through a stub (see stubs.py).
+"""Any task of figeval as a task of lm-eval. Only lm-eval imports this module, through a stub (see stubs.py).
 
-A route is what both harnesses share: `construct_requests` sends its first round of requests, `process_results` hands
-it the answers and scores its prediction with figeval's metrics. Prompts, solved examples, examples and metrics come
-from the same functions as in `figeval run`, so a model gets the same number here and there.
+Both harnesses share the route: `construct_requests` sends its first round of requests, `process_results` passes it the
+answers and scores its prediction with figeval's metrics. Prompts, solved examples, examples and metrics come from the
+same functions as in `figeval run`, so a model gets the same number in both.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
 
     from lm_eval.api.model import LM
 
-model_registry()  # whoever runs our tasks finds our models
+model_registry()  # makes our models available to all users of our tasks
 
 STRICT = "acc_strict"
-Document: TypeAlias = Mapping[str, object]  # an example as lm-eval keeps it
+Document: TypeAlias = Mapping[str, object]  # an example in lm-eval's form
 LMResult: TypeAlias = tuple[float, bool] | str  # of an LM: a log-likelihood and whether it is greedy, or a text
 
 
 @lru_cache(maxsize=8)
 def harness(include: tuple[str, ...]) -> Harness:
-    """Everything that plugins offer, and the tasks of further folders."""
+    """Return the harness with everything that plugins offer, and the tasks of further folders."""
     return Harness(include=tuple(map(Path, include)))
 
 
 class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
-    """One task on one route; which ones, the stub's `metadata: {figeval: {task, route, include}}` says."""
+    """One task on one route, named by the stub's `metadata: {figeval: {task, route, include}}`."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         given = config["metadata"]["figeval"]
@@ -77,20 +77,20 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         kept = {
             key: config[key] for key in ("task", "task_alias", "num_fewshot", "repeats", "metadata") if key in config
         }
-        # Its own constructor would take all of them for the name. Said to write, it would be given a stop text.
+        # Its own constructor would take all of these for the name. A task that generates would be given a stop text.
         self._config = TaskConfig(**kept, output_type="loglikelihood")
         self.VERSION = self.spec.version
         self.OUTPUT_TYPE = "generate_until" if "generate" in self.route.needs else "loglikelihood"
         self.set_config("output_type", self.OUTPUT_TYPE)
-        self.set_config("generation_kwargs", {})  # what --gen_kwargs adds
+        self.set_config("generation_kwargs", {})  # --gen_kwargs adds to it
 
     @property
     def task_name(self) -> str:
-        """Its name in lm-eval, which older releases ask of tasks made of YAML only."""
+        """Name of the task in lm-eval, which older releases query only for tasks made from YAML."""
         return str(self.config.task)
 
     def dump_config(self) -> dict[str, object]:
-        """For lm-eval's results: where the task comes from and how it was put."""
+        """Return the origin and the settings of the task, for lm-eval's results."""
         about = {
             "version": version("figeval"),
             "task": self.spec.name,
@@ -107,60 +107,60 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
     # ---- data --------------------------------------------------------------------------------------------------------
 
     def download(self, *_args: object, **_options: object) -> None:
-        """Nothing yet: figeval reads its data when it is asked for, from its own cache or mirror."""
+        """Do nothing: figeval reads its data on first use, from its own cache or mirror."""
 
     @cached_property
     def examples(self) -> dict[str, Example]:
-        """The test examples by id. Raises `DataError` as `figeval run` does."""
+        """Test examples by id. Raises `DataError` as `figeval run` does."""
         source = partial(self.harness.examples, self.spec)
         survey(self.spec.name, source)
         return {example.id: example for example in source()}
 
     @cached_property
     def docs(self) -> list[Document]:
-        """The examples as lm-eval writes them into its samples."""
+        """Examples in the form in which lm-eval writes them into its samples."""
         shown = [variables(one.for_prompt()) for one in self.examples.values()]
         return [{name: _plain(value) for name, value in one.items()} for one in shown]
 
     def has_training_docs(self) -> bool:
-        """Solved examples are drawn by figeval, never by lm-eval."""
+        """Return False: figeval selects solved examples, never lm-eval."""
         return False
 
     def has_validation_docs(self) -> bool:
-        """See `has_training_docs`."""
+        """Return False, as `has_training_docs` does."""
         return False
 
     def has_test_docs(self) -> bool:
-        """Every task has a test split."""
+        """Return True: every task has a test split."""
         return True
 
     def test_docs(self) -> list[Document]:
-        """The examples in figeval's order, so that --limit takes the same ones."""
+        """Return the examples in figeval's order, so that --limit takes the same ones."""
         return self.docs
 
     def doc_to_text(self, doc: Document) -> str:
-        """The question as it stands, without what is shown before it."""
+        """Return the question without what is shown before it."""
         first = self._asked(doc, self._context(Setting()))[0]
         return first.plain if isinstance(first, Prompt) else str(getattr(first, "context", ""))
 
     def doc_to_target(self, doc: Document) -> str:
-        """The right answer, for lm-eval's samples; scores do not come from it."""
+        """Return the right answer for lm-eval's samples; scores do not use it."""
         return str(next((doc[key] for key in self.spec.task_type.gold_fields if key in doc), ""))
 
     # ---- questions ---------------------------------------------------------------------------------------------------
 
     def set_fewshot_seed(self, seed: int | None = None) -> None:
-        """lm-eval's fewshot seed is figeval's --seed: with the same one, the same examples are shown."""
+        """Use lm-eval's fewshot seed as figeval's --seed, so that the same seed shows the same examples."""
         self.seed = seed or 0
         self._contexts.cache_clear()
 
     def build_all_requests(self, **options: object) -> None:
-        """As lm-eval does; the model is noted on the way, whose tokenizer knows whether an answer was cut off."""
+        """Build requests as lm-eval does, and record the model, whose tokenizer tells whether an answer was cut off."""
         self.lm = asking_model()
         super().build_all_requests(**options)
 
     def fewshot_context(self, doc: Document, num_fewshot: int, **flags: Any) -> Sequence[Request]:
-        """The route's first round of requests, with everything that stands before the question."""
+        """Return the route's first round of requests, with everything that precedes the question."""
         template = flags.get("chat_template") if flags.get("apply_chat_template") else None
         self.setting = Setting(
             num_fewshot or 0,
@@ -171,20 +171,20 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         return self._asked(doc, self._context(self.setting))
 
     def construct_requests(self, doc: Document, ctx: Sequence[Request], **options: object) -> list[Instance]:
-        """The requests as lm-eval's methods want them."""
+        """Return the requests in the form of lm-eval's methods."""
         metadata = options["metadata"]
         asked = [self._arguments(request) for request in ctx]
         return [Instance(kind, doc, given, index, metadata=metadata) for index, (kind, given) in enumerate(asked)]
 
     def _arguments(self, request: Request) -> tuple[str, tuple[object, ...]]:
-        """The method of an LM that answers a request, and what it is given."""
+        """Return the method of an LM that answers a request, and its arguments."""
         if isinstance(request, Continuation):
             return "loglikelihood", split(request.context, request.continuation)
         assert isinstance(request, Prompt), request  # stubs are made for such routes only
         return "generate_until", ((self.setting or Setting()).shown(request), self._decoding(request))
 
     def _decoding(self, request: Prompt) -> dict[str, Any]:
-        """Greedy, as in figeval, except for what --gen_kwargs says."""
+        """Return options for greedy decoding, as in figeval, with those of --gen_kwargs on top."""
         return {**decoding(request), **(self.config.generation_kwargs or {})}
 
     def _asked(self, doc: Document, context: PromptContext) -> Sequence[Request]:
@@ -192,7 +192,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
 
     @cached_property
     def _contexts(self) -> _lru_cache_wrapper[PromptContext]:
-        """A context per setting: the pool of solved examples is read once."""
+        """Cached contexts per setting, so that the pool of solved examples is read once."""
         return lru_cache(maxsize=4)(self._make_context)
 
     def _context(self, setting: Setting) -> PromptContext:
@@ -218,16 +218,16 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
 
     @cached_property
     def measures(self) -> MetricSet:
-        """The task's metrics that mean something on this route."""
+        """Metrics of the task that are meaningful on this route."""
         config = RunConfig(tasks=(self.spec.name,), model="lm-eval")
         own = metrics_of(self.spec, self.route, config, self.harness)
         return MetricSet(own, self.spec.labels, self.spec.language_of_rows)
 
     def process_results(self, doc: Document, results: Sequence[LMResult]) -> dict[str, object]:
-        """The metrics of one example; one that does not apply to it (no answer) is left out, not zero.
+        """Return the metrics of one example; one that does not apply to it (no answer) is left out, not zero.
 
         Raises:
-            TaskError: the route asks a second round of questions, which lm-eval has no place for.
+            TaskError: the route asks a second round of questions, which lm-eval does not support.
         """
         example = self.examples[str(doc["id"])]
         prediction = self._predicted(example, results)
@@ -237,7 +237,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         return found
 
     def _predicted(self, example: Example, results: Sequence[LMResult]) -> Prediction:
-        """Begin the dialogue anew and hand it the answers: lm-eval may keep requests on disk, but no generator."""
+        """Run the dialogue from the start with the answers: lm-eval may store requests on disk, but no generator."""
         setting = self.setting or Setting(num_fewshot=self.config.num_fewshot or 0)
         dialogue = self.route.begin(example, self._context(setting))
         asked = next(dialogue)
@@ -249,18 +249,18 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         raise TaskError(f"{self.spec.name}: {self.route.name} asks a second round; lm-eval has one")
 
     def _output(self, request: Request, result: LMResult) -> float | Reply:
-        """An answer of the LM as the route knows it."""
+        """Return an answer of the LM in the form that the route expects."""
         if isinstance(request, Prompt):
             return reply(self.lm, cast("str", result), int(self._decoding(request)["max_gen_toks"]))
         return float(cast("tuple[float, bool]", result)[0])
 
     @property
     def is_strict(self) -> bool:
-        """Whether whole minimal pairs are scored, too."""
+        """True if whole minimal pairs are scored, too."""
         return self.spec.group is not None and "acc" in self.measures.statistics
 
     def aggregation(self) -> dict[str, Callable[..., float]]:
-        """How lm-eval sums up: a mean is lm-eval's own, for which it knows a standard error."""
+        """Return the aggregation of each metric: a mean is lm-eval's own, for which it has a standard error."""
 
         def summary(statistic: Statistic) -> Callable[..., float]:
             def combined(rows: Sequence[Sequence[float]]) -> float:
@@ -276,7 +276,7 @@ class FigevalTask(Task):  # type: ignore[misc]  # lm-eval is not typed
         return found
 
     def higher_is_better(self) -> dict[str, bool]:
-        """As the metrics were registered."""
+        """Return the direction of each metric as registered."""
         found = {metric.name: metric.higher_is_better for metric in self.measures.metrics}
         return {**found, STRICT: True} if self.is_strict else found
 
@@ -286,7 +286,7 @@ def _plain(value: object) -> object:
 
 
 def _strict(statistic: Statistic, rows: Sequence[tuple[str, str | None, float | None]]) -> float:
-    """The share of minimal pairs with all members right."""
+    """Return the share of minimal pairs whose members are all right."""
     tally = GroupAggregator("acc", statistic)
     for group, cluster, value in rows:
         tally.add(group, cluster, None if value is None else (value, 1.0))
@@ -299,7 +299,7 @@ def _strict(statistic: Statistic, rows: Sequence[tuple[str, str | None, float | 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How lm-eval wants prompts, by its flags. `template` is that of the model, None without --apply_chat_template."""
+    """The form of prompts by lm-eval's flags. `template` is the model's, or None without --apply_chat_template."""
 
     num_fewshot: int = 0
     system_instruction: str = ""
@@ -307,33 +307,35 @@ class Setting:
     as_multiturn: bool = True
 
     def chat(self, messages: Sequence[Message]) -> Rendered:
-        """A conversation as the model's template writes it; for a chat API, whatever lm-eval keeps it as."""
+        """Return a conversation rendered by the model's template; for a chat API, in lm-eval's own form."""
         assert self.template is not None
         turns = messages if self.as_multiturn else folded(messages)
         return self.template([asdict(turn) for turn in turns])
 
     def shown(self, prompt: Prompt) -> Rendered:
-        """A prompt as the model's method wants it."""
+        """Return a prompt in the form of the model's method."""
         return prompt.plain if self.template is None else self.chat(prompt.messages)
 
 
 def folded(messages: Sequence[Message]) -> list[Message]:
-    """Solved examples and question as one turn of the user, behind the system message."""
+    """Return solved examples and question as one turn of the user, after the system message."""
     system = [message for message in messages if message.role == "system"]
     return [*system, Message("user", plain_text(messages[len(system) :]))]
 
 
 @dataclass(frozen=True, slots=True)
 class PromptModel:
-    """What stands for the model where the prompt is put together."""
+    """The attributes of a model that building a prompt needs."""
 
     converses: bool
     chat: Callable[[Sequence[Message]], str] | None
 
 
 def asking_model() -> LM | None:
-    """The LM that lm-eval is about to ask. It tells a task nothing about it, so its caller's variables are looked at;
-    None where they hold none, which costs no more than to know of an answer that it was cut off.
+    """Return the LM that lm-eval is about to query, or None if it is not found.
+
+    lm-eval does not pass the LM to a task, so the local variables of the callers are searched. Without it, only the
+    detection of truncated answers is lost.
     """
     from lm_eval.api.model import LM
 

@@ -1,4 +1,4 @@
-"""The package that the entry-point group `lm_eval.tasks` names: its path is the folder of our stubs, made on import."""
+"""Package of the entry-point group `lm_eval.tasks`: its path is the folder of our stubs, created on import."""
 
 from __future__ import annotations
 
