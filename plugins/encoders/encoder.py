@@ -226,7 +226,7 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
 
     @property
     def similarity(self) -> str:
-        """How vectors are compared; "dot" counts as a capability."""
+        """Comparison of vectors, "cosine" or "dot"; the latter counts as a capability."""
         return self.setup.settings.similarity or COSINE
 
     def embed(self, requests: Sequence[Text]) -> Outputs[Any]:
@@ -263,9 +263,7 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
         return Outputs(vectors, tokens.truncated)
 
     def _scaled(self, vectors: Any) -> Any:
-        """Return the vectors, scaled to length 1 if the settings say so; a zero vector has no direction and becomes
-        NaN.
-        """
+        """Return the vectors, scaled to length 1 if the settings say so; a zero vector becomes NaN."""
         import numpy as np
 
         if not self.setup.settings.normalize:

@@ -68,8 +68,10 @@ class OptionList:
 
 
 def by_markers(example: ChoiceExample, _context: PromptContext) -> Dialogue:
-    """Choose by the scores of all options, read together with the query. Raises `CapabilityError` if they leave no
-    room.
+    """Choose by the scores of all options, read together with the query.
+
+    Raises:
+        CapabilityError: the options leave no room for the query.
     """
     (scores,) = yield [OptionList(example.query, example.options)]
     if not scores:
@@ -228,8 +230,8 @@ def _apart(
 def marker_scores(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
     """Return the scores of the options (rows, options) in float32, -inf where a row has fewer.
 
-    `batch` is that of `MarkedTokens.tensors`. The dot product is no matrix product, because automatic mixed precision
-    would compute that in half precision.
+    `batch` is that of `MarkedTokens.tensors`. Products are summed elementwise, because automatic mixed precision would
+    compute a matrix product in half precision.
     """
     import torch
 

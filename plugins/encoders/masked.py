@@ -118,8 +118,7 @@ def _fit_one(encoded: BatchEncoding, index: int, part: Part, limit: int | None) 
 
 
 def window(first: int, end: int, keep: range, room: int | None) -> tuple[int, int]:
-    """Return the stretch of the tokens [first, end) that holds `keep` and fits `room`: cut on the left, then on the
-    right.
+    """Return the part of [first, end) that holds `keep` and fits `room`: cut on the left, then on the right.
 
     Raises:
         TaskError: `keep` itself does not fit.
@@ -164,9 +163,7 @@ PLL = {"original": partial(masked_copies, later=False), "within_word_l2r": parti
 
 @dataclass(frozen=True, slots=True)
 class MaskedNetwork:
-    """A loaded model. `sparse` means that its head can run at the asked positions only, as checked against a full
-    forward.
-    """
+    """A loaded model. `sparse`: its head can run at the asked positions only, as checked against a full forward."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -199,8 +196,7 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         return Outputs(values, frozenset(truncated))
 
     def fill(self, requests: Sequence[Cloze]) -> Outputs[tuple[float, ...]]:
-        """Return log P(word in the gap); a word of several tokens gets as many masks, and their log-probabilities are
-        summed.
+        """Return log P(word in the gap), summed over the tokens of a word, each of which gets a mask.
 
         Raises:
             TaskError: a word is empty.
@@ -270,9 +266,7 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         return MaskedNetwork(model, tokenizer, limit, has_separable_head(model, tokenizer.mask_token_id))
 
     def details(self, network: MaskedNetwork) -> JSON:
-        """Return the model's size and limit, the kind of pseudo-log-likelihood, and the positions where the head is
-        computed.
-        """
+        """Return the model's size and limit, the kind of pseudo-log-likelihood, and the positions of the head."""
         head = "masked positions" if network.sparse else "all positions"
         return measures(network.model, network.limit) | {"pll": self.setup.settings.pll, "head": head}
 

@@ -74,8 +74,7 @@ def classes_of(config: JSON) -> dict[int, str]:
 
 
 def parse_labels(given: str | None, names: Mapping[int, str], model: str) -> dict[str, tuple[int, ...]]:
-    """Return the class numbers of each meaning, from `labels=entailment:2;non-entailment:0+1` or else from the config's
-    names.
+    """Return the class numbers of each meaning, from `labels=entailment:2;non-entailment:0+1` or else from the config.
 
     Raises:
         ModelError: the config gives no names, two classes mean the same, or `labels` cannot be parsed.

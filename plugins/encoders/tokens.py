@@ -27,9 +27,7 @@ LEAST = 16  # least number of tokens of a longer text that a window must hold
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokenized inputs: `fields["input_ids"][i]` are the ids of input i; `truncated` are the indexes of truncated
-    inputs.
-    """
+    """Tokenized inputs: `fields["input_ids"][i]` are the ids of input i; `truncated` are indexes of inputs."""
 
     fields: dict[str, list[Sequence[int]]]
     padding: int = 0
@@ -135,9 +133,7 @@ class Passages:
     places: list[list[tuple[int, int]]]
 
     def within(self, outputs: Floats, rows: Sequence[int]) -> list[Floats]:
-        """Return those outputs of the inputs, shape (rows, length, k), that belong to tokens of the text, (count, k)
-        each.
-        """
+        """Return the outputs for tokens of the text, (count, k) each, from those of inputs (rows, length, k)."""
         windows = [self.windows[row] for row in rows]
         return [output[w.at : w.at + w.count] for w, output in zip(windows, outputs, strict=True)]
 

@@ -1,9 +1,9 @@
 """Pair biencoder: one encoder reads both texts separately, and a linear layer on their vectors labels the pair.
 
 This is the classification objective of Sentence-BERT (Reimers and Gurevych 2019, section 3): the pooled vectors u and v
-go as (u, v, |u − v|) through a linear layer, and the loss is the cross-entropy. With `product` the layer also sees u ∗
-v, from which it can compute the dot product, so that what an encoder knows about closeness is available from the first
-step. The checkpoint's layer is kept if its classes mean the same; otherwise a fresh one replaces it.
+go as (u, v, |u − v|) through a linear layer, and the loss is the cross-entropy. With `product` the layer sees u ∗ v as
+well, from which it can compute the dot product, so that what an encoder knows about closeness is available from the
+first step. The checkpoint's layer is kept if its classes mean the same; otherwise a fresh one replaces it.
 """
 
 from __future__ import annotations
