@@ -1,4 +1,4 @@
-"""ePiC: proverbs in context. README.md beside this file has source, licence, splits and known errors."""
+"""ePiC: proverbs in context. See README.md in this folder for the source, licence, splits and known errors."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from figeval.hooks import (
 
 @hookimpl
 def register_task_types(register: TaskTypeRegistrar) -> None:
-    """Spans that are scored against the gold span of another row, as the released code does."""
+    """Register the spans task type whose scoring uses the gold span of another row, as the released code does."""
     register(f"{__name__}.published_spans:PublishedSpans", "epic_published_spans")
 
 
 @hookimpl
 def register_learners(register: LearnerRegistrar) -> None:
-    """Models of spans are trained on the published scoring, too."""
+    """Register the span learner for the task type with the published scoring, too."""
     register("epic_published_spans", "span", "figeval.builtin.plugins.heads.span_head:span", "as for spans")
 
 
 @hookimpl
 def register_tasks(register: TaskRegistrar) -> None:
-    """The YAML files of this folder."""
+    """Register the tasks defined by the YAML files of this folder."""
     register.folder(files(__name__))
 
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`epic:<name>`; the names are listed in rows.py."""
+    """Register the source `epic:<name>`; rows.py lists the names."""
     register("epic", f"{__name__}.rows:open")
 
 
 @hookimpl
 def register_metrics(register: MetricRegistrar) -> None:
-    """The paper's scores of spans, and of keywords in written narratives."""
+    """Register the paper's metrics of spans and of keywords in generated narratives."""
     for name in ("published_precision", "published_recall", "published_f1"):
         register(name, f"{__name__}.metrics:{name}", task_types=["spans", "epic_published_spans"])
     for name in ("keyword_recall", "keyword_recall_lemma"):
@@ -52,13 +52,13 @@ def register_metrics(register: MetricRegistrar) -> None:
 
 @hookimpl
 def register_presets(register: PresetRegistrar) -> None:
-    """How the paper's models were trained."""
+    """Register the training settings of the paper's models."""
     register(files(__name__) / "epic.presets.yaml")
 
 
 @hookimpl
 def register_commands(cli: click.Group) -> None:
-    """`figeval build epic-mcq`, `figeval analyze epic`, `figeval diagnose`."""
+    """Register `figeval build epic-mcq`, `figeval analyze epic` and `figeval diagnose`."""
     from .analysis.command import epic
     from .build import epic_mcq
     from .diagnosis.command import diagnose

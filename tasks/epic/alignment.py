@@ -1,7 +1,7 @@
-"""ePiC's aligned spans → rows: `epic:alignment_seen_{train,test}` and `epic:alignment_published`.
+"""Rows of ePiC's aligned spans: `epic:alignment_seen_{train,test}` and `epic:alignment_published`.
 
-One row per narrative and part of its proverb, `Q12N3S2` for the second pair of spans of Q12N3. All pairs are kept,
-where the released code loses those that share the proverb's part with a later pair of the same narrative.
+There is one row per narrative and part of its proverb, e.g. `Q12N3S2` for the second pair of spans of Q12N3. All pairs
+are kept; the released code loses a pair if a later pair of the same narrative has the same part of the proverb.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from figeval.errors import DataError
 from .rows import Corpus, both, narrative_fields, read_corpus
 
 SLOTS = range(1, 6)
-BATCH = 32  # rows against whose gold spans the released code scores every batch
+BATCH = 32  # the released code scores every batch against the gold spans of the first 32 rows
 
 
 @dataclass(frozen=True, slots=True)
 class SpanPair:
-    """A part of the proverb and the part of the narrative that stands for it; `slot` is its place among the five."""
+    """A part of the proverb aligned with a part of the narrative; `slot` is its place among the five."""
 
     slot: int
     of_proverb: str
@@ -31,21 +31,22 @@ class SpanPair:
 
 
 def split_rows(part: str, context: DataContext) -> Iterator[Row]:
-    """All pairs of the narratives of one half of the seen split, in its order."""
+    """Yield the rows of all pairs in one half of the seen split, in the order of its narratives."""
     corpus, pairs = read_corpus(context), read_pairs(context)
     for key in seen_ids(part, context):
         yield from rows_of(key, corpus, pairs.get(key, []))
 
 
-# 3274 rows of the 1500 training narratives, 2164 of the 1000 test narratives.
+# 3274 rows from the 1500 training narratives, 2164 from the 1000 test narratives.
 seen_train, seen_test = partial(split_rows, "train"), partial(split_rows, "test")
 
 
 def published(context: DataContext) -> Iterator[Row]:
-    """The 2100 rows that the released code scores, each with the `reference` against which it does so.
+    """Yield the 2100 rows that the released code scores, each with the reference that it scores them against.
 
-    It goes through the dataset file, not the list of ids; it keeps pairs in a dictionary by the lower-cased part of the
-    proverb, so that the last one wins, at the place of the first; it reads gold spans at the index within the batch.
+    That code follows the order of the dataset file, not of the list of ids. It keeps pairs in a dictionary keyed by the
+    lower-cased part of the proverb, so the last pair wins, at the place of the first. It looks up gold spans by the
+    index within the batch.
     """
     corpus, wanted = read_corpus(context), set(seen_ids("test", context))
     pairs = {key: last_of_each_part(found) for key, found in read_pairs(context).items() if key in wanted}
@@ -55,13 +56,13 @@ def published(context: DataContext) -> Iterator[Row]:
 
 
 def seen_ids(part: str, context: DataContext) -> list[str]:
-    """The narratives of one half of the seen split."""
+    """Return the ids of the narratives in one half of the seen split."""
     ids: list[str] = read_json(context.fetch("epic", f"task_1_proverb_only_seen_{part}_data_indices.json"))
     return ids
 
 
 def read_pairs(context: DataContext) -> dict[str, list[SpanPair]]:
-    """Narrative id → its pairs, in order of the dataset file. Raises `DataError` for half a pair."""
+    """Map each narrative id to its pairs, in the order of the dataset file. Raises `DataError` for half a pair."""
     found: dict[str, list[SpanPair]] = {}
     for record in read_json(context.fetch("epic", "full_dataset.json")):
         found[record["pk"]] = [pair for slot in SLOTS if (pair := read_pair(record, slot))]
@@ -69,7 +70,7 @@ def read_pairs(context: DataContext) -> dict[str, list[SpanPair]]:
 
 
 def read_pair(record: Mapping[str, Any], slot: int) -> SpanPair | None:
-    """The pair of one slot, None where it is not used. Raises `DataError` where only one side is filled."""
+    """Return the pair of one slot, or None if the slot is unused. Raises `DataError` if only one side is filled."""
     proverb, narrative = (record["fields"][f"span_{side}_{slot}"].strip() for side in ("quote", "narrative"))
     if bool(proverb) != bool(narrative):
         missing = "narrative" if proverb else "proverb"
@@ -78,12 +79,12 @@ def read_pair(record: Mapping[str, Any], slot: int) -> SpanPair | None:
 
 
 def last_of_each_part(pairs: Iterable[SpanPair]) -> list[SpanPair]:
-    """What a dictionary by the lower-cased part of the proverb keeps, in its order."""
+    """Return the pairs that a dictionary keyed by the lower-cased part of the proverb keeps, in its order."""
     return list({pair.of_proverb.lower(): pair for pair in pairs}.values())
 
 
 def rows_of(key: str, corpus: Corpus, pairs: Sequence[SpanPair]) -> Iterator[Row]:
-    """The rows of one narrative, which share the weight of one. Raises `DataError` if it has no pairs."""
+    """Yield the rows of one narrative; their weights add up to 1. Raises `DataError` if it has no pairs."""
     fields = narrative_fields(corpus, key, "spans")
     if not pairs:
         raise DataError(f"epic: the narrative {key} has no spans; leave it out of the split")
@@ -95,5 +96,5 @@ def rows_of(key: str, corpus: Corpus, pairs: Sequence[SpanPair]) -> Iterator[Row
             **both("given", pair.of_proverb),
             **both("span", pair.of_narrative),
             "weight": 1 / len(pairs),
-            "reference_lower": None,  # other than the span in `published` alone
+            "reference_lower": None,  # only `published` sets it
         }

@@ -1,6 +1,6 @@
-"""`figeval build epic-mcq`: chooses the distractors of epic_mcq and epic_mcq_random, and freezes them as ids.
+"""The command `figeval build epic-mcq`, which chooses the distractors of epic_mcq and epic_mcq_random.
 
-MCQ.md beside this file says how and why, and what the frozen items are like.
+The items are frozen as ids. MCQ.md in this folder explains the procedure and describes the frozen items.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .distractors import Scores
 
 SPLIT = "retrieval_seen_test"  # the narratives of the paper's items, Table 10
-VERSION = 2  # of the tasks that these items make
+VERSION = 2  # of the tasks that use these items
 RULES = {
     "mcq": (
         "Each scorer's scores of a narrative for all proverbs are standardised (mean 0, variance 1) and turned into "
@@ -48,7 +48,7 @@ EXCLUSION = "No two options of an item are near-duplicates (near_duplicates.json
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """The narratives to make items of, and the proverbs to make them with; lower-cased."""
+    """The narratives that items are made from, and the proverbs that serve as options; all lower-cased."""
 
     ids: tuple[str, ...]
     narratives: tuple[str, ...]
@@ -57,7 +57,7 @@ class Material:
     proverbs: tuple[str, ...]
 
     def examples(self) -> list[RankingExample]:
-        """What a scorer may learn its word weights from."""
+        """Return the examples from which a scorer may learn its word weights."""
         from figeval.task_types.ranking import RankingExample
 
         return [
@@ -81,10 +81,11 @@ def epic_mcq(scorers: str, seed: int, output: Path) -> None:
 
 
 def build(scorers: Sequence[str], seed: int, output: Path) -> dict[str, JSON]:
-    """Write `mcq{,_random}_items.{jsonl,json}` to a folder; the records (the .json) by kind.
+    """Write `mcq{,_random}_items.{jsonl,json}` to a folder and return the records (the .json files) by kind.
 
     Raises:
-        FigevalError: an unknown scorer, or one that can neither embed nor score pairs; no data; no room to write.
+        FigevalError: a scorer is missing, unknown or can neither embed nor score pairs, there is no data, or the files
+            cannot be written.
     """
     if not scorers:
         raise FigevalError("--scorers names no model; give for example tfidf,glove,minilm")
@@ -106,7 +107,7 @@ def build(scorers: Sequence[str], seed: int, output: Path) -> dict[str, JSON]:
 
 
 def choose(material: Material, scores: Mapping[str, Scores], seed: int) -> dict[str, list[list[int]]]:
-    """The four wrong proverbs of every narrative, as indexes, by kind."""
+    """Return the indexes of the four wrong proverbs of every narrative, by kind."""
     import numpy as np
 
     from . import distractors
@@ -121,7 +122,7 @@ def choose(material: Material, scores: Mapping[str, Scores], seed: int) -> dict[
 
 
 def read_material() -> Material:
-    """The seen-test narratives and all 250 proverbs."""
+    """Return the narratives of the seen test split and all 250 proverbs."""
     from figeval.data import DataContext
     from figeval.data.cache import fetch
 
@@ -139,10 +140,10 @@ def read_material() -> Material:
 
 
 def score_all(model: Model, material: Material) -> Scores:
-    """Scores of shape (narratives, proverbs): cosines of embeddings, else pair scores.
+    """Return scores of shape (narratives, proverbs): cosines of embeddings, or pair scores if it cannot embed.
 
     Raises:
-        CapabilityError: the model offers neither.
+        CapabilityError: the model can neither embed nor score pairs.
     """
     import numpy as np
 
@@ -164,8 +165,9 @@ def score_all(model: Model, material: Material) -> Scores:
 def items(material: Material, wrong: Sequence[Sequence[int]], seed: int) -> list[JSON]:
     """Return `{"id", "options", "gold"}` for each narrative: proverb ids, and the index of the gold one.
 
-    The items stand block by block (see `distractors.blocks`), so that the first 250, 500 or 750 are balanced, too. In
-    a block the order of the items, the place of the gold option and the order of the others are drawn from the seed.
+    The items come block by block (see `distractors.blocks`), so that the first 250, 500 or 750 are balanced, too.
+    Within a block, the seed determines the order of the items, the place of the gold option and the order of the
+    others.
     """
     import numpy as np
 
@@ -186,8 +188,10 @@ def items(material: Material, wrong: Sequence[Sequence[int]], seed: int) -> list
 
 
 def audit(scores: Mapping[str, Scores], material: Material, lines: Sequence[JSON]) -> JSON:
-    """Return how often each scorer alone picks the gold proverb among the options (ties by expectation), their mean,
-    and the same of the averaged probabilities, with the ranks that these give the distractors among all proverbs.
+    """Return the share of items in which each scorer alone picks the gold proverb, and the mean of these shares.
+
+    Ties count by expectation. The record also has the share for the averaged probabilities, and how high these rank the
+    distractors among all proverbs.
     """
     from . import distractors
 
@@ -209,7 +213,7 @@ def audit(scores: Mapping[str, Scores], material: Material, lines: Sequence[JSON
 
 
 def open_scorer(name: str) -> Model:
-    """The model that `--model` would give."""
+    """Open the model that `--model` would open under this name."""
     from figeval import plugins
     from figeval.models.model import Backends, open_model
 

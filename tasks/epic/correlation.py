@@ -1,4 +1,4 @@
-"""Pearson's r with an interval."""
+"""Pearson's r with a confidence interval."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ FEWEST = 4  # the interval divides by √(n − 3)
 
 
 def correlation(left: Sequence[float], right: Sequence[float]) -> tuple[float | None, tuple[float, float] | None]:
-    """Pearson's r and its 95 % interval by Fisher's z; None where r is undefined (no variance, fewer than 4 pairs)."""
+    """Return Pearson's r and its 95 % interval by Fisher's z.
+
+    Both are None if r is undefined or has no interval (no variance, fewer than 4 pairs).
+    """
     from scipy.stats import pearsonr
 
     if len(left) < FEWEST or len(set(left)) < 2 or len(set(right)) < 2:

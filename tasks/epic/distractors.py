@@ -1,8 +1,8 @@
-"""Which proverbs stand beside the right one in a multiple-choice item: arithmetic on scores, no models, no files.
+"""Choice of the distractors of multiple-choice items: arithmetic on scores, without models or files.
 
 Throughout, scores and probabilities have shape (narratives, proverbs), and `alike` is a symmetric boolean matrix
-(proverbs, proverbs) with a true diagonal: which proverbs must not meet in one item. Costs are float64 of the same shape
-as scores; the cheaper a proverb, the sooner it becomes a distractor of the narrative.
+(proverbs, proverbs) with a true diagonal that marks proverbs that must not meet in one item. Costs are float64 of the
+same shape as scores; the cheaper a proverb, the sooner it becomes a distractor of the narrative.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from figeval.errors import DataError, ModelError
 
 Scores: TypeAlias = NDArray[np.float64]
 Alike: TypeAlias = NDArray[np.bool_]
-Golds: TypeAlias = NDArray[np.intp]  # per narrative the proverb that is right
+Golds: TypeAlias = NDArray[np.intp]  # right proverb of each narrative
 Places: TypeAlias = NDArray[np.intp]
 
 SLOTS = 4  # distractors of an item
@@ -26,7 +26,7 @@ TEN = 10
 
 
 def alike_matrix(names: Sequence[str], groups: Iterable[Iterable[str]]) -> Alike:
-    """The relation that `groups` of names span: a name is like itself and like those it shares a group with."""
+    """Return the relation spanned by groups of names: a name is like itself and like those it shares a group with."""
     place = {name: index for index, name in enumerate(names)}
     alike = np.eye(len(names), dtype=bool)
     for group in groups:
@@ -36,23 +36,24 @@ def alike_matrix(names: Sequence[str], groups: Iterable[Iterable[str]]) -> Alike
 
 
 def probabilities(scores: Scores) -> Scores:
-    """Softmax of the scores standardised within each narrative (to variance 1); NaN stays NaN, the rest sums to 1.
+    """Return the softmax of the scores, standardised within each narrative (to variance 1).
 
-    Standardising makes cosines of 0.3 to 0.5 and of 0 to 0.05 comparable. What it leaves is the shape: the more a
-    model singles out a few proverbs, the more it decides. A row without any spread says nothing and becomes uniform.
+    NaN stays NaN; the other values of a row sum to 1. Standardising makes cosines of 0.3 to 0.5 and of 0 to 0.05
+    comparable but keeps the shape: the more a model singles out a few proverbs, the more weight it has. A row without
+    any spread carries no information and becomes uniform.
     """
     known = np.ma.masked_invalid(scores)
-    shifted = known - known.max(axis=1, keepdims=True)  # softmax does not mind by how much
+    shifted = known - known.max(axis=1, keepdims=True)  # softmax is invariant under shifts
     spread = shifted.std(axis=1, keepdims=True)
     weights = np.ma.exp(shifted / (spread + (spread == 0)))
     return np.asarray((weights / weights.sum(axis=1, keepdims=True)).filled(np.nan))
 
 
 def averaged(per_scorer: Mapping[str, Scores]) -> Scores:
-    """The mean of the scorers' probabilities; a scorer that gives NaN for a pair is left out of that pair's mean.
+    """Return the mean of the scorers' probabilities, leaving a scorer out of the mean of a pair that it scores NaN.
 
     Raises:
-        ModelError: no scorer has anything to say about some narrative and proverb.
+        ModelError: all scorers give NaN for some narrative and proverb.
     """
     mean = np.ma.masked_invalid([probabilities(scores) for scores in per_scorer.values()]).mean(axis=0)
     silent = np.ma.getmaskarray(mean)
@@ -63,7 +64,7 @@ def averaged(per_scorer: Mapping[str, Scores]) -> Scores:
 
 
 def adversarial(probability: Scores, gold: Golds) -> list[Scores]:
-    """Return what each of the four distractors of an item costs, as four matrices of shape (narratives, proverbs).
+    """Return the costs of the four distractors of an item, as four matrices of shape (narratives, proverbs).
 
     The first two cost −log p, so that the most probable proverbs are the cheapest; the other two cost
     |log p − log p(gold)|, so that those closest in probability to the right one are. The mix follows Ghosh and
@@ -75,7 +76,7 @@ def adversarial(probability: Scores, gold: Golds) -> list[Scores]:
 
 
 def uniform(seed: int, names: Sequence[str], proverbs: int) -> list[Scores]:
-    """Return random costs of the same shape; each row depends on the seed and the name of its narrative alone."""
+    """Return random costs of the same shape; each row depends only on the seed and the name of its narrative."""
     slots = []
     for slot in range(SLOTS):
         drawn = (random.Random(f"{seed} draw {name} {slot}") for name in names)
@@ -84,8 +85,9 @@ def uniform(seed: int, names: Sequence[str], proverbs: int) -> list[Scores]:
 
 
 def blocks(gold: Golds) -> list[Places]:
-    """Return the narratives as blocks in which every proverb is right exactly once: the k-th block has the k-th
-    narrative of every proverb, in the order of the proverbs.
+    """Return the narratives as blocks in which every proverb is right exactly once.
+
+    The k-th block has the k-th narrative of every proverb, in the order of the proverbs.
 
     Raises:
         DataError: the proverbs have different numbers of narratives.
@@ -100,11 +102,11 @@ def blocks(gold: Golds) -> list[Places]:
 
 
 def balanced(costs: Sequence[Scores], gold: Golds, alike: Alike) -> list[list[int]]:
-    """Return the distractors of every narrative, one per matrix of `costs`, at the least total cost under which every
-    proverb is a distractor exactly as often as it is right, in every block and for every matrix.
+    """Return the distractors of every narrative, one per matrix of `costs`, at the least total cost.
 
-    One matrix and block at a time this is an assignment of the block's narratives to the proverbs, one to one (the
-    Hungarian method). No two options of an item are alike.
+    In every block and for every matrix, each proverb is a distractor exactly as often as it is right. For one matrix
+    and block, this is a one-to-one assignment of the block's narratives to the proverbs (the Hungarian method). No two
+    options of an item are alike.
 
     Raises:
         DataError: no such assignment exists, because too many proverbs are alike.
@@ -125,7 +127,7 @@ def balanced(costs: Sequence[Scores], gold: Golds, alike: Alike) -> list[list[in
 
 
 def gold_picked(scores: Scores, options: Sequence[Sequence[int]], gold: Sequence[int]) -> tuple[float, int]:
-    """The share of items whose gold proverb has the best score of the options, and how many items had a NaN.
+    """Return the share of items whose gold proverb scores best among the options, and the number of items with a NaN.
 
     Ties count by expectation (1 / number of tied); an item with a NaN counts as not picked.
     """
@@ -140,8 +142,10 @@ def gold_picked(scores: Scores, options: Sequence[Sequence[int]], gold: Sequence
 
 
 def strength(probability: Scores, options: Sequence[Sequence[int]], gold: Sequence[int]) -> dict[str, float]:
-    """Return how high the distractors stand among all proverbs: the median over items of their median rank (1 is the
-    most probable), and of the two best of an item the share that is among the ten most probable.
+    """Return how high the distractors rank among all proverbs, where 1 is the most probable.
+
+    `median_rank` is the median over items of the distractors' median rank; `best_two_among_ten` is the share of the two
+    best distractors of each item that are among the ten most probable proverbs.
     """
     ranks = np.argsort(np.argsort(-probability, axis=1, kind="stable"), axis=1) + 1
     wrong = [

@@ -1,7 +1,7 @@
-"""Which proverbs say the same, as ids: `near_duplicates.json` beside this file has two lists and the rule of each.
+"""Near-duplicate proverbs, as ids, from two lists in `near_duplicates.json`, which also states the rule of each list.
 
-`groups` is generous (either proverb could be defended) and keeps options of one multiple-choice item apart;
-`paraphrases` is strict (the same lesson) and says what counts as right in near-duplicate-aware accuracy.
+`groups` is generous (either proverb could be defended); two proverbs of a group are never options of the same
+multiple-choice item. `paraphrases` is strict (the same lesson) and defines near-duplicate-aware accuracy.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from figeval.types import JSON
 
 @lru_cache(maxsize=1)
 def near_duplicates() -> Mapping[str, frozenset[str]]:
-    """Proverb id → ids of its listed paraphrases, itself not among them. A proverb without any is no key."""
+    """Map each proverb id to the ids of its listed paraphrases; a proverb without paraphrases is not a key."""
     return related(group["proverbs"] for group in listed()["paraphrases"]["groups"])
 
 
 @lru_cache(maxsize=1)
 def defensible() -> Mapping[str, frozenset[str]]:
-    """The same for the generous list: proverbs that a reader could defend in the place of the key."""
+    """Map each proverb id to the ids of the generous list: proverbs that a reader could defend in its place."""
     return related(listed()["groups"])
 
 
 def related(groups: Iterable[Iterable[str]]) -> dict[str, frozenset[str]]:
-    """Each member → those it shares a group with. Not transitive across groups."""
+    """Map each member to those that it shares a group with; the relation is not transitive across groups."""
     found: dict[str, set[str]] = {}
     for group in groups:
         for one, other in permutations(group, 2):
@@ -37,6 +37,6 @@ def related(groups: Iterable[Iterable[str]]) -> dict[str, frozenset[str]]:
 
 
 def listed() -> JSON:
-    """The content of the file."""
+    """Return the content of `near_duplicates.json`."""
     content: JSON = json.loads((files(__package__) / "near_duplicates.json").read_text(encoding="utf-8"))
     return content

@@ -1,7 +1,7 @@
-"""Who finds the keywords of a narrative: a spaCy pipeline, as for the paper, or NLTK's tagger.
+"""Extractors of a narrative's keywords: a spaCy pipeline, as in the paper, or NLTK's tagger.
 
-Keywords are verbs that are no auxiliaries and named entities (Ghosh and Srivastava 2022, section 5.4): surface forms,
-in text order, each once whatever its case. The case of the text is needed: it is what tells names.
+Keywords are main verbs and named entities (Ghosh and Srivastava 2022, section 5.4): surface forms in text order, each
+once regardless of case. Texts must not be lower-cased, because names are recognised by their case.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from figeval.tagging import PACKAGES, Reader, Token, main_verbs, reader
 from figeval.types import JSON
 
 Found: TypeAlias = Iterable[tuple[int, str]]  # (place in the text, keyword)
-RULES = 1  # raised when the rules, here or in tagging.py, find other keywords
+RULES = 1  # incremented when a change of the rules, here or in tagging.py, changes the keywords
 BEHIND_NO_NAME = frozenset({"PRP", "PRP$", "DT", "TO", "IN"})
 
 
 class Extractor(Protocol):
-    """Finds keywords; `identity` is what goes into records and changes whenever they might."""
+    """An extractor of keywords; `identity` goes into records and changes whenever the keywords might."""
 
     @property
     def identity(self) -> JSON: ...  # noqa: D102
@@ -35,18 +35,20 @@ class Extractor(Protocol):
 
 
 def chosen() -> Extractor:
-    """The pipeline that FIGEVAL_SPACY_MODEL names, else en_core_web_sm where both it and spaCy are installed, else
-    NLTK's tagger; NLTK's also where the variable is there and empty.
+    """Return the extractor to use.
+
+    This is the spaCy pipeline named by FIGEVAL_SPACY_MODEL, or en_core_web_sm if it and spaCy are installed, or else
+    NLTK's tagger. If the variable is set but empty, it is NLTK's tagger.
 
     Raises:
-        DataError: what was named is not there.
+        DataError: the named pipeline is not installed.
     """
     name = installed_pipeline()
     return NltkExtractor() if name is None else SpacyExtractor(pipeline_folder(name), name)
 
 
 def in_order(found: Found) -> tuple[str, ...]:
-    """Keywords by their place, each once whatever its case."""
+    """Return the keywords in text order, each once regardless of case."""
     first: dict[str, str] = {}
     for _, keyword in sorted(found):
         first.setdefault(keyword.lower(), keyword)
@@ -54,7 +56,7 @@ def in_order(found: Found) -> tuple[str, ...]:
 
 
 def folder_digest(folder: Path) -> str:
-    """Twelve hex digits over names and contents of the files of a folder."""
+    """Return a digest of twelve hex digits over the names and contents of a folder's files."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc")
     lines = [f"{file.relative_to(folder).as_posix()} {digest(file)}" for file in files]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
@@ -65,14 +67,14 @@ def folder_digest(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class SpacyExtractor:
-    """Tokens with part of speech VERB (auxiliaries have another, AUX) and entities of any type."""
+    """Extractor of tokens tagged VERB (auxiliaries are tagged AUX) and of entities of any type."""
 
     folder: Path
     name: str
 
     @property
     def identity(self) -> JSON:
-        """Version of spaCy; name, version and contents of the pipeline."""
+        """Version of spaCy, and name, version and contents of the pipeline."""
         meta = json.loads((self.folder / "meta.json").read_text(encoding="utf-8"))
         pipeline = f"{meta['lang']}_{meta['name']} {meta['version']}"
         return {
@@ -83,10 +85,10 @@ class SpacyExtractor:
         }
 
     def keywords(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """The keywords of each text.
+        """Return the keywords of each text.
 
         Raises:
-            DataError: the pipeline cannot be loaded, or finds no parts of speech or no entities by its making.
+            DataError: the pipeline cannot be loaded, or it sets no parts of speech or no named entities.
         """
         import spacy
 
@@ -111,14 +113,14 @@ class SpacyExtractor:
 
 @dataclass(frozen=True)
 class NltkExtractor:
-    """Punkt's sentences, Penn tags of the averaged perceptron: verbs without auxiliaries, runs of proper nouns.
+    """Extractor of main verbs and runs of proper nouns, by Punkt's sentences and the averaged perceptron's Penn tags.
 
-    Dates and numbers, entities for spaCy, are none here.
+    Dates and numbers, which spaCy counts as entities, are not extracted.
     """
 
     @property
     def identity(self) -> JSON:
-        """Version of NLTK and contents of its data. Raises `DataError` where they are missing."""
+        """Version of NLTK and contents of its data. Raises `DataError` if the data are missing."""
         nltk_data.require(PACKAGES)
         return {
             "extractor": "nltk",
@@ -128,7 +130,7 @@ class NltkExtractor:
         }
 
     def keywords(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """The keywords of each text. Raises `DataError` where NLTK's data are missing."""
+        """Return the keywords of each text. Raises `DataError` if NLTK's data are missing."""
         read = reader()
         return [in_order(self._found(text, read)) for text in texts]
 
@@ -139,7 +141,7 @@ class NltkExtractor:
 
 
 def names(text: str, sentence: Sequence[Token]) -> Iterator[tuple[int, int]]:
-    """Runs of proper nouns, as places in the text; one blank at most may part their words."""
+    """Yield the spans of runs of proper nouns whose words are at most one space apart."""
     run: list[Token] = []
     for token in proper_nouns(sentence):
         if run and text[run[-1].end : token.start] not in {"", " "}:
@@ -151,9 +153,10 @@ def names(text: str, sentence: Sequence[Token]) -> Iterator[tuple[int, int]]:
 
 
 def proper_nouns(sentence: Sequence[Token]) -> Iterator[Token]:
-    """Tokens tagged as such, but for "I" and for what is merely capitalised because a sentence begins with it.
+    """Yield the tokens tagged as proper nouns, except "I" and words capitalised only because they begin a sentence.
 
-    That a first word is no name is told from what follows: a subject has no pronoun, article or preposition behind it.
+    A first word is not taken for a name if a pronoun, an article or a preposition follows: these do not follow a
+    subject.
     """
     first = next((token for token in sentence if token.lower[0].isalnum()), None)
     for place, token in enumerate(sentence):

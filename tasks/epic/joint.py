@@ -1,4 +1,4 @@
-"""ePiC's narratives with all 250 proverbs and all aligned spans → rows: `epic:joint_seen_{train,test}`."""
+"""Rows of ePiC's narratives with all 250 proverbs and all aligned spans: `epic:joint_seen_{train,test}`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .rows import ranking_rows, read_corpus
 
 
 def split_rows(part: str, context: DataContext) -> Iterator[Row]:
-    """The rows of a retrieval task, each with its `parts`, as written and (`parts_lower`) in lower case."""
+    """Yield the rows of a retrieval task, each with its `parts` as written and its `parts_lower` in lower case."""
     corpus, pairs = read_corpus(context), read_pairs(context)
     for row in ranking_rows(corpus, seen_ids(part, context)):
         found = list(rows_of(row["id"], corpus, pairs.get(row["id"], [])))
@@ -29,6 +29,6 @@ seen_train, seen_test = partial(split_rows, "train"), partial(split_rows, "test"
 
 
 def span_of(row: Row, ending: str = "") -> dict[str, Any]:
-    """What a part of a joint example says of its span."""
+    """Return a part of a joint example: the fields of its span."""
     texts = {"given": "given", "known": "proverb", "gold": "span"}
     return {"id": row["id"], **{field: row[f"{column}{ending}"] for field, column in texts.items()}}

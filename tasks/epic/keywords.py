@@ -1,4 +1,4 @@
-"""The keywords of all narratives, found once per machine and kept in figeval's home."""
+"""Cache of the narratives' keywords, which are extracted once per machine and stored in figeval's home."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPARED = 100  # narratives on which two extractors are compared
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far two extractors agree on n texts: mean Jaccard index of the sets of keywords, share of equal lists."""
+    """Agreement of two extractors on n texts: mean Jaccard index of the keyword sets, and share of equal lists."""
 
     jaccard: float
     equal: float
@@ -34,7 +34,7 @@ class Agreement:
 
 
 def agreement(first: Extractor, second: Extractor, texts: Sequence[str]) -> Agreement:
-    """Compare two extractors; two empty sets agree. Raises `ValueError` without texts."""
+    """Compare two extractors; two empty sets agree. Raises `ValueError` if there are no texts."""
     if not texts:
         raise ValueError("there are no texts to compare keywords on")
     pairs = list(zip(first.keywords(texts), second.keywords(texts), strict=True))
@@ -44,10 +44,10 @@ def agreement(first: Extractor, second: Extractor, texts: Sequence[str]) -> Agre
 
 
 def keywords_of(texts: Mapping[str, str], notes: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The keywords of each text by its key, surface forms in text order; `notes` gets what found them.
+    """Return the keywords of each text by its key, as surface forms in text order, and record the extractor in `notes`.
 
     Raises:
-        DataError: what should find them is not there, or the stored ones cannot be read or written.
+        DataError: the extractor is not available, or the stored keywords cannot be read or written.
     """
     extractor = chosen()
     identity = extractor.identity
@@ -60,13 +60,13 @@ def keywords_of(texts: Mapping[str, str], notes: dict[str, Any]) -> dict[str, tu
 
 
 def _digest(identity: JSON, texts: Mapping[str, str]) -> str:
-    """Changes with the extractor and with any text."""
+    """Return a digest that changes with the extractor and with any text."""
     told = json.dumps([identity, *texts.values()], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
 def _found(extractor: Extractor, texts: list[str]) -> JSON:
-    """Keywords, and where NLTK could have found some, too, whether it would have found the same."""
+    """Return the keywords, and their agreement with NLTK's if its data are there and it is not the extractor."""
     agreed = None
     if not isinstance(extractor, NltkExtractor) and nltk_data.has(PACKAGES):
         spread = texts[:: max(1, len(texts) // COMPARED)][:COMPARED]  # evenly over all texts
@@ -80,7 +80,7 @@ def _read(file: Path) -> JSON:
 
 
 def _write(file: Path, stored: JSON) -> None:
-    """All or nothing: another process may be writing the same."""
+    """Write a file atomically, because another process may be writing the same one."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, made = tempfile.mkstemp(dir=file.parent, suffix=".tmp")

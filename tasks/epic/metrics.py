@@ -1,4 +1,4 @@
-"""The metrics of the paper that only this benchmark has: spans as its code scores them, and recall of keywords."""
+"""The paper's metrics that only this benchmark has: span scores as in its code, and keyword recall."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from figeval import GenerationExample, Prediction
 from figeval.metrics.spans import weighted, weighted_f1
 from figeval.metrics.texts import parts, written
 
-KEYWORDS = "keywords"  # the input whose texts should occur
+KEYWORDS = "keywords"  # the input with the texts that should occur
 
 
 # ---- spans -----------------------------------------------------------------------------------------------------------
 
 
 def raw_words(text: str) -> tuple[str, ...]:
-    """Return the tokens between white space as they are, as the released code of Ghosh and Srivastava (2022) does."""
+    """Split a text at white space and keep the tokens as they are, like the code of Ghosh and Srivastava (2022)."""
     return tuple(text.split())
 
 
-# Against `answer`, which in `epic_alignment_published` is the gold span of another row (`PublishedSpans`).
+# These compare with `answer`, which is the gold span of another row in `epic_alignment_published` (`PublishedSpans`).
 published_precision = weighted(raw_words, 0)
 published_recall = weighted(raw_words, 1)
 published_f1 = weighted_f1(raw_words)
@@ -30,18 +30,19 @@ published_f1 = weighted_f1(raw_words)
 
 
 def keyword_recall(example: GenerationExample, prediction: Prediction) -> float | None:
-    """Return the share of the keywords that stand in the text as a substring (Ghosh and Srivastava 2022, their code).
+    """Return the share of the keywords that occur in the text as substrings (code of Ghosh and Srivastava 2022).
 
-    "art" is found in "party". None without keywords.
+    "art" is found in "party". The value is None if there are no keywords.
     """
     text, wanted = written(prediction), _keywords(example)
     return None if text is None or not wanted else fmean(keyword in text for keyword in wanted)
 
 
 def keyword_recall_lemma(example: GenerationExample, prediction: Prediction) -> float | None:
-    """Return the share of the keywords whose lemmas stand in the text as whole words side by side.
+    """Return the share of the keywords whose lemmas occur in the text as adjacent whole words.
 
-    "went" is found in "go", "art" not in "party". Lemmas are those of simplemma. None without keywords.
+    "went" is found in "go", but "art" is not found in "party". Lemmas are simplemma's. The value is None if there are
+    no keywords.
     """
     text, wanted = written(prediction), _keywords(example)
     if text is None or not wanted:
@@ -51,13 +52,13 @@ def keyword_recall_lemma(example: GenerationExample, prediction: Prediction) -> 
 
 
 def _keywords(example: GenerationExample) -> list[str]:
-    """Return the keywords, lower-cased; none where the task has no such input."""
+    """Return the keywords in lower case, or an empty list if the task has no such input."""
     given = example.inputs.get(KEYWORDS, ())
     return [keyword.lower() for keyword in ((given,) if isinstance(given, str) else given)]
 
 
 def _lemmas(text: str) -> str:
-    """Return the lemmas of a text with blanks between them; "didn't" has two, as for taggers."""
+    """Return the lemmas of a text separated by spaces; "didn't" has two, as in tagging."""
     return " ".join(map(_lemma, parts(text)))
 
 

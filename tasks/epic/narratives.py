@@ -1,7 +1,8 @@
-"""Rows of narrative generation: `epic:narrative_{seen,unseen}_{train,test}`, and the same as `…_authors_{train,test}`.
+"""Rows of narrative generation: `epic:narrative_{seen,unseen}_{train,test}` and `…_authors_{train,test}`.
 
-The default splits are the official ones of 60 to 40. The authors' code draws its own of 80 to 20 with Python's shuffle
-and seed 42; it does not say in which order it draws, so these have its rule and sizes, not its rows.
+The default splits are the official ones, 60 to 40. The authors' code draws splits of 80 to 20 with Python's shuffle and
+seed 42; since it does not fix the order of drawing, the `_authors` splits have the same rule and sizes, but not the
+same rows.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ SEED, TRAIN_OF_TEN, TRAIN_PROVERBS = 42, 8, 200
 
 
 def official(kind: str, part: str, context: DataContext) -> Iterator[Row]:
-    """The narratives of one half of an official split."""
+    """Return the rows of one half of an official split."""
     ids = read_json(context.fetch("epic", f"task_1_proverb_only_{kind}_{part}_data_indices.json"))
     return narrative_rows(ids, read_corpus(context), context)
 
 
 def authors(kind: str, part: str, context: DataContext) -> Iterator[Row]:
-    """The narratives of one part of a split as the authors' code draws it."""
+    """Return the rows of one part of a split drawn by the rule of the authors' code."""
     corpus = read_corpus(context)
     return narrative_rows(authors_split(corpus, kind)[part], corpus, context)
 
@@ -39,14 +40,18 @@ unseen_authors_train, unseen_authors_test = partial(authors, "unseen", "train"),
 
 
 def narrative_rows(ids: Iterable[str], corpus: Corpus, context: DataContext) -> Iterator[Row]:
-    """One row per id. `keywords` are as in the text, `keywords_lower` the same in small letters; there may be none."""
+    """Yield one row per id, with `keywords` as in the text and `keywords_lower`, either of which may be empty."""
     keywords = keywords_of(corpus.narratives, context.notes)
     for key in ids:
         yield {**narrative_fields(corpus, key, "split"), **both("keywords", keywords[key])}
 
 
 def authors_split(corpus: Corpus, kind: str) -> dict[str, list[str]]:
-    """Ids of `train` and `test`: seen, eight of each proverb's ten narratives to two; unseen, 200 proverbs to 50."""
+    """Return the ids of `train` and `test`.
+
+    The seen split puts eight of each proverb's ten narratives into train and two into test; the unseen split puts the
+    narratives of 200 proverbs into train and those of 50 into test.
+    """
     generator = random.Random(SEED)
     groups = [list(group) for _, group in groupby(corpus.narratives, key=proverb_of)]
     if kind == "unseen":

@@ -1,4 +1,4 @@
-"""Spans as the released code of Ghosh and Srivastava (2022) scores them: against the gold span of another row."""
+"""Task type that scores spans as the code of Ghosh and Srivastava (2022) does: against the gold span of another row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PublishedSpanExample(SpanExample):
 
     @property
     def answer(self) -> str | None:
-        """The reference; without one the text at the gold span."""
+        """The reference, or the text of the gold span if there is none."""
         if self.reference is not None or self.gold is None:
             return self.reference
         return self.text[self.gold.start : self.gold.end]

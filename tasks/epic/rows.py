@@ -1,9 +1,9 @@
-"""ePiC's files → rows: `epic:retrieval_all`, `epic:retrieval_{seen,unseen}_{train,test}`, `epic:mcq{,_random,_train}`.
+"""Rows of ePiC: `epic:retrieval_all`, `epic:retrieval_{seen,unseen}_{train,test}` and `epic:mcq{,_random,_train}`.
 
-Further rows are made beside this file (`FURTHER`).
+Other modules of this folder make further rows (`FURTHER`).
 
-Every text is given twice: as written, and under the same key with `_lower` as the authors' code uses it (stripped and
-lower-cased). Lower-casing happens here and nowhere else, so the 250 candidates of all rows are one tuple.
+Every text appears twice: as written, and under the same key with `_lower` as the authors' code uses it (stripped and
+lower-cased). Lower-casing happens only here, so that all rows share one tuple of 250 candidates.
 The proverb Q55 ends in a scraped label, which is removed; nothing else is changed.
 """
 
@@ -27,7 +27,7 @@ SCRAPED_TAIL = "Link to proverb"
 SPLITS = {f"retrieval_{kind}_{part}": (kind, part) for kind in ("seen", "unseen") for part in ("train", "test")}
 SOLVED, DISTRACTORS = "mcq_train", 4
 ITEMS = {"mcq": "mcq_items.jsonl", "mcq_random": "mcq_random_items.jsonl"}
-FURTHER = {  # name → module beside this one, and its function of the context
+FURTHER = {  # name → module of this folder, and its function of the context
     "alignment_seen_train": "alignment:seen_train",
     "alignment_seen_test": "alignment:seen_test",
     "alignment_published": "alignment:published",
@@ -53,7 +53,7 @@ class Corpus:
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """The rows called `path`. Raises `DataError` if there are none of that name."""
+    """Return the rows called `path`. Raises `DataError` if there are no rows of that name."""
     if path == "retrieval_all":
         corpus = read_corpus(context)
         return ranking_rows(corpus, corpus.narratives)
@@ -71,7 +71,7 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def read_corpus(context: DataContext) -> Corpus:
-    """Every narrative and proverb, cleaned."""
+    """Return every narrative and proverb, cleaned."""
     narratives, proverbs = {}, {}
     for record in read_json(context.fetch("epic", "full_dataset.json")):
         narratives[record["pk"]] = record["fields"]["narrative"].strip()
@@ -80,22 +80,22 @@ def read_corpus(context: DataContext) -> Corpus:
 
 
 def proverb_of(narrative_id: str) -> str:
-    """`Q12N3` → `Q12`."""
+    """Return the proverb id of a narrative id, e.g. `Q12` of `Q12N3`."""
     return narrative_id.partition("N")[0]
 
 
 def split_rows(kind: str, part: str, context: DataContext) -> Iterator[Row]:
-    """One half of an official split.
+    """Return the rows of one half of an official split.
 
-    The candidates are the proverbs of its own narratives: 250 seen, 150 unseen in training, 100 unseen in the test.
-    Only a test is ranked against the others too; in training they would leak.
+    The candidates are the proverbs of its own narratives: 250 in the seen split, 150 in unseen training and 100 in the
+    unseen test. Only the test adds the other proverbs as background; in training they would leak.
     """
     ids = read_json(context.fetch("epic", f"task_1_proverb_only_{kind}_{part}_data_indices.json"))
     return ranking_rows(read_corpus(context), ids, others=part == "test")
 
 
 def ranking_rows(corpus: Corpus, ids: Iterable[str], *, others: bool = False) -> Iterator[Row]:
-    """One row per narrative id, all with the same tuples of candidates and (with `others`) background proverbs."""
+    """Yield one row per narrative id, all with the same tuples of candidates and (if `others`) background proverbs."""
     ids = list(ids)
     wanted = {proverb_of(key) for key in ids}
     places = {key: place for place, key in enumerate(key for key in corpus.proverbs if key in wanted)}
@@ -111,7 +111,7 @@ def ranking_rows(corpus: Corpus, ids: Iterable[str], *, others: bool = False) ->
 
 
 def narrative_fields(corpus: Corpus, key: str, where: str) -> dict[str, Any]:
-    """What every row says of its narrative."""
+    """Return the fields of a narrative that every row has."""
     proverb_id = proverb_of(key)
     return {
         "id": key,
@@ -122,20 +122,20 @@ def narrative_fields(corpus: Corpus, key: str, where: str) -> dict[str, Any]:
 
 
 def both(key: str, text: str | tuple[str, ...]) -> dict[str, str | tuple[str, ...]]:
-    """A text or tuple of texts under `key`, and lower-cased under `<key>_lower`."""
+    """Return a text or tuple of texts under `key`, and in lower case under `<key>_lower`."""
     lower = text.lower() if isinstance(text, str) else tuple(one.lower() for one in text)
     return {key: text, f"{key}_lower": lower}
 
 
 def look_up(texts: Mapping[str, str], key: str, where: str) -> str:
-    """The text of an id. Raises `DataError` if there is none."""
+    """Return the text of an id. Raises `DataError` if there is none."""
     if key not in texts:
         raise DataError(f"epic: {where}: the dataset has no {key!r}")
     return texts[key]
 
 
 def item_rows(name: str, corpus: Corpus) -> Iterator[Row]:
-    """Frozen multiple-choice items; the file beside this one holds ids only: `{"id", "options", "gold"}` a line."""
+    """Yield the rows of a frozen file of multiple-choice items, which holds `{"id", "options", "gold"}` per line."""
     file = files(__package__) / name
     if not file.is_file():
         raise DataError(f"{file} is missing; make it with `figeval build epic-mcq`")
@@ -144,8 +144,9 @@ def item_rows(name: str, corpus: Corpus) -> Iterator[Row]:
 
 
 def solved_rows(context: DataContext) -> Iterator[Row]:
-    """Items to be shown as solved examples: narratives of the seen training split, distractors drawn at random from
-    the narrative's id.
+    """Yield items to be shown as solved examples: narratives of the seen training split with random distractors.
+
+    The random generator is seeded with the narrative's id.
     """
     corpus = read_corpus(context)
     for key in read_json(context.fetch("epic", "task_1_proverb_only_seen_train_data_indices.json")):
@@ -156,7 +157,7 @@ def solved_rows(context: DataContext) -> Iterator[Row]:
 
 
 def item_row(item: Row, corpus: Corpus, where: str) -> Row:
-    """One item with its texts. Raises `DataError` if an id is unknown or gold is not the narrative's proverb."""
+    """Return one item with its texts. Raises `DataError` if an id is unknown or gold is not the narrative's proverb."""
     if missing := sorted({"id", "options", "gold"} - set(item)):
         raise DataError(f"epic: {where}: no {', '.join(missing)}")
     option_ids, gold = tuple(item["options"]), item["gold"]

@@ -1,1 +1,1 @@
-"""The data analysis of the ePiC paper (sections 3 and 4), recomputed: `figeval analyze epic`."""
+"""Recomputation of the ePiC paper's data analysis (sections 3 and 4): `figeval analyze epic`."""

@@ -1,4 +1,4 @@
-"""`figeval analyze epic`."""
+"""The command `figeval analyze epic`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
 
 
 def analysed(content: AnalysedTexts, wordnet: Path | None) -> Iterator[Analysis]:
-    """Every part of the analysis, in the order of the paper."""
+    """Yield every part of the analysis, in the order of the paper."""
     from . import gender, hyponyms, likeness, overlap, reading, sentiment, sizes, spans
 
     for room in (sizes, overlap, spans, sentiment, reading, gender):
@@ -65,7 +65,7 @@ def analysed(content: AnalysedTexts, wordnet: Path | None) -> Iterator[Analysis]
 
 
 def figures(parts: Sequence[Analysis]) -> dict[str, Any]:
-    """The charts by file name; one whose part was left out is replaced, or left out too."""
+    """Return the charts by file name; a chart whose part was left out is replaced or left out too."""
     from . import figures as draw
 
     sizes, _, spans, sentiment, reading, gender, hyponyms, _ = parts
@@ -78,7 +78,7 @@ def figures(parts: Sequence[Analysis]) -> dict[str, Any]:
 
 
 def show(part: Analysis, console: Any) -> None:
-    """Print a part: measured beside published."""
+    """Print the measured numbers of a part next to the published ones."""
     from figeval.report.grid import Grid, say
 
     console.print()
@@ -94,7 +94,7 @@ def show(part: Analysis, console: Any) -> None:
 
 
 def cells(found: AnalysedNumber) -> tuple[str, ...]:
-    """One line of the table."""
+    """Return the cells of one table row."""
     value = "–" if found.value is None else found.digits(found.value)
     interval = "" if found.interval is None else " to ".join(map(found.digits, found.interval))
     verdict = {None: "", True: "yes", False: "no, within the interval" if found.covers else "no"}[found.agrees]

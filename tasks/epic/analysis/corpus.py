@@ -1,4 +1,4 @@
-"""Everything the analysis reads: narratives, proverbs and aligned spans."""
+"""The data that the analysis reads: narratives, proverbs and aligned spans."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FILE = "full_dataset.json"
 
 @dataclass(frozen=True, slots=True)
 class AnalysedTexts:
-    """Texts as rows.py cleans them, in file order; `spans` are the pairs in use, as annotated."""
+    """Texts as rows.py cleans them, in file order; `spans` holds the non-empty pairs as annotated."""
 
     narratives: Mapping[str, str]  # "Q12N3" → text
     proverbs: Mapping[str, str]  # "Q12" → text
     spans: Mapping[str, tuple[SpanPair, ...]]  # "Q12N3" → its pairs
 
     def by_proverb(self) -> dict[str, list[str]]:
-        """Proverb id → ids of its narratives."""
+        """Map each proverb id to the ids of its narratives."""
         found: dict[str, list[str]] = defaultdict(list)
         for key in self.narratives:
             found[rows.proverb_of(key)].append(key)
@@ -31,7 +31,7 @@ class AnalysedTexts:
 
 
 def read(context: DataContext) -> AnalysedTexts:
-    """The whole dataset. Raises `DataError` if it cannot be had."""
+    """Return the whole dataset. Raises `DataError` if it is not available."""
     texts = rows.read_corpus(context)
     spans = {key: tuple(pairs) for key, pairs in read_pairs(context).items()}
     return AnalysedTexts(texts.narratives, texts.proverbs, spans)

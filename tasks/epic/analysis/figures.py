@@ -1,4 +1,4 @@
-"""The four figures. Each takes parts of the analysis and returns an altair chart; its title says what was found."""
+"""Figures of the analysis. Each function returns an altair chart of one or two parts; its title states the finding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOWN = 20  # most frequent hyponyms
 
 
 def sentiment(part: Analysis) -> Any:
-    """Compound of each proverb against the mean of its narratives, with a least-squares line."""
+    """Plot the compound score of each proverb against the mean of its narratives, with a least-squares line."""
     import altair as alt
 
     own, narratives = part.proverbs["sentiment"], part.proverbs["narratives_sentiment"]
@@ -43,7 +43,7 @@ def sentiment(part: Analysis) -> Any:
 
 
 def following(r: float) -> str:
-    """A verb for a correlation; .1 and .5 are Cohen's (1988) bounds of small and large."""
+    """Return the verb that describes a correlation; .1 and .5 are Cohen's (1988) bounds for small and large."""
     if abs(r) < 0.1:
         return "do not follow"
     manner = "closely" if abs(r) >= 0.5 else "loosely"
@@ -51,7 +51,7 @@ def following(r: float) -> str:
 
 
 def reading_ease(part: Analysis) -> Any:
-    """Histogram of Flesch reading ease over narratives, with Flesch's own bands named."""
+    """Plot a histogram of the narratives' Flesch reading ease, with a rule at the mean."""
     import altair as alt
 
     column = part.narratives["reading_ease"]
@@ -83,7 +83,7 @@ def reading_ease(part: Analysis) -> Any:
 
 
 def gender(part: Analysis) -> Any:
-    """Shares of mentions, and of narratives by predominant gender, as two stacked bars."""
+    """Plot the shares of mentions, and of narratives by predominant gender, as two stacked bars."""
     import altair as alt
 
     colours = {"male": BLUE, "female": ORANGE, "as many of both": GREEN, "none": GREY}
@@ -115,7 +115,7 @@ def gender(part: Analysis) -> Any:
 
 
 def stacked(bar: str, counts: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The blocks of one bar, in percent."""
+    """Return the blocks of one stacked bar, in percent."""
     rows, start = [], 0.0
     for kind, n in counts.items():
         part = share(counts, kind)
@@ -128,13 +128,13 @@ def stacked(bar: str, counts: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def share(counts: Mapping[str, int], key: str) -> float:
-    """Percent of all, 0 of nothing."""
+    """Return the percentage of one count, or 0 if the counts add up to 0."""
     total = sum(counts.values())
     return 100 * counts[key] / total if total else 0.0
 
 
 def hyponyms(part: Analysis) -> Any:
-    """The most frequent nouns below event or process."""
+    """Plot the most frequent nouns that lie below event or process."""
     import altair as alt
 
     frequent: Sequence[tuple[str, int]] = part.details["most_frequent"][:SHOWN]
@@ -157,18 +157,18 @@ def hyponyms(part: Analysis) -> Any:
 
 
 def joined(words: Sequence[str]) -> str:
-    """`Time, work and job`."""
+    """Join words into an enumeration, e.g. `Time, work and job`."""
     head = ", ".join(words[:-1])
     return (f"{head} and {words[-1]}" if head else "".join(words)).capitalize()
 
 
 def number(part: Analysis, name: str) -> float:
-    """A finding of a part by its name."""
+    """Return the value of a finding by its name."""
     return next(found.value for found in part.findings if found.name == name and found.value is not None)
 
 
 def lengths(sizes: Analysis, spans: Analysis) -> Any:
-    """Instead of the hyponyms where there is no WordNet: length, and how much of it the aligned spans cover."""
+    """Plot the narratives' lengths against the words that aligned spans cover; replaces `hyponyms` without WordNet."""
     import altair as alt
 
     tokens, covered = sizes.narratives["tokens"], spans.narratives["span_words"]

@@ -1,4 +1,4 @@
-"""Gendered words in narratives. Word-list based, not coreference: "Susan" counts only where a "she" follows."""
+"""Counts of gendered words in narratives, by word list, not coreference: "Susan" counts only if a "she" follows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LETTERS = re.compile(r"[^\W\d_]+")
 
 
 def analyse(corpus: AnalysedTexts) -> Analysis:
-    """Shares of mentions, and of narratives by the gender they mention more."""
+    """Return the shares of mentions, and of narratives by the gender that they mention more often."""
     both = {gender: PRONOUNS[gender] | NOUNS[gender] for gender in PRONOUNS}
     mentions = {key: count(text, both) for key, text in corpus.narratives.items()}
     pronouns = [count(text, PRONOUNS) for text in corpus.narratives.values()]
@@ -75,12 +75,12 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
 
 
 def count(text: str, lists: Mapping[str, frozenset[str]]) -> dict[str, int]:
-    """Per gender the number of tokens in its list; case ignored, cut at everything that is no letter ("he's": he)."""
+    """Count the tokens in each gender's list, ignoring case; tokens are runs of letters ("he's" gives "he")."""
     tokens = LETTERS.findall(text.lower())
     return {gender: sum(token in words for token in tokens) for gender, words in lists.items()}
 
 
 def percent(counts: Mapping[str, int], key: str) -> float | None:
-    """The share of one of the counts, None of nothing."""
+    """Return the percentage of one count, or None if the counts add up to 0."""
     total = sum(counts.values())
     return 100 * counts[key] / total if total else None

@@ -1,6 +1,6 @@
-"""Nouns of the narratives that WordNet places under *event* or *process* (Miller 1995). Only with a WordNet at hand.
+"""Counts of nouns that WordNet (Miller 1995) places under *event* or *process*; needs a copy of WordNet.
 
-Only nouns: WordNet's verbs have hierarchies of their own, none of which lies under these two.
+Verbs are not counted, because WordNet keeps them in hierarchies of their own, none of which lies under these two.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TAGS = {"NN", "NNS"}  # common nouns
 
 
 def analyse(corpus: AnalysedTexts, root: Path | None) -> Analysis:
-    """Tokens under event or process by their first sense, how many by any sense, and the most frequent lemmas."""
+    """Count the tokens under event or process by first sense and by any sense, and the most frequent lemmas."""
     if root is None:
         return Analysis(name=NAME, left_out=ABSENT)
     with wordnet_in(root) as wordnet:
@@ -34,7 +34,7 @@ def analyse(corpus: AnalysedTexts, root: Path | None) -> Analysis:
 
 
 def look_up_all(corpus: AnalysedTexts, wordnet: Any) -> Analysis:
-    """Every common noun of the narratives, looked up."""
+    """Look up every common noun of the narratives."""
     import nltk
 
     under = below(wordnet)
@@ -77,14 +77,18 @@ def look_up_all(corpus: AnalysedTexts, wordnet: Any) -> Analysis:
 
 @contextmanager
 def wordnet_in(root: Path) -> Iterator[Any]:
-    """NLTK's reader on this folder alone, which NLTK trusts meanwhile. Raises `DataError` if it holds no WordNet."""
+    """Open NLTK's reader on this folder only, adding it to NLTK's search path for the time being.
+
+    Raises:
+        DataError: the folder holds no WordNet.
+    """
     import nltk
     from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
     nltk.data.path.insert(0, str(root))
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The multilingual functions")  # English is all we ask
+            warnings.filterwarnings("ignore", "The multilingual functions")  # only English is looked up
             reader = WordNetCorpusReader(_find(root), None)
         yield reader
     finally:
@@ -103,7 +107,7 @@ def _find(root: Path) -> Any:
 
 
 def below(wordnet: Any) -> frozenset[str]:
-    """Names of all synsets below the roots, the roots among them."""
+    """Return the names of all synsets below the roots, including the roots."""
     roots = [wordnet.synset(name) for name in ROOTS]
     found = {sense.name() for root in roots for sense in root.closure(lambda sense: sense.hyponyms())}
     return frozenset(found | set(ROOTS))

@@ -1,4 +1,4 @@
-"""The language tools: the paper's two tokenisers, sentences, stems, sentiment."""
+"""Language tools of the analysis: the paper's two tokenizers, sentence splitting, stemming and sentiment."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 
 def blank_split(text: str) -> list[str]:
-    """Tokens of Table 2: lower-cased, split at white space, punctuation left where it is."""
+    """Return the tokens of Table 2: the lower-cased text split at white space, punctuation kept."""
     return text.lower().split()
 
 
 def alphabetic(text: str) -> list[str]:
-    """Tokens of Table 3: NLTK's `word_tokenize` on the lower-cased text, letters only."""
+    """Return the tokens of Table 3: NLTK's `word_tokenize` on the lower-cased text, alphabetic tokens only."""
     import nltk
 
     return [token for token in nltk.word_tokenize(text.lower()) if token.isalpha()]
 
 
 def sentences(text: str) -> list[str]:
-    """Sentences by Punkt."""
+    """Split a text into sentences with Punkt."""
     import nltk
 
     found: list[str] = nltk.sent_tokenize(text)
@@ -30,12 +30,12 @@ def sentences(text: str) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """Words as a reader counts them: letters, with apostrophes inside."""
+    """Return the words as a reader counts them: runs of letters, with apostrophes inside."""
     return WORD.findall(text)
 
 
 def content_stems(texts: Iterable[str]) -> list[frozenset[str]]:
-    """Per text the Porter stems of its alphabetic tokens that are no stop words."""
+    """Return, for each text, the Porter stems of its alphabetic tokens other than stop words."""
     from nltk.corpus import stopwords
     from nltk.stem import PorterStemmer
 
@@ -44,7 +44,7 @@ def content_stems(texts: Iterable[str]) -> list[frozenset[str]]:
 
 
 def sentiment() -> Any:
-    """VADER (Hutto and Gilbert 2014) with NLTK's lexicon."""
+    """Return a VADER analyser (Hutto and Gilbert 2014) with NLTK's lexicon."""
     from nltk.sentiment.vader import SentimentIntensityAnalyzer
 
     return SentimentIntensityAnalyzer()

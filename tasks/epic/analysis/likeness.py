@@ -1,4 +1,4 @@
-"""Proverbs that resemble each other in their words, beside the lists that were made by reading."""
+"""Comparison of proverbs that share words with the lists of near-duplicates that were made by reading."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METHOD = "Jaccard of the Porter stems of content words (NLTK's stop words left o
 
 
 def analyse(corpus: AnalysedTexts) -> Analysis:
-    """Pairs of proverbs above the threshold, and how many of them are on either list."""
+    """Count the pairs of proverbs above the threshold, and how many of them are on each list."""
     candidates = candidate_pairs(corpus)
     strict, generous = (
         {frozenset((one, other)) for one, others in relation.items() for other in others}
@@ -39,7 +39,7 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
 
 
 def candidate_pairs(corpus: AnalysedTexts) -> list[dict[str, Any]]:
-    """Pairs above the threshold, the most alike first."""
+    """Return the pairs above the threshold, most similar first."""
     stems = dict(zip(corpus.proverbs, content_stems(corpus.proverbs.values()), strict=True))
     found = []
     for one, other in combinations(corpus.proverbs, 2):

@@ -1,6 +1,6 @@
-"""Table 3: how many words a narrative shares with its proverb, and with other narratives.
+"""The numbers of Table 3: the overlap of a narrative's n-grams with its proverb's and with other narratives'.
 
-Sets of n-grams are the rows of sparse 0/1 matrices, so that all intersections are one product.
+Each text's set of n-grams is a row of a sparse 0/1 matrix, so that one matrix product gives all intersections.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TOKENS = "sets of n-grams of NLTK's word_tokenize on the lower-cased text, tokens of letters only"
 CLOSED = "mean over all pairs of a narrative and a proverb: the expectation of a random assignment, in closed form"
 ONE_DRAW = "The paper's value is one random permutation; 95 % of these fall into the interval."
-TABLE = (  # n-gram, its n, Jaccard and common count of the true pairs, the same at random
+TABLE = (  # name, n, (Jaccard, common count) of the true pairs, the same for random pairs
     ("unigram", 1, ("0.0258", "1.27"), ("0.0211", "1.06")),
     ("bigram", 2, ("0.0010", "0.07"), ("0.0004", "0.03")),
     ("trigram", 3, ("0.0003", "0.02"), ("0.0000", "0.00")),
@@ -32,7 +32,7 @@ TABLE = (  # n-gram, its n, Jaccard and common count of the true pairs, the same
 
 
 def analyse(corpus: AnalysedTexts) -> Analysis:
-    """Everything Table 3 has, with the random columns in closed form, and Jaccard between narratives."""
+    """Return all numbers of Table 3, with the random columns in closed form, and Jaccard between narratives."""
     tokens = [alphabetic(text) for text in (*corpus.narratives.values(), *corpus.proverbs.values())]
     size = len(corpus.narratives)
     places = {key: place for place, key in enumerate(corpus.proverbs)}
@@ -54,7 +54,7 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
 
 
 def between_narratives(matrix: Any, gold: Sequence[int]) -> list[AnalysedNumber]:
-    """Mean unigram Jaccard of two narratives of one proverb and of two proverbs; none is paired with itself."""
+    """Return the mean unigram Jaccard of two distinct narratives, of one proverb and of different proverbs."""
     import numpy as np
 
     jaccard, _ = similarities(matrix, matrix)
@@ -68,7 +68,7 @@ def between_narratives(matrix: Any, gold: Sequence[int]) -> list[AnalysedNumber]
 
 
 def at_random(name: str, values: Floats, gold: Sequence[int], published: str) -> AnalysedNumber:
-    """A random column of the table: its expectation, and where 95 % of single permutations fall."""
+    """Return a random column of the table: its expectation, and the interval that holds 95 % of permutations."""
     value, spread = permuted(values, gold)
     interval = (max(0.0, value - 1.96 * spread), value + 1.96 * spread)
     definition = f"{CLOSED}; {TOKENS}"
@@ -78,10 +78,10 @@ def at_random(name: str, values: Floats, gold: Sequence[int], published: str) ->
 
 
 def permuted(values: Floats, gold: Sequence[int]) -> tuple[float, float]:
-    """Mean and standard deviation, over all permutations of `gold`, of the mean of values[i, gold[i]].
+    """Return the mean and standard deviation, over all permutations of `gold`, of the mean of values[i, gold[i]].
 
-    Closed forms of Hoeffding (1951, section 3): Var = Σ d² / (n² (n − 1)) with d centred by rows and columns.
-    `values` has shape (narratives, proverbs).
+    The closed forms are those of Hoeffding (1951, section 3): Var = Σ d² / (n² (n − 1)) with d centred by rows and
+    columns. `values` has shape (narratives, proverbs).
     """
     import numpy as np
 
@@ -100,7 +100,7 @@ def _finding(name: str, values: Floats, published: str, definition: str, note: s
 
 
 def incidence(documents: Iterable[Iterable[Any]]) -> Any:
-    """Sparse 0/1 matrix (documents, different items)."""
+    """Return a sparse 0/1 matrix of shape (documents, distinct items)."""
     import numpy as np
     from scipy.sparse import csr_array
 
@@ -114,7 +114,10 @@ def incidence(documents: Iterable[Iterable[Any]]) -> Any:
 
 
 def similarities(left: Any, right: Any) -> tuple[Floats, Floats]:
-    """Jaccard and size of the intersection for all pairs of rows, each of shape (left, right). Two empty sets: 0."""
+    """Return the Jaccard index and intersection size of all pairs of rows, each of shape (left, right).
+
+    The Jaccard index of two empty sets is 0.
+    """
     import numpy as np
 
     common = np.asarray((left @ right.T).todense(), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What every part of the analysis returns: numbers with their definitions, and columns per narrative and proverb."""
+"""Results of one part of the analysis: numbers with their definitions, and columns per narrative and proverb."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Column: TypeAlias = Mapping[str, float | int | None]  # id of a narrative or pro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysedNumber:
-    """One number. `published` is the paper's, with the digits it was printed with."""
+    """One number of the analysis; `published` is the paper's value as printed, or empty."""
 
     name: str
     value: float | None
@@ -22,21 +22,21 @@ class AnalysedNumber:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the value, printed with as many digits, is the published one; None where nothing is published."""
+        """True if the value equals the published one at its number of digits; None if either is missing."""
         if not self.published or self.value is None:
             return None
         return self.digits(self.value) == self.published
 
     @property
     def covers(self) -> bool:
-        """Whether the interval, printed with as many digits, holds the published value."""
+        """True if the interval, rounded to as many digits, contains the published value."""
         if not self.published or self.interval is None:
             return False
         low, high = (float(self.digits(bound)) for bound in self.interval)
         return low <= float(self.published) <= high
 
     def digits(self, value: float) -> str:
-        """A number as the paper would print it; with four significant digits where it prints none."""
+        """Format a number with the paper's decimals, or with four significant digits if nothing is published."""
         if self.published:
             return f"{value:.{len(self.published.partition('.')[2])}f}"
         return str(value) if isinstance(value, int) else f"{value:.4g}"
@@ -44,7 +44,7 @@ class AnalysedNumber:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """One section of the analysis. One that lacks something says in `left_out` what, and how to get it."""
+    """One section of the analysis; if it could not be computed, `left_out` says what is missing and how to get it."""
 
     name: str
     findings: Sequence[AnalysedNumber] = ()
@@ -55,5 +55,5 @@ class Analysis:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean of at least one number."""
+    """Return the mean of at least one number."""
     return sum(values) / len(values)

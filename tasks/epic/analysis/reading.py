@@ -1,4 +1,4 @@
-"""Flesch reading ease of every narrative (Flesch 1948). Syllables are counted by pyphen's hyphenation patterns."""
+"""Flesch reading ease of every narrative (Flesch 1948), with syllables counted by pyphen's hyphenation patterns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MISSING = "pyphen is not installed: pip install 'figeval[analysis]'"
 
 
 def analyse(corpus: AnalysedTexts) -> Analysis:
-    """Reading ease with two syllable counters; left out where pyphen is not installed."""
+    """Return the reading ease with two syllable counters; the part is left out if pyphen is not installed."""
     try:
         counter = by_hyphenation()
     except ImportError:
@@ -44,14 +44,14 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
 
 
 def flesch(found: Sequence[str], n_sentences: int, syllables: Callable[[str], int]) -> float | None:
-    """The formula; None for a text without words."""
+    """Return the Flesch reading ease of a text, or None if it has no words."""
     if not found:
         return None
     return 206.835 - 1.015 * len(found) / n_sentences - 84.6 * sum(map(syllables, found)) / len(found)
 
 
 def by_hyphenation() -> Callable[[str], int]:
-    """Possible hyphens + 1. Raises `ImportError` without pyphen."""
+    """Return a counter of syllables: possible hyphens + 1. Raises `ImportError` if pyphen is not installed."""
     from pyphen import Pyphen
 
     patterns = Pyphen(lang="en_US")
@@ -59,7 +59,7 @@ def by_hyphenation() -> Callable[[str], int]:
 
 
 def by_sonority() -> Callable[[str], int]:
-    """Peaks of sonority (NLTK); of the letters a to z only, others are no English sounds."""
+    """Return a counter of syllables: peaks of sonority (NLTK), in the letters a to z only."""
     from nltk.tokenize import SyllableTokenizer
 
     tokenizer = SyllableTokenizer()

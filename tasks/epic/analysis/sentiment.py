@@ -1,4 +1,4 @@
-"""Sentiment of proverbs and of their narratives, by VADER (Hutto and Gilbert 2014)."""
+"""Sentiment of proverbs and of their narratives according to VADER (Hutto and Gilbert 2014)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MANY = 9  # of ten narratives
 
 
 def analyse(corpus: AnalysedTexts) -> Analysis:
-    """Compound scores, their correlation, and proverbs whose narratives nearly all point one way."""
+    """Return the compound scores, their correlation, and counts of proverbs with narratives of nearly one sign."""
     analyser = sentiment()
 
     def compound(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Table 2: how large the corpus is. Tokens are split at white space, unlike those of Table 3."""
+"""The numbers of Table 2: the size of the corpus. Tokens are split at white space, unlike those of Table 3."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_SENTENCES = (
 
 
 def analyse(corpus: AnalysedTexts) -> Analysis:
-    """Everything Table 2 has."""
+    """Return all numbers of Table 2."""
     tokens = {key: blank_split(text) for key, text in corpus.narratives.items()}
     split = {key: len(sentences(text)) for key, text in corpus.narratives.items()}
     pairs = [pair for used in corpus.spans.values() for pair in used]
@@ -39,5 +39,5 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
 
 
 def finding(name: str, value: float, published: str, definition: str, note: str = "") -> AnalysedNumber:
-    """A row of the table."""
+    """Return one row of the table."""
     return AnalysedNumber(name=name, value=value, published=published, definition=definition, note=note)

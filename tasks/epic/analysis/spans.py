@@ -1,4 +1,4 @@
-"""The aligned spans: counts, repetitions, overlaps. Facts that a reader of the data has to know."""
+"""Counts, repetitions and overlaps of the aligned spans, which users of the data need to know about."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..rows import proverb_of
 from .corpus import AnalysedTexts
 from .part import AnalysedNumber, Analysis, Column
 
-# name → (definition, test of a pair with the text of its narrative and of its proverb)
+# name → (definition, test of a pair, the text of its narrative and the text of its proverb)
 OF_PAIRS: dict[str, tuple[str, Callable[[SpanPair, str, str], bool]]] = {
     "proverb spans found as written": ("case-sensitive", lambda pair, _, proverb: pair.of_proverb in proverb),
     "narrative spans found as written": ("case-sensitive", lambda pair, text, _: pair.of_narrative in text),
@@ -35,7 +35,7 @@ OF_PAIRS: dict[str, tuple[str, Callable[[SpanPair, str, str], bool]]] = {
     ),
     "narrative spans of one word": ("split at white space", lambda pair, _, __: len(pair.of_narrative.split()) == 1),
 }
-# name → (definition, test of a narrative with its proverb and its pairs)
+# name → (definition, test of a narrative, its proverb and its pairs)
 OF_NARRATIVES: dict[str, tuple[str, Callable[[str, str, Sequence[SpanPair]], bool]]] = {
     "narratives that use a proverb span twice": (
         "case ignored; a map keyed by proverb span loses pairs there",
@@ -56,7 +56,7 @@ OF_NARRATIVES: dict[str, tuple[str, Callable[[str, str, Sequence[SpanPair]], boo
 
 
 def analyse(corpus: AnalysedTexts) -> Analysis:
-    """Counts over narratives and over pairs; none of them is in the paper."""
+    """Return counts over narratives and over pairs; none of them is in the paper."""
     narratives = [
         (text, corpus.proverbs[proverb_of(key)], corpus.spans[key]) for key, text in corpus.narratives.items()
     ]
@@ -80,12 +80,12 @@ def analyse(corpus: AnalysedTexts) -> Analysis:
 
 
 def count(name: str, value: int, definition: str) -> AnalysedNumber:
-    """A count, without anything published."""
+    """Return a count without a published value."""
     return AnalysedNumber(name=name, value=value, definition=definition)
 
 
 def occurrences(text: str, span: str) -> int:
-    """How often a span stands in a text; occurrences may overlap."""
+    """Count the occurrences of a span in a text; they may overlap."""
     found, start = 0, text.find(span)
     while start >= 0:
         found, start = found + 1, text.find(span, start + 1)
@@ -93,7 +93,7 @@ def occurrences(text: str, span: str) -> int:
 
 
 def overlapping(text: str, pairs: Iterable[SpanPair]) -> bool:
-    """Whether two narrative spans share a character."""
+    """Return whether two narrative spans share a character, judged by their first occurrences with case ignored."""
     starts = [(text.lower().find(pair.of_narrative.lower()), len(pair.of_narrative)) for pair in pairs]
     places = sorted((start, start + length) for start, length in starts if start >= 0)
     return any(left[1] > right[0] for left, right in pairwise(places))

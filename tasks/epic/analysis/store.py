@@ -1,4 +1,4 @@
-"""What the analysis leaves on disk: `analysis.json` with everything, and tables as CSV."""
+"""Output files of the analysis: `analysis.json` with the findings, and tables as CSV."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEAD = ("part", "name", "value", "low", "high", "published", "agrees", "definiti
 
 
 def write(folder: Path, corpus: AnalysedTexts, parts: Sequence[Analysis], sha256: str) -> list[Path]:
-    """Write all files; their paths. Raises `RecordError` where that cannot be."""
+    """Write all files and return their paths. Raises `RecordError` if they cannot be written."""
     tables = {
         "tables.csv": findings_table(parts),
         "per_proverb.csv": columns_table("proverb", corpus.proverbs, [part.proverbs for part in parts]),
@@ -39,13 +39,13 @@ def write(folder: Path, corpus: AnalysedTexts, parts: Sequence[Analysis], sha256
 
 
 def save_csv(path: Path, rows: Iterable[Iterable[Any]]) -> None:
-    """Rows as CSV; None is an empty cell."""
+    """Write rows as CSV; None becomes an empty cell."""
     with path.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream, lineterminator="\n").writerows(map(csv_cell, row) for row in rows)
 
 
 def described(parts: Sequence[Analysis], sha256: str) -> JSON:
-    """The content of `analysis.json`; columns per narrative and proverb are in the CSV files."""
+    """Return the content of `analysis.json`; the columns per narrative and proverb are in the CSV files."""
     return {
         "data": {"file": "epic/full_dataset.json", "sha256": sha256},
         "libraries": {name: installed(name) for name in LIBRARIES},
@@ -61,12 +61,12 @@ def described(parts: Sequence[Analysis], sha256: str) -> JSON:
 
 
 def entry(found: AnalysedNumber) -> JSON:
-    """A finding with what is derived from it."""
+    """Return a finding as a mapping that includes `agrees`."""
     return {**asdict(found), "published": found.published or None, "agrees": found.agrees}
 
 
 def findings_table(parts: Iterable[Analysis]) -> Iterator[Sequence[Any]]:
-    """One line per finding."""
+    """Yield the header and one row per finding."""
     yield HEAD
     for part in parts:
         for found in part.findings:
@@ -76,7 +76,7 @@ def findings_table(parts: Iterable[Analysis]) -> Iterator[Sequence[Any]]:
 
 
 def columns_table(kind: str, ids: Iterable[str], groups: Iterable[Any]) -> Iterator[Sequence[Any]]:
-    """One line per id, with every column that a part has."""
+    """Yield the header and one row per id, with the columns of all parts."""
     columns: dict[str, Column] = dict(chain.from_iterable(group.items() for group in groups))
     yield (kind, *columns)
     for key in ids:

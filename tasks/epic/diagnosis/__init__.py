@@ -1,1 +1,1 @@
-"""What stored runs say proverb by proverb: `figeval diagnose`."""
+"""Diagnosis of stored runs, proverb by proverb: `figeval diagnose`."""

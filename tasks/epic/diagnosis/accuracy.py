@@ -1,4 +1,4 @@
-"""Accuracy proverb by proverb, and accuracy that accepts near-duplicates. Ties count by expectation throughout."""
+"""Accuracy per proverb, and accuracy that accepts near-duplicates. Ties count by expectation throughout."""
 
 from __future__ import annotations
 
@@ -16,12 +16,18 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float64]
 
-Relation: TypeAlias = Mapping[str, frozenset[str]]  # proverb → others that are accepted in its place
+Relation: TypeAlias = Mapping[str, frozenset[str]]  # proverb → proverbs accepted in its place
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerant:
-    """Accuracy that accepts the proverbs of a relation; `chance` is what guessing gets, `unknown` rows do not say."""
+    """Accuracy that accepts the proverbs of a relation.
+
+    Attributes:
+        score: the accuracy with its interval.
+        chance: expected accuracy of a uniform guess.
+        unknown: number of rows left out because they do not say which candidates tie.
+    """
 
     score: Score
     chance: float
@@ -29,10 +35,10 @@ class Tolerant:
 
 
 def tolerant(answers: Answers, accepted: Relation) -> Tolerant:
-    """The share of narratives whose taken proverb is the gold one or accepted in its place, clustered by proverb.
+    """Return the share of narratives with the gold proverb or one accepted in its place, clustered by proverb.
 
-    A row that does not say which candidates tie is left out, unless nothing but the gold proverb would be accepted.
-    There is no interval where the model has seen some of the narratives.
+    A row that does not say which candidates tie is left out, unless only the gold proverb would be accepted. There is
+    no interval if the model has seen some of the narratives.
     """
     from figeval.metrics.aggregation import MetricAggregator
     from figeval.metrics.statistic import mean_of
@@ -55,7 +61,7 @@ def tolerant(answers: Answers, accepted: Relation) -> Tolerant:
 
 
 def credited(answer: Answer, accepted: Relation) -> float | None:
-    """The probability that the answer is right or accepted; None where the stored row does not say."""
+    """Return the probability that the answer is right or accepted, or None if the stored row does not say."""
     others = accepted.get(answer.gold, frozenset())
     if not others:
         return answer.right
@@ -65,7 +71,7 @@ def credited(answer: Answer, accepted: Relation) -> float | None:
 
 
 def chance(answers: Answers, accepted: Relation) -> float:
-    """The expectation of a uniform guess over the answered narratives."""
+    """Return the expected accuracy of a uniform guess over the answered narratives."""
     questions = [answers.questions[key] for key in answers.given]
     shares = [
         sum(one == question.gold or one in accepted.get(question.gold, ()) for one in question.candidates)
@@ -76,7 +82,7 @@ def chance(answers: Answers, accepted: Relation) -> float:
 
 
 def by_proverb(answers: Answers) -> dict[str, list[float]]:
-    """Proverb → the accuracies of its narratives, in stored order."""
+    """Map each proverb to the accuracies of its narratives, in stored order."""
     found: dict[str, list[float]] = {}
     for answer in answers.given.values():
         found.setdefault(answer.gold, []).append(answer.right)
@@ -84,7 +90,10 @@ def by_proverb(answers: Answers) -> dict[str, list[float]]:
 
 
 def number_right(values: Sequence[float]) -> Floats:
-    """P(exactly j of the k narratives are right), shape (k + 1,): 0 and 1 but for ties, whose draws are independent."""
+    """Return P(exactly j of the k narratives are right), shape (k + 1,).
+
+    Without ties the probabilities are 0 and 1; ties are drawn independently.
+    """
     import numpy as np
 
     found = np.ones(1)
@@ -94,7 +103,7 @@ def number_right(values: Sequence[float]) -> Floats:
 
 
 def spread(groups: Mapping[str, Sequence[float]]) -> Floats:
-    """Expected number of proverbs with exactly j narratives right, shape (largest k + 1,)."""
+    """Return the expected number of proverbs with exactly j narratives right, shape (largest k + 1,)."""
     import numpy as np
 
     most = max(map(len, groups.values()), default=0)

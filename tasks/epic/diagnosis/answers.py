@@ -1,4 +1,4 @@
-"""Stored predictions → which proverb a model took for which narrative, in ids."""
+"""Reader of stored predictions: the proverb that a model took for each narrative, as ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from figeval.records.schema import RunRecord
 
 from .. import rows
 
-ROWS = {  # task → the rows of rows.py that it is made of
+ROWS = {  # task → name of its rows in rows.py
     "epic_retrieval_all": "retrieval_all",
     "epic_retrieval_seen": "retrieval_seen_test",
     "epic_retrieval_unseen": "retrieval_unseen_test",
@@ -28,7 +28,7 @@ ROWS = {  # task → the rows of rows.py that it is made of
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One narrative: the proverbs to choose from, and which is right."""
+    """One narrative: the proverbs to choose from, and the right one."""
 
     gold: str
     candidates: tuple[str, ...]
@@ -36,10 +36,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model answered to one narrative.
+    """A model's answer to one narrative.
 
-    `right` is the stored accuracy, a fraction where several candidates tie. `picks` are the proverbs taken, with
-    probabilities that add up to 1: tied ones share it. None where the stored row does not say which ones tie.
+    Attributes:
+        gold: the right proverb.
+        right: the stored accuracy, a fraction if several candidates tie.
+        picks: the proverbs taken, with probabilities that add up to 1; tied proverbs share it equally. None if the
+            stored row does not say which ones tie.
     """
 
     gold: str
@@ -49,8 +52,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers of one run to one task, by narrative; `unanswered` counts narratives without a valid answer, `seen`
-    those that the model was trained on or chosen on.
+    """The answers of one run to one task, by narrative.
+
+    Attributes:
+        model: name of the model.
+        questions: question of each narrative.
+        given: valid answers.
+        unanswered: number of narratives without a valid answer.
+        seen: number of narratives that the model was trained or selected on.
+        proverbs: text of each proverb by its id, for the console.
     """
 
     model: str
@@ -58,16 +68,16 @@ class Answers:
     given: Mapping[str, Answer]
     unanswered: int = 0
     seen: int = 0
-    proverbs: Mapping[str, str] = field(default_factory=dict)  # proverb id → text, for the console
+    proverbs: Mapping[str, str] = field(default_factory=dict)
 
 
 def known_tasks(record: RunRecord) -> list[str]:
-    """The tasks of a run that can be diagnosed; a further prompt of one can be too."""
+    """Return the tasks of a run that can be diagnosed, including further prompts of such a task."""
     return [task.task for task in record.tasks if (task.of or task.task) in ROWS and task.kind != "probe"]
 
 
 def open_run(path: Path) -> RunRecord:
-    """The record of a run. Raises `RecordError` if there is none, or none of its tasks can be diagnosed."""
+    """Return the record of a run. Raises `RecordError` if there is none, or none of its tasks can be diagnosed."""
     record, _ = read_run(path)
     if not known_tasks(record):
         has = ", ".join(task.task for task in record.tasks) or "no task"
@@ -76,11 +86,11 @@ def open_run(path: Path) -> RunRecord:
 
 
 def read_answers(path: Path, record: RunRecord, task: str) -> Answers:
-    """The answers of a run to one of its tasks.
+    """Return the answers of a run to one of its tasks.
 
     Raises:
-        RecordError: the run has no such task.
-        DataError: the run was made on other rows than this version of figeval has.
+        RecordError: the run has no such task, or it cannot be diagnosed.
+        DataError: the run was made on rows that differ from those of this version of figeval.
     """
     known = {one.task: one.of or one.task for one in record.tasks}
     if task not in known or task not in known_tasks(record):
@@ -100,7 +110,10 @@ def read_answers(path: Path, record: RunRecord, task: str) -> Answers:
 
 
 def read_questions(task: str) -> tuple[dict[str, Question], dict[str, str]]:
-    """Narrative id → question, and proverb id → text. Candidates of a ranking stand in order of first appearance."""
+    """Return the questions by narrative id, and the proverbs' texts by proverb id.
+
+    The candidates of a ranking are in order of first appearance.
+    """
     context = DataContext(files(__package__.rpartition(".")[0]), fetch)
     found = list(rows.open(ROWS[task], context))
     texts = dict(rows.read_corpus(context).proverbs)
@@ -112,7 +125,7 @@ def read_questions(task: str) -> tuple[dict[str, Question], dict[str, str]]:
 
 
 def asked(row: PredictionRow, questions: Mapping[str, Question], task: str) -> Question:
-    """The question that a stored row answers. Raises `DataError` if it is not the one that we have."""
+    """Return the question that a stored row answers. Raises `DataError` if the row does not fit the current data."""
     question = questions.get(row["id"])
     gold: Any = row["gold"][0] if isinstance(row["gold"], list) else row["gold"]
     if question is None or not 0 <= gold < len(question.candidates) or question.candidates[gold] != question.gold:
@@ -123,15 +136,16 @@ def asked(row: PredictionRow, questions: Mapping[str, Question], task: str) -> Q
 
 
 def picks(row: PredictionRow, candidates: Sequence[str]) -> dict[str, float] | None:
-    """The proverbs that share the best score, each with the same probability; None where the row does not say."""
+    """Return the proverbs that share the best score, with equal probabilities, or None if the row does not say."""
     best = best_places(row, len(candidates))
     return None if best is None else {candidates[place]: 1 / len(best) for place in best}
 
 
 def best_places(row: PredictionRow, n: int) -> list[int] | None:
-    """The places of the tied best among the first n candidates; what is behind them is background.
+    """Return the places of the tied best among the first n candidates; background proverbs come after these.
 
-    A ranking stores ten candidates: if more tie, they are known only if all do, or if --log_samples kept all scores.
+    A ranking stores ten candidates. If more than ten tie, the places are known only if all candidates tie or if
+    --log_samples kept all scores.
     """
     if row["tied"] <= 1 and isinstance(row["pred"], int):
         return [row["pred"]]

@@ -1,4 +1,4 @@
-"""`figeval diagnose`."""
+"""The command `figeval diagnose`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .versus import Versus
 
 OUTPUT = "results/diagnosis"
-SHOWN, PAIRS, TEXT = 10, 12, 44  # proverbs at either end, confused pairs, letters of a proverb
+SHOWN, PAIRS, TEXT = 10, 12, 44  # proverbs at either end, confused pairs, characters of a proverb
 LISTS = ("plain", "paraphrases", "defensible")
 
 
@@ -54,7 +54,7 @@ def diagnose(run_a: Path, run_b: Path | None, task: str | None, output: Path, no
 
 
 def shared(paths: Sequence[Path], tasks: Sequence[list[str]]) -> list[str]:
-    """The tasks that all runs have. Raises `RecordError` if there are none."""
+    """Return the tasks that all runs have. Raises `RecordError` if there are none."""
     from figeval.errors import RecordError
 
     found = [task for task in tasks[0] if all(task in others for others in tasks)]
@@ -65,7 +65,7 @@ def shared(paths: Sequence[Path], tasks: Sequence[list[str]]) -> list[str]:
 
 
 def one_task(name: str, runs: Sequence[Answers], folder: Path, console: Any, *, plot: bool) -> None:
-    """Compute, write and print everything about one task."""
+    """Compute, write and print the diagnosis of one task."""
     from .. import duplicates
     from . import accuracy, store, versus
 
@@ -90,7 +90,7 @@ def one_task(name: str, runs: Sequence[Answers], folder: Path, console: Any, *, 
 def grids(
     name: str, runs: Sequence[Answers], aware: Sequence[dict[str, Tolerant]], found: Versus | None
 ) -> Iterator[tuple[Any, list[str]]]:
-    """Every table with what must be known beside it."""
+    """Yield every table with its notes."""
     from .confusion import most_taken
 
     yield accuracy_grid(name, runs, aware)
@@ -104,7 +104,7 @@ def grids(
 
 
 def accuracy_grid(name: str, runs: Sequence[Answers], aware: Sequence[dict[str, Tolerant]]) -> tuple[Any, list[str]]:
-    """Plain accuracy beside the two that accept near-duplicates."""
+    """Return the table of plain accuracy and of the two accuracies that accept near-duplicates, with its notes."""
     from figeval.report.grid import Grid
 
     from .store import TIES
@@ -130,7 +130,7 @@ def accuracy_grid(name: str, runs: Sequence[Answers], aware: Sequence[dict[str, 
 
 
 def spread_grid(runs: Sequence[Answers]) -> tuple[Any, list[str]]:
-    """How many proverbs have 0, 1 … k narratives right."""
+    """Return the table that counts the proverbs with 0, 1 … k narratives right, with its notes."""
     from figeval.report.grid import Grid
 
     from .accuracy import by_proverb, spread
@@ -144,7 +144,7 @@ def spread_grid(runs: Sequence[Answers]) -> tuple[Any, list[str]]:
 
 
 def proverb_grid(answers: Answers) -> Any:
-    """The best and the worst proverbs."""
+    """Return the table of the best and the worst proverbs."""
     from figeval.report.grid import Grid
 
     from .store import ranked
@@ -157,7 +157,7 @@ def proverb_grid(answers: Answers) -> Any:
 
 
 def confusion_grid(answers: Answers) -> Any:
-    """The pairs confused most often."""
+    """Return the table of the pairs confused most often."""
     from figeval.report.grid import Grid
 
     from .confusion import confusions
@@ -172,13 +172,13 @@ def confusion_grid(answers: Answers) -> Any:
 
 
 def short(answers: Answers, proverb: str) -> str:
-    """The text of a proverb, cut to the width of a column."""
+    """Return the text of a proverb, truncated to the width of a column."""
     text = answers.proverbs.get(proverb, "")
     return text if len(text) <= TEXT else f"{text[: TEXT - 1]}…"
 
 
 def versus_grid(found: Versus) -> tuple[Any, list[str]]:
-    """The heat map in numbers, and agreement."""
+    """Return the heat map as a table, with notes on the agreement of the two models."""
     from figeval.report.grid import Grid
 
     from .versus import READING

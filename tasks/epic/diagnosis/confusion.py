@@ -1,4 +1,4 @@
-"""Which proverb is taken for which."""
+"""Counts of proverbs that were taken for other proverbs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .answers import Answers
 
 @dataclass(frozen=True, slots=True)
 class Confused:
-    """`predicted` was taken for `gold` in `count` of its `n` narratives (a fraction where candidates tie)."""
+    """A confusion: `predicted` was taken for `gold` in `count` of its `n` narratives (a fraction if candidates tie)."""
 
     gold: str
     predicted: str
@@ -21,7 +21,7 @@ class Confused:
 
 
 def confusions(answers: Answers) -> list[Confused]:
-    """Every pair with a count, the most frequent first. Rows that do not say which candidates tie are left out."""
+    """Return every confused pair, most frequent first; rows that do not say which candidates tie are left out."""
     counts: dict[tuple[str, str], float] = {}
     sizes: dict[str, int] = {}
     for answer in answers.given.values():
@@ -45,7 +45,7 @@ def confusions(answers: Answers) -> list[Confused]:
 
 
 def most_taken(answers: Answers) -> list[tuple[str, float]]:
-    """How often each proverb is taken where it is wrong, the most frequent first: a model's favourites."""
+    """Return how often each proverb is taken wrongly, most frequent first: a model's favourites."""
     counts: dict[str, float] = {}
     for one in confusions(answers):
         counts[one.predicted] = counts.get(one.predicted, 0.0) + one.count

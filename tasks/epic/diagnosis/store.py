@@ -1,4 +1,4 @@
-"""What the diagnosis leaves on disk, in ids: `diagnosis.json`, and CSV tables beside it."""
+"""Output files of the diagnosis: `diagnosis.json` and CSV tables, with ids instead of texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TIES = "Ties count by expectation: a row whose best score n candidates share is 
 def write(
     folder: Path, runs: Sequence[Answers], aware: Sequence[dict[str, Tolerant]], found: Versus | None
 ) -> list[Path]:
-    """Write all files; their paths. Raises `RecordError` where that cannot be."""
+    """Write all files and return their paths. Raises `RecordError` if they cannot be written."""
     tables = {"per_proverb.csv": proverb_table(runs), "confusion.csv": confusion_table(runs)}
     if found is not None:
         tables["heat_map.csv"] = heat_map_table(found)
@@ -37,7 +37,7 @@ def write(
 
 
 def proverb_table(runs: Sequence[Answers]) -> Iterator[Sequence[Any]]:
-    """One line per run and proverb: narratives, how many are right, accuracy; the best first."""
+    """Yield the header and one row per run and proverb: narratives, right ones and accuracy, best proverb first."""
     yield ("run", "model", "proverb", "n", "right", "acc")
     for place, answers in zip("AB", runs, strict=False):
         for proverb, values in ranked(answers):
@@ -45,12 +45,12 @@ def proverb_table(runs: Sequence[Answers]) -> Iterator[Sequence[Any]]:
 
 
 def ranked(answers: Answers) -> list[tuple[str, list[float]]]:
-    """Proverbs with their accuracies, the best first; equal ones by their number."""
+    """Return the proverbs with their accuracies, best first; equally good ones are ordered by proverb number."""
     return sorted(by_proverb(answers).items(), key=lambda pair: (-sum(pair[1]) / len(pair[1]), int(pair[0][1:])))
 
 
 def confusion_table(runs: Sequence[Answers]) -> Iterator[Sequence[Any]]:
-    """One line per run and pair of proverbs."""
+    """Yield the header and one row per run and confused pair of proverbs."""
     yield ("run", "model", "gold", "predicted", "count", "n", "paraphrase", "defensible")
     for place, answers in zip("AB", runs, strict=False):
         for one in confusions(answers):
@@ -58,7 +58,7 @@ def confusion_table(runs: Sequence[Answers]) -> Iterator[Sequence[Any]]:
 
 
 def heat_map_table(found: Versus) -> Iterator[Sequence[Any]]:
-    """One line per cell."""
+    """Yield the header and one row per cell of the heat map."""
     yield ("right_by_a", "right_by_b", "proverbs")
     for i, row in enumerate(found.cells):
         for j, n in enumerate(row):
@@ -66,7 +66,7 @@ def heat_map_table(found: Versus) -> Iterator[Sequence[Any]]:
 
 
 def described(runs: Sequence[Answers], aware: Sequence[dict[str, Tolerant]], found: Versus | None) -> JSON:
-    """The content of `diagnosis.json`."""
+    """Return the content of `diagnosis.json`."""
     content: JSON = {"ties": TIES, "runs": {}}
     for place, answers, accuracies in zip("AB", runs, aware, strict=False):
         content["runs"][place] = {

@@ -1,4 +1,4 @@
-"""Two models, proverb by proverb: the heat map of the paper's Figure 5, and how far they agree."""
+"""Comparison of two models, proverb by proverb: the heat map of the paper's Figure 5, and their agreement."""
 
 from __future__ import annotations
 
@@ -24,10 +24,17 @@ READING = (
 
 @dataclass(frozen=True, slots=True)
 class Versus:
-    """Two runs on the `n` narratives that both answered.
+    """Comparison of two runs on the `n` narratives that both answered.
 
-    `cells` has shape (k + 1, k + 1), A first. `both`, `only_a`, `only_b`, `neither` are expected numbers of narratives;
-    `same` is the share with the same answer, None where no stored row says. `r` is Pearson's over proverbs.
+    Attributes:
+        a, b: names of the models.
+        n: number of narratives.
+        proverbs: number of proverbs.
+        cells: the heat map, shape (k + 1, k + 1), A first.
+        both, only_a, only_b, neither: expected numbers of narratives that these models have right.
+        same: share of narratives with the same answer, or None if the stored rows do not say.
+        r: Pearson's correlation of the accuracies over proverbs.
+        interval: 95 % interval of `r`, or None if a model has seen some of the narratives.
     """
 
     a: str
@@ -45,14 +52,14 @@ class Versus:
 
 
 def versus(a: Answers, b: Answers) -> Versus:
-    """Hold two runs against each other."""
+    """Compare two runs."""
     common = [(a.given[key], b.given[key]) for key in a.given if key in b.given]
     groups: dict[str, list[tuple[Answer, Answer]]] = {}
     for pair in common:
         groups.setdefault(pair[0].gold, []).append(pair)
     accuracies = [[sum(pair[side].right for pair in own) / len(own) for own in groups.values()] for side in (0, 1)]
     r, interval = correlation(*accuracies)
-    if a.seen or b.seen:  # no estimate for new narratives
+    if a.seen or b.seen:  # seen narratives say nothing about new ones
         interval = None
     both = sum(one.right * other.right for one, other in common)
     right_a, right_b = (sum(pair[side].right for pair in common) for side in (0, 1))
@@ -73,7 +80,7 @@ def versus(a: Answers, b: Answers) -> Versus:
 
 
 def heat_map(groups: Sequence[Sequence[tuple[Answer, Answer]]]) -> Floats:
-    """Expected number of proverbs with i narratives right by A and j by B, shape (k + 1, k + 1)."""
+    """Return the expected number of proverbs with i narratives right by A and j by B, shape (k + 1, k + 1)."""
     import numpy as np
 
     most = max(map(len, groups), default=0)
@@ -85,7 +92,7 @@ def heat_map(groups: Sequence[Sequence[tuple[Answer, Answer]]]) -> Floats:
 
 
 def same_answer(common: Sequence[tuple[Answer, Answer]]) -> float | None:
-    """The share of narratives for which both take the same proverb, ties drawn independently."""
+    """Return the share of narratives for which both take the same proverb; ties are drawn independently."""
     shares = [
         sum(share * other.picks.get(proverb, 0.0) for proverb, share in one.picks.items())
         for one, other in common
@@ -95,7 +102,7 @@ def same_answer(common: Sequence[tuple[Answer, Answer]]) -> float | None:
 
 
 def chart(found: Versus) -> Any:
-    """The heat map; its title says where the proverbs are."""
+    """Plot the heat map; its title says how many proverbs neither model gets right."""
     import altair as alt
 
     from figeval.plots import INK, styled
