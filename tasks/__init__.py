@@ -1,1 +1,1 @@
-"""Benchmarks: each folder is one plugin, registered through the hooks that a third party uses."""
+"""Benchmarks: each folder is one plugin, registered through the same hooks as a third-party plugin."""

@@ -9,11 +9,11 @@ from figeval.hooks import SourceRegistrar, TaskRegistrar, hookimpl
 
 @hookimpl
 def register_tasks(register: TaskRegistrar) -> None:
-    """The YAML files of this folder."""
+    """Register the tasks defined by the YAML files of this folder."""
     register.folder(files(__name__))
 
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`analobench:<task>`; the tasks are listed in rows.py."""
+    """Register the source `analobench:<task>`; rows.py lists the tasks."""
     register("analobench", f"{__name__}.rows:open")

@@ -1,8 +1,8 @@
-"""AnaloBench's files → rows: `analobench:<task>`, where the task is one of `TASKS`.
+"""Reader of AnaloBench's files: the rows of `analobench:<task>`, where the task is one of `TASKS`.
 
-340 one-sentence stories are in 47 clusters; stories of a cluster are analogous. T1 shows four stories, one of which is
-of the cluster of the query; T2 a bank of 200, of which all others of its cluster are. `_s10` has the versions of ten
-sentences or so in the place of the sentences: the same items, with the story of each sentence.
+340 one-sentence stories fall into 47 clusters; the stories of a cluster are analogous. T1 offers four stories, one from
+the query's cluster; T2 offers a bank of 200, including all other stories of that cluster. The `_s10` tasks have the
+same items with each sentence replaced by its story of about ten sentences.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Fetch = Callable[[str], Path]
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """The rows of a task. Raises `DataError` if there is none of that name."""
+    """Return the rows of a task. Raises `DataError` if no task has that name."""
     if path not in TASKS:
         raise DataError(f"analobench has no task {path!r:.40}{near(path, TASKS)}; it has {', '.join(TASKS)}")
     return TASKS[path](lambda name: context.fetch("analobench", f"data/{name}"))
 
 
 def choices(fetch: Fetch, *, items: str, stories: str = "") -> Iterator[Row]:
-    """Yield the questions of T1: a story, and four of which one is analogous."""
+    """Yield the questions of T1: a story and four options, one of which is analogous to it."""
     file, clusters = fetch(items), clusters_of(fetch("clusters.tsv"))
     told = stories_of(fetch(stories)) if stories else {}
     for number, row in enumerate(read_table(file, "excel")):
@@ -48,9 +48,10 @@ def choices(fetch: Fetch, *, items: str, stories: str = "") -> Iterator[Row]:
 
 
 def banks(fetch: Fetch, *, stories: str = "") -> Iterator[Row]:
-    """Yield the queries of T2, each with the bank of 200 stories that the authors have drawn for it.
+    """Yield the queries of T2, each with the bank of 200 stories that the authors drew for it.
 
-    `Options` are numbers of rows of the file, from 0, and `Indices` the places in `Options`, from 1, of the right ones.
+    `Options` holds row numbers of the file, from 0; `Indices` holds the positions in `Options`, from 1, of the relevant
+    stories.
     """
     file = fetch("AnaloBench-T2-Base.csv")
     table, clusters = list(read_table(file, "excel")), clusters_of(fetch("clusters.tsv"))
@@ -72,10 +73,10 @@ def banks(fetch: Fetch, *, stories: str = "") -> Iterator[Row]:
 
 
 def options_in(text: str, where: str) -> list[str]:
-    """The four options of a question, which stand behind "A. " to "D. " at the beginnings of lines.
+    """Return the four options of a question, which follow "A. " to "D. " at the start of a line.
 
     Raises:
-        DataError: other letters than these, or in another order.
+        DataError: the letters differ from these or come in another order.
     """
     _, *parts = OPTION.split(text)
     if "".join(parts[::2]) != LETTERS:
@@ -84,7 +85,7 @@ def options_in(text: str, where: str) -> list[str]:
 
 
 def numbers_in(text: str, allowed: range, where: str) -> Sequence[int]:
-    """The whole numbers of a list with commas, none in an empty text. Raises `DataError` for another one."""
+    """Return the numbers of a comma-separated list, which may be empty. Raises `DataError` for a value not allowed."""
     found = [int(part) if part.strip().isdecimal() else -1 for part in text.split(",") if text.strip()]
     if strange := [place for place, number in enumerate(found) if number not in allowed]:
         raise DataError(
@@ -95,17 +96,17 @@ def numbers_in(text: str, allowed: range, where: str) -> Sequence[int]:
 
 
 def clusters_of(file: Path) -> Mapping[str, str]:
-    """Sentence → name of its cluster."""
+    """Map each sentence to the name of its cluster."""
     return {row["sentence"]: f"cluster {row['cluster']}" for row in read_table(file, "excel-tab")}
 
 
 def stories_of(file: Path) -> Mapping[str, str]:
-    """Sentence → the story of ten sentences or so that was made of it."""
+    """Map each sentence to the story of about ten sentences that was made from it."""
     return {row["sentence"]: row["story"].strip() for row in read_table(file, "excel")}
 
 
 def looked_up(found: Mapping[str, str], sentence: str, where: str) -> str:
-    """What belongs to a sentence. Raises `DataError` if nothing does."""
+    """Return the value for a sentence. Raises `DataError` if there is none."""
     if sentence not in found:
         raise DataError(f"{where}: a sentence is not among the {len(found)} of the other file; complete your copy")
     return found[sentence]

@@ -9,11 +9,11 @@ from figeval.hooks import SourceRegistrar, TaskRegistrar, hookimpl
 
 @hookimpl
 def register_tasks(register: TaskRegistrar) -> None:
-    """The YAML files of this folder."""
+    """Register the tasks defined by the YAML files of this folder."""
     register.folder(files(__name__))
 
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`epie:<corpus>_<split>`; rows.py has the rule of the splits."""
+    """Register the source `epie:<corpus>_<split>`; rows.py has the rule of the splits."""
     register("epie", f"{__name__}.rows:open")

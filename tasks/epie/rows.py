@@ -1,10 +1,10 @@
-"""EPIE's files → rows: `epie:formal_test`, `epie:static_train` and so on.
+"""Reader of EPIE's files: the rows of `epie:formal_test`, `epie:static_train` and so on.
 
-EPIE has no splits. Ours part the idioms, so that no idiom of test is in training: an idiom goes to test, dev or train
-by a digest of its number, its corpus and a seed, and all of its sentences go with it. The rule needs no file.
+EPIE has no splits. Ours separate the idioms, so that no idiom of the test split occurs in training: a digest of an
+idiom's number, its corpus and a seed assigns it, with all its sentences, to test, dev or train. The rule needs no file.
 
-The words of an expression that is meant literally are tagged in the files as those of an idiom are. Here they have no
-label: what is asked for is figurative use.
+The files tag the words of an expression that is meant literally like those of an idiom. Here they have no label,
+because the tasks ask for figurative use.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NAMES = tuple(f"{corpus}_{split}" for corpus in CORPORA for split in SPLITS)
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """The sentences of a split: id (`formal:1`, the line), tokens, tags, idiom, use.
+    """Yield the sentences of a split: id (`formal:1`, the line), tokens, tags, idiom, use.
 
-    `idiom` is its number among those of the corpus, in the order in which they come first (`formal:17`); `use` is
-    figurative or literal, None in the corpus static, which does not say it.
+    `idiom` numbers the idioms of the corpus in order of first appearance (`formal:17`); `use` is figurative or literal,
+    or None in the static corpus, which does not record it.
 
     Raises:
-        DataError: there is no such split, or the files do not have the same lines.
+        DataError: there is no such split, or the files do not match line by line.
     """
     if path not in NAMES:
         raise DataError(f"epie has no split {path!r}{near(path, NAMES)}; it has {', '.join(NAMES)}")
@@ -43,14 +43,14 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def split_of(idiom: str, seed: int = SEED) -> str:
-    """The split of an idiom: a hundredth of its digest, which is as good as drawn."""
+    """Return the split of an idiom, by its digest modulo 100, which is as good as a random draw."""
     digest = blake2b(f"{seed}:{idiom}".encode(), digest_size=8).digest()
     part = int.from_bytes(digest, "big") % 100
     return next(split for split, parts in SPLITS.items() if part in parts)
 
 
 def sentences(corpus: str, context: DataContext) -> Iterator[Row]:
-    """All sentences of a corpus, in the order of its files."""
+    """Yield all sentences of a corpus, in file order."""
     kinds = ("Words", "Tags", "Candidates", *(["Labels"] if corpus == "formal" else []))
     paths = [fetch(corpus, kind, context) for kind in kinds]
     columns = [[line.strip() for line in text_lines(path)] for path in paths]
@@ -73,6 +73,6 @@ def sentences(corpus: str, context: DataContext) -> Iterator[Row]:
 
 
 def fetch(corpus: str, kind: str, context: DataContext) -> Path:
-    """The local copy of a file."""
+    """Return the local copy of a file."""
     name = CORPORA[corpus]
     return context.fetch("epie", f"{name}_Idioms_Corpus/{name}_Idioms_{kind}.txt")

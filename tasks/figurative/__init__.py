@@ -9,20 +9,20 @@ from figeval.hooks import MetricRegistrar, SourceRegistrar, TaskRegistrar, hooki
 
 @hookimpl
 def register_tasks(register: TaskRegistrar) -> None:
-    """The YAML files of this folder."""
+    """Register the tasks defined by the YAML files of this folder."""
     register.folder(files(__name__))
 
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`flute:<split>`, `figqa:<split>` and `fignli:<figure>`; rows.py lists them."""
+    """Register the sources `flute:<split>`, `figqa:<split>` and `fignli:<figure>`; rows.py lists the parts."""
     for name in ("flute", "figqa", "fignli"):
         register(name, f"{__name__}.rows:{name}")
 
 
 @hookimpl
 def register_metrics(register: MetricRegistrar) -> None:
-    """Accuracy of labels whose explanation is good enough (Chakrabarty et al. 2022, section 4)."""
+    """Register the accuracies of labels with a good enough explanation (Chakrabarty et al. 2022, section 4)."""
     register("acc@0", f"{__name__}.explanations:label_accuracy", task_types=["generation"])
     for least in (50, 60):
         register(

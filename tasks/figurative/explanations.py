@@ -1,10 +1,10 @@
-"""Accuracy of explained labels: `acc@0`, `acc@50=MODEL` and `acc@60=MODEL` (Chakrabarty et al. 2022, section 4).
+"""Metrics of explained labels: `acc@0`, `acc@50=MODEL` and `acc@60=MODEL` (Chakrabarty et al. 2022, section 4).
 
-A text is read as a label, "Entailment" or "Contradiction", and what stands behind it as its explanation. `acc@k` is the
-share of the texts whose label is right and whose explanation scores k or more of 100 beside that of the reference.
-FLUTE's score is the mean of BERTScore and BLEURT; here it is whatever MODEL says: the cosine of its embeddings, or its
-score of the two texts, which has to lie between 0 and 1. So figures of different models are different things, and none
-of them is the paper's. A text without a label has no value, and is counted.
+A text is read as a label, "Entailment" or "Contradiction", followed by its explanation. `acc@k` is the share of the
+texts whose label is right and whose explanation scores k or more of 100 when compared with the reference. FLUTE's score
+is the mean of BERTScore and BLEURT; here it is the cosine of MODEL's embeddings, or MODEL's score of the two texts,
+which must lie between 0 and 1. Figures from different models are therefore not comparable with each other or with the
+paper's. A text without a label has no value; such texts are counted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Cases = Sequence[tuple[GenerationExample, Prediction]]
 
 
 def explained(text: str) -> tuple[str, str] | None:
-    """Return label and explanation of a text; None where it does not begin with a label."""
+    """Return the label and explanation of a text, or None if it does not begin with a label."""
     found = LABEL.match(strip_reasoning(text))
     if found is None:
         return None
@@ -46,7 +46,7 @@ def explained(text: str) -> tuple[str, str] | None:
 
 
 def _read(cases: Cases) -> list[tuple[tuple[str, str], tuple[str, str]] | Measured]:
-    """For each case (written, reference) as label and explanation, or why there are not both."""
+    """Return, for each case, label and explanation of the text and of the reference, or why they are missing."""
     read: list[tuple[tuple[str, str], tuple[str, str]] | Measured] = []
     for example, prediction in cases:
         wanted = explained(example.references[0]) if example.references else None
@@ -59,7 +59,7 @@ def _read(cases: Cases) -> list[tuple[tuple[str, str], tuple[str, str]] | Measur
 
 
 def _of_labels(cases: Cases) -> list[Measured]:
-    """Whether the label is right."""
+    """Return 1 for each right label and 0 for each wrong one."""
     return [one if isinstance(one, Measured) else Measured(float(one[0][0] == one[1][0])) for one in _read(cases)]
 
 
@@ -67,7 +67,7 @@ label_accuracy = batched(_of_labels, absent="no text begins with a label")
 
 
 def explained_at(least: int, context: MetricContext) -> Batched:
-    """Return the metric `acc@<least>` with a model for explanations.
+    """Return the metric `acc@<least>` that compares explanations with a model.
 
     Raises:
         ModelError: the model neither embeds nor scores pairs.
@@ -97,7 +97,7 @@ def explained_at(least: int, context: MetricContext) -> Batched:
 
 
 def _closeness(model: MetricModel, pairs: Sequence[tuple[str, str]], context: MetricContext) -> list[float]:
-    """The closeness of each explanation and its reference; an empty explanation has 0.
+    """Return how close each explanation is to its reference; an empty explanation scores 0.
 
     Raises:
         ModelError: a score is not between 0 and 1.

@@ -1,8 +1,8 @@
-"""Files → rows of three sets: `flute:{train,dev,test}`, `figqa:{train,dev,test}`, `fignli:{metaphor,simile}`.
+"""Readers of three data sets: `flute:{train,dev,test}`, `figqa:{train,dev,test}` and `fignli:{metaphor,simile}`.
 
-FLUTE's training and development rows are questions in words, of which the two sentences are taken; its test rows are
-the four files with gold labels. Rows about one idiom or one sentence share a cluster. The irony of Figurative-NLI are
-tweets, which `fignli:published_irony` reads from a user's copy of the repository.
+FLUTE's training and development rows are questions in natural language, from which the two sentences are extracted; its
+test rows are the four files with gold labels. Rows about the same idiom or sentence share a cluster. The irony part of
+Figurative-NLI consists of tweets, which `fignli:published_irony` reads from a user's copy of the repository.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CURE = "give the folder with your copy of the repository as --data fignli=FOLDER
 
 
 def flute(path: str, context: DataContext) -> Iterator[Row]:
-    """FLUTE's rows. Raises `DataError` for an unknown split, or a row without two sentences and a label."""
+    """Yield FLUTE's rows. Raises `DataError` for an unknown split, or a row without two sentences and a label."""
     known(path, "flute", [*SPLITS, "test"])
     if path != "test":
         file = context.fetch("flute", SPLITS[path])
@@ -54,7 +54,7 @@ def flute(path: str, context: DataContext) -> Iterator[Row]:
 def flute_row(
     name: str, premise: str, hypothesis: str, label: str, explanation: str, about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """One row; the `answer` is the label as a word, and the explanation behind it."""
+    """Return one row; its `answer` is the label as a word, followed by the explanation."""
     return {
         "id": name,
         "premise": premise,
@@ -67,8 +67,10 @@ def flute_row(
 
 
 def figqa(path: str, context: DataContext) -> Iterator[Row]:
-    """Fig-QA's rows; the labels of test are hidden. Raises `DataError` for an unknown split or label, or for a pair
-    with equal labels.
+    """Yield Fig-QA's rows; the labels of the test split are hidden.
+
+    Raises:
+        DataError: the split or a label is unknown, or both rows of a dev pair have the same label.
     """
     known(path, "figqa", FIGQA)
     file = context.fetch("figqa", FIGQA[path])
@@ -91,7 +93,7 @@ def figqa(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def fignli(path: str, context: DataContext) -> Iterator[Row]:
-    """Figurative-NLI's rows of one figure. Raises `DataError` for another one, or where there is no copy."""
+    """Return Figurative-NLI's rows of one figure. Raises `DataError` for an unknown figure or a missing copy."""
     known(path, "fignli", ("metaphor", "simile", "published_irony"))
     if path == "published_irony":
         return irony(context)
@@ -103,7 +105,11 @@ def fignli(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def irony(context: DataContext) -> Iterator[Row]:
-    """Yield the rows of `recast_irony.csv` in a user's copy: a tweet as somebody's, and whether it was ironic."""
+    """Yield the test rows of `recast_irony.csv` in a user's copy: a reported tweet, and whether it was ironic.
+
+    Raises:
+        DataError: there is no such file, or a row lacks a column or has an unknown label.
+    """
     folders = context.copies("fignli")
     found = next((file for folder in folders for file in sorted(folder.rglob("recast_irony.csv"))), None)
     if found is None:
@@ -121,18 +127,18 @@ def irony(context: DataContext) -> Iterator[Row]:
 
 
 def pair_row(name: str, premise: str, hypothesis: str) -> dict[str, Any]:
-    """The texts of a pair; pairs with one premise share a cluster."""
+    """Return the texts of a pair; pairs with the same premise share a cluster."""
     return {"id": name, "premise": premise, "hypothesis": hypothesis, "cluster": _digest(premise)}
 
 
 def known(path: str, name: str, parts: Any) -> None:
-    """Raise `DataError` for a part that a set does not have."""
+    """Raise `DataError` for a part that a data set does not have."""
     if path not in parts:
         raise DataError(f"{name} has no rows {path!r:.40}{near(path, list(parts))}; it has {', '.join(parts)}")
 
 
 def _matched(row: Row, where: str, name: str, form: re.Pattern[str]) -> re.Match[str]:
-    """A text of a question in words, taken apart."""
+    """Return the match of a form with a text of a natural-language question. Raises `DataError` without a match."""
     asked = row.get("translation")
     text = asked.get(name) if isinstance(asked, Mapping) else None
     if not isinstance(text, str) or not (found := form.fullmatch(text)):
@@ -142,7 +148,7 @@ def _matched(row: Row, where: str, name: str, form: re.Pattern[str]) -> re.Match
 
 
 def _texts(row: Row, where: str) -> list[str]:
-    """The four texts of a test row."""
+    """Return the four texts of a test row. Raises `DataError` if one is missing."""
     for name in ("premise", "hypothesis", "label", "explanation"):
         if not isinstance(row.get(name), str):
             raise DataError(f"{where}: there is no text {name!r}; the row has {', '.join(row)}")
@@ -150,7 +156,7 @@ def _texts(row: Row, where: str) -> list[str]:
 
 
 def _digest(text: str) -> str:
-    """A name of a sentence or an idiom that does not tell it."""
+    """Return a name for a sentence or an idiom that does not reveal its text."""
     from hashlib import blake2b
 
     return blake2b(letters(text).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -9,11 +9,11 @@ from figeval.hooks import SourceRegistrar, TaskRegistrar, hookimpl
 
 @hookimpl
 def register_tasks(register: TaskRegistrar) -> None:
-    """The YAML files of this folder."""
+    """Register the tasks defined by the YAML files of this folder."""
     register.folder(files(__name__))
 
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`id10m:<split>_<language>`; the files are listed in rows.py."""
+    """Register the source `id10m:<split>_<language>`; rows.py lists the files."""
     register("id10m", f"{__name__}.rows:open")

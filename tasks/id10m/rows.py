@@ -1,7 +1,8 @@
-"""ID10M's files → rows: `id10m:test_en`, `id10m:dev_en` and those of the other languages that there are.
+"""Reader of ID10M's files: the rows of `id10m:test_en`, `id10m:dev_en` and those of the other languages.
 
-The files have a word and its tag per line, and most words a blank behind them, which goes. The dev files are what is
-trained on here; rows of a test file whose language has one say which stretches are expressions of it (`seen`).
+The files have a word and its tag per line; the space that follows most words is removed. Models are trained on the dev
+files here. If a language has one, the rows of its test file say which stretches are expressions of the dev file
+(`seen`).
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ FILES = {
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """The sentences of a file: id (`test_en:1`), tokens, tags, seen, expression.
+    """Yield the sentences of a file: id (`test_en:1`), tokens, tags, seen, expression.
 
-    `expression` is a digest of the lemmas of the first idiom, None in a sentence without one: sentences with the same
-    idiom are not independent of each other. `seen` is None in dev files and where there is none.
+    `expression` is a digest of the lemmas of the first idiom, or None if there is no idiom: sentences with the same
+    idiom are not independent of each other. `seen` is None in dev files and in languages without a dev file.
 
     Raises:
         DataError: there is no file of that name.
@@ -54,14 +55,14 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def fetch(name: str, context: DataContext) -> Path:
-    """The local copy of a file."""
+    """Return the local copy of a file."""
     language = LANGUAGES[name.partition("_")[2]]
     return context.fetch("id10m", f"resources/bio_format/{language}/{FILES[name]}.tsv")
 
 
 @lru_cache(maxsize=len(TRAINED_ON))
 def expressions(path: Path, language: str) -> Expressions:
-    """The idioms of a dev file: once per process, on first use."""
+    """Return the idioms of a dev file, which is read once per process, on first use."""
     found = Expressions(language)
     for sentence in sentences(path):
         found.add(sentence.words, sentence.tags)

@@ -11,26 +11,26 @@ from figeval.hooks import PresetRegistrar, SourceRegistrar, TaskRegistrar, hooki
 
 @hookimpl
 def register_tasks(register: TaskRegistrar) -> None:
-    """The YAML files of this folder."""
+    """Register the tasks defined by the YAML files of this folder."""
     register.folder(files(__name__))
 
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`impli:<column>`; the columns are listed in rows.py. `impli_curve:` has the points of learning curves."""
+    """Register `impli:<column>` (rows.py lists the columns) and `impli_curve:`, the points of learning curves."""
     register("impli", f"{__name__}.rows:open")
     register("impli_curve", f"{__name__}.curve.data:open")
 
 
 @hookimpl
 def register_presets(register: PresetRegistrar) -> None:
-    """How the paper's models were trained."""
+    """Register the training settings of the paper's models."""
     register(files(__name__) / "impli.presets.yaml")
 
 
 @hookimpl
 def register_commands(cli: click.Group) -> None:
-    """`figeval analyze impli`, `figeval build impli-pairs`, `figeval curve impli`."""
+    """Register `figeval analyze impli`, `figeval build impli-pairs` and `figeval curve impli`."""
     from .analysis.command import impli
     from .building.command import impli_pairs
     from .curve.command import impli as curve

@@ -11,7 +11,7 @@ from figeval.hooks import MetricRegistrar, PresetRegistrar, SourceRegistrar, Tas
 
 @hookimpl
 def register_tasks(register: TaskRegistrar) -> None:
-    """The YAML files of this folder."""
+    """Register the tasks defined by the YAML files of this folder."""
     register.folder(files(__name__))
 
 
