@@ -1,1 +1,1 @@
-"""What the third question of the IMPLI paper asks: do flexible idioms and overlapping words decide who is right?"""
+"""The third question of the IMPLI paper: do flexible idioms and word overlap decide whether a model is right?"""

@@ -1,4 +1,4 @@
-"""A run's answers to pairs tasks, with the texts that run folders leave out."""
+"""Reader of a run's answers to pairs tasks, together with facts about the texts, which run folders do not store."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ COLUMN = "impli_"
 
 @dataclass(frozen=True, slots=True)
 class PairAnswer:
-    """What a model said of one pair.
+    """A model's answer to one pair.
 
     Attributes:
-        id: of the pair; those of IMPLI's pairs are the same in all tasks that ask them.
-        task: the task, such as `impli_idioms_gold_ent`.
+        id: id of the pair; a pair of IMPLI has the same id in all tasks that ask it.
+        task: name of the task, e.g. `impli_idioms_gold_ent`.
         label: the right answer.
-        is_entailment: whether that is the first label of the task.
-        right: the probability that the model is right, below 1 where answers tie; None without an answer.
-        score: of the first label; None where the route has none.
-        cluster: pairs that share it are not independent.
-        idiom: its dictionary form; None for metaphors and where it is unknown.
-        distance: Levenshtein distance of premise and hypothesis, in characters.
-        similarity: 1 less the distance by the length of the longer text.
+        is_entailment: whether `label` is the first label of the task.
+        right: probability that the model is right, below 1 if answers tie; None if there is no answer.
+        score: score of the first label, or None if the route has no scores.
+        cluster: cluster of the pair; pairs with the same one are not independent.
+        idiom: dictionary form of the idiom, or None for a metaphor or an unknown idiom.
+        distance: Levenshtein distance between premise and hypothesis, in characters.
+        similarity: 1 minus the distance divided by the length of the longer text.
     """
 
     id: str
@@ -48,12 +48,12 @@ def read_answers(
     """Return the answers of a run to all finished pairs tasks (IMPLI, NLI); prompts and probes are left out.
 
     Args:
-        record: of the run.
-        folder: of the run.
-        examples_of: returns the examples of a recorded task.
+        record: record of the run.
+        folder: folder of the run.
+        examples_of: function that returns the examples of a recorded task; its errors are passed on.
 
     Raises:
-        RecordError: none of its tasks are IMPLI's, or what `examples_of` raises.
+        RecordError: none of the finished tasks is IMPLI's.
     """
     from rapidfuzz.distance import Levenshtein
 
@@ -92,8 +92,9 @@ def of_idioms(answers: list[PairAnswer]) -> Iterator[PairAnswer]:
 
 
 def each_once(answers: Iterable[PairAnswer]) -> list[PairAnswer]:
-    """Return the answers without further ones to a pair that another task of IMPLI asks, too: a column and its clean
-    pairs, or the idioms that are seen and unseen.
+    """Return the first answer to each pair, because several tasks of IMPLI ask the same pairs.
+
+    A column shares pairs with its clean version, and with the tasks of seen and unseen idioms.
     """
     first: dict[tuple[str, str], PairAnswer] = {}
     for one in answers:

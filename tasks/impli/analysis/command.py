@@ -1,4 +1,4 @@
-"""`figeval analyze impli`."""
+"""The command `figeval analyze impli`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from .matching import Matched
 
 OUTPUT = "results/analysis/impli"
-LEAST = 5  # pairs of an idiom that is called never right
-SHOWN = 10  # idioms of the list
+LEAST = 5  # answered pairs that an idiom needs to be listed as never right
+SHOWN = 10  # idioms listed per column
 
 
 @dataclass(frozen=True)
 class ImpliAnalysis:
     """The analysis of one run.
 
-    `never` has by column the idioms of which no answered pair is right, with the number of their pairs, most first.
+    `never` maps each column to the idioms without a right answer and the number of their pairs, in descending order.
     """
 
     model: str
@@ -115,7 +115,7 @@ def analysed(path: Path) -> ImpliAnalysis:
 
 
 def never_right(column: str, accuracy: Mapping[str, float], answers: Sequence[PairAnswer]) -> list[tuple[str, int]]:
-    """Return the idioms without a right answer in a column that have at least five answered pairs there."""
+    """Return the idioms of a column that have at least five answered pairs there and no right answer."""
     from collections import Counter
 
     pairs = Counter(one.idiom for one in answers if one.task == column and one.right is not None)
@@ -127,7 +127,7 @@ def never_right(column: str, accuracy: Mapping[str, float], answers: Sequence[Pa
 
 
 def store(folder: Path, found: ImpliAnalysis) -> list[Path]:
-    """Write `analysis.json` and the tables. Raises `RecordError` where that cannot be."""
+    """Write `analysis.json` and the tables and return their paths. Raises `RecordError` if they cannot be written."""
     import csv
     import json
 
@@ -172,7 +172,7 @@ def _distances(answers: Sequence[PairAnswer]) -> Iterator[Sequence[Any]]:
 
 
 def show(found: ImpliAnalysis, console: Any) -> None:
-    """Print the tables and what to beware of."""
+    """Print the tables and their caveats."""
     from figeval.report.grid import say
 
     show_correlations(found, console)
@@ -186,7 +186,7 @@ def show(found: ImpliAnalysis, console: Any) -> None:
 
 
 def show_correlations(found: ImpliAnalysis, console: Any) -> None:
-    """Print flexibility against accuracy, beside the paper's numbers."""
+    """Print the correlations of flexibility and accuracy next to the paper's."""
     from figeval.report.grid import Grid, say
 
     from .flexibility import MISPRINT, PUBLISHED
@@ -207,7 +207,7 @@ def show_correlations(found: ImpliAnalysis, console: Any) -> None:
 
 
 def show_matched(found: Sequence[Matched], console: Any) -> None:
-    """Print accuracies on pairs matched in likeness, and why intervals are missing."""
+    """Print the accuracies on pairs matched in similarity, and why intervals are missing."""
     from figeval.report.grid import Grid, say
     from figeval.report.table import NONE
 

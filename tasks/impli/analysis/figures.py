@@ -1,4 +1,4 @@
-"""Flexibility against accuracy, and distances of right and wrong answers (figures 4 to 6 of the paper)."""
+"""Figures of flexibility against accuracy, and of the distances of right and wrong answers (the paper's 4 to 6)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .matching import histogram
 
 WIDTH, HEIGHT = 300, 240
 BIN = 5  # characters
-MOST = 120  # characters of distance that are drawn; what is farther stands in the last bin
+MOST = 120  # characters of distance that are drawn; longer distances are in the last bin
 
 
 def flexibility(
@@ -22,7 +22,7 @@ def flexibility(
     found: Sequence[RankCorrelation],
     model: str,
 ) -> Any:
-    """A panel for each column, a point for each idiom, its size the number of its occurrences."""
+    """Plot a panel for each column and a point for each idiom, sized by its number of occurrences."""
     import altair as alt
 
     panels = []
@@ -57,7 +57,7 @@ def flexibility(
 
 
 def distances(answers: Sequence[PairAnswer], model: str) -> Any:
-    """A panel for each label and kind of pairs: right and wrong answers by Levenshtein distance, stacked."""
+    """Plot stacked histograms of right and wrong answers by distance, one panel per label and kind of pair."""
     import altair as alt
 
     panels = []

@@ -1,9 +1,9 @@
-"""How freely an idiom varies in form, and whether that goes with how often models are right about it.
+"""Flexibility of idioms, and its rank correlation with a model's accuracy on them.
 
-An idiom's flexibility is the share of its occurrences that do not stand in its dictionary form (Stowe et al. 2022,
-section 6, after Barkema's (1996) and others' notions of fixedness). Occurrences are premises: of several pairs that
-share one it counts once. Case does not matter, and a slot ("someone's", "one's") may hold any words. Flexibility
-belongs to an idiom, so it is counted in all released rows, whatever a run has asked.
+An idiom's flexibility is the share of its occurrences that are not in its dictionary form (Stowe et al. 2022, section
+6, after Barkema's (1996) and others' notions of fixedness). Occurrences are premises; a premise shared by several pairs
+counts once. Case does not matter, and a slot ("someone's", "one's") may hold any words. Flexibility is a property of
+the idiom, so it is counted in all released rows, regardless of the rows of a run.
 
 The paper prints r = .004, .188 and .45 with p = .921, .016 and .399 for its three columns. The last r must be .045: for
 r = .45 that p would need six idioms, and .045 fits it with about 350.
@@ -29,8 +29,8 @@ PUBLISHED = {  # column → r and p as printed
     "impli_idioms_silver_adv": (".45", ".399"),
 }
 MISPRINT = "the printed r = .45 must be .045: only then does p = .399 fit, with about 350 idioms"
-FEWEST = 10  # idioms: from there on, intervals of normal samples hold what they should in 94 to 97 of 100
-WHOLE = 1 - 1e-9  # a correlation beyond it is ±1 but for rounding
+FEWEST = 10  # idioms: with as many, intervals of normal samples cover the true value in 94 to 97 of 100 cases
+WHOLE = 1 - 1e-9  # a correlation beyond it is ±1, up to rounding
 PERFECT = "flexibility and accuracy order the idioms alike, or in reverse"
 NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 SLOT_WORDS = 5
@@ -38,7 +38,7 @@ SLOT_WORDS = 5
 
 @dataclass(frozen=True, slots=True)
 class IdiomCount:
-    """An idiom: how many premises it has, how many of them not in its dictionary form."""
+    """Number of an idiom's premises (`occurrences`), and how many are not in its dictionary form (`varied`)."""
 
     idiom: str
     occurrences: int
@@ -46,7 +46,7 @@ class IdiomCount:
 
     @property
     def flexibility(self) -> float:
-        """The share of occurrences that are not in the dictionary form."""
+        """Share of occurrences that are not in the dictionary form."""
         return self.varied / self.occurrences
 
 
@@ -54,10 +54,10 @@ class IdiomCount:
 class RankCorrelation:
     """Spearman's rank correlation of flexibility and accuracy over the idioms of a column.
 
-    The interval is Fisher's z with the standard error of Bonett and Wright (2000), √((1 + r²/2) / (n − 3)), p by
-    Student's t. All are None where there are fewer than ten idioms, or either is the same for all. p and interval are
-    None where r is 1 or −1: p would be 0, however few ranks there are, and the interval would have no width. `why` says
-    which of these it is.
+    The interval is Fisher's z with the standard error of Bonett and Wright (2000), √((1 + r²/2) / (n − 3)); p is by
+    Student's t. All are None if there are fewer than ten idioms, or if flexibility or accuracy is the same for all. If
+    r is 1 or −1, p and the interval are None: p would be 0, however few ranks there are, and the interval would have no
+    width. `why` gives the reason.
     """
 
     column: str
@@ -70,7 +70,7 @@ class RankCorrelation:
 
 
 def flexibilities(rows: Iterable[Row]) -> dict[str, IdiomCount]:
-    """Return the count of every idiom in rows of IMPLI, by name; rows without a known idiom count for none."""
+    """Return the count of every idiom in rows of IMPLI, by name; rows without a known idiom are ignored."""
     forms: dict[str, dict[tuple[str, str], bool]] = defaultdict(dict)
     for row in rows:
         if (idiom := row["idiom"]) is not None:
@@ -80,7 +80,7 @@ def flexibilities(rows: Iterable[Row]) -> dict[str, IdiomCount]:
 
 
 def in_dictionary_form(idiom: str, surface: str) -> bool:
-    """Return whether a surface form is the dictionary form, whatever its case, white space and words in its slots."""
+    """Return whether a surface form is the dictionary form, ignoring case, white space and the words in its slots."""
     return _pattern(idiom).fullmatch(" ".join(surface.split())) is not None
 
 
@@ -91,7 +91,7 @@ def _pattern(idiom: str) -> re.Pattern[str]:
 
 
 def accuracies(answers: Iterable[PairAnswer]) -> dict[str, dict[str, float]]:
-    """Return task → idiom → mean of `right` over its answered pairs."""
+    """Return the mean of `right` over the answered pairs, by task and idiom."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in answers:
         if one.idiom is not None and one.right is not None:
@@ -100,7 +100,7 @@ def accuracies(answers: Iterable[PairAnswer]) -> dict[str, dict[str, float]]:
 
 
 def correlated(column: str, counts: Mapping[str, IdiomCount], accuracy: Mapping[str, float]) -> RankCorrelation:
-    """Return the rank correlation over the idioms that have both."""
+    """Return the rank correlation over the idioms that have both a flexibility and an accuracy."""
     names = [name for name in accuracy if name in counts]
     pairs = [(counts[name].flexibility, accuracy[name]) for name in names]
     if len(pairs) < FEWEST:

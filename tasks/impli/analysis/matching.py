@@ -1,10 +1,10 @@
-"""Accuracy on pairs that are matched in how much their two sentences overlap.
+"""Accuracy on pairs that are matched by the similarity of their two sentences.
 
-A model that calls a pair an entailment because its sentences are alike has many of the entailing pairs right and few of
-the others. Within one decile of likeness that is of no use: the mean over the deciles of the balanced accuracy there
-says what is left. A decile weighs as many pairs as it has of the rarer kind, as if each of these were matched with one
-of the other kind; so one with hardly any pair of a kind, whose accuracy there is hardly known, counts for hardly
-anything, and one without is left out. A pair that two tasks of a run ask counts once.
+A model that calls a pair an entailment because its sentences are similar gets many of the entailing pairs right and few
+of the others. Within one decile of similarity this does not help, so the mean of the deciles' balanced accuracies shows
+what accuracy is left. A decile is weighted by its number of pairs of the rarer kind, as if each of these were matched
+with one of the other kind; a decile with hardly any pair of one kind, whose accuracy is hardly known, thus counts for
+hardly anything, and a decile without one is left out. A pair that two tasks of a run ask counts once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 DECILES = 10
-GROUPS = {  # contrast → the beginnings of its tasks' names
+GROUPS = {  # contrast → prefixes of its tasks' names
     "idioms, gold": ("impli_idioms_gold_",),
     "idioms, silver": ("impli_idioms_silver_",),
     "idioms, seen": ("impli_idioms_seen",),
@@ -40,9 +40,14 @@ GROUPS = {  # contrast → the beginnings of its tasks' names
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Balanced accuracy of a group of tasks, as it is and within deciles of likeness.
+    """Balanced accuracy of a group of tasks, both plain and within deciles of similarity.
 
-    `deciles` counts those with pairs of both kinds, `left_out` the pairs of the others.
+    Attributes:
+        group: name of the group.
+        plain: balanced accuracy of all pairs.
+        matched: weighted mean of the balanced accuracies within deciles.
+        deciles: number of deciles with pairs of both kinds.
+        left_out: number of pairs in the other deciles.
     """
 
     group: str
@@ -53,7 +58,7 @@ class Matched:
 
 
 def matched(answers: Sequence[PairAnswer], seed: int = 0) -> list[Matched]:
-    """Return what is left of the accuracy in each group that has both kinds of pairs; unanswered ones are left out."""
+    """Return the plain and the matched accuracy of each group with both kinds of pairs, without unanswered pairs."""
     found = []
     for group, beginnings in GROUPS.items():
         own = each_once(one for one in answers if one.task.startswith(beginnings) and one.right is not None)
@@ -87,9 +92,9 @@ def standardised(weights: Floats, sums: Floats) -> Floats:
     """Return the weighted mean over deciles of the mean accuracy on both kinds.
 
     Args:
-        weights: of the deciles, shape (10,).
+        weights: weights of the deciles, shape (10,).
         sums: right answers and pairs of either kind in each decile, shape (..., 40). A decile that lost one of its
-            kinds in a resample counts for nothing there.
+            kinds in a resample gets no weight there.
     """
     cells = sums.reshape(*sums.shape[:-1], DECILES, 2, 2)
     right, count = cells[..., 0], cells[..., 1]
@@ -103,11 +108,13 @@ def standardised(weights: Floats, sums: Floats) -> Floats:
 
 
 def histogram(answers: Sequence[PairAnswer], width: int) -> Mapping[tuple[str, bool], dict[int, float]]:
-    """Return (label, right or wrong) → lower edge of a bin of Levenshtein distances → pairs; ties are shared out.
+    """Return a histogram of Levenshtein distances for each label and each of right and wrong.
+
+    A histogram maps the lower edge of a bin to a number of pairs; a tie counts partly as right and partly as wrong.
 
     Args:
-        answers: those without an answer are left out.
-        width: of a bin, in characters.
+        answers: the answers; unanswered pairs are left out.
+        width: width of a bin, in characters.
     """
     found: dict[tuple[str, bool], dict[int, float]] = {}
     for one in answers:

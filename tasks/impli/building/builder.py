@@ -1,4 +1,4 @@
-"""Makes the pairs of a build, kind by kind; sentences are read one by one and never all in memory."""
+"""Builder of the pairs, kind by kind; sentences are read one by one, so that they are never all in memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .kinds import KINDS, METAPHORS, Kind, Located, Made, Maker, located
 from .phrases import Rejected
 from .wrong import Impostors
 
-VERSION = 2  # of the rules; stages of an older one are made again
+VERSION = 2  # of the rules; stages made by an older version are made again
 PACKAGES = ("lemminflect", "nltk", "rapidfuzz", "scikit-learn")
-LOCATED = "located.jsonl"  # where each idiom and each metaphorical word stands
+LOCATED = "located.jsonl"  # position of each idiom and each metaphorical word
 NOT_LOCATED = "located_rejected.jsonl"
 LONGEST = 2000  # characters of a sentence
 
@@ -34,7 +34,7 @@ REPEATED_PAIR = "the same pair was made of another row"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a build is asked for; `kinds` in the order of `KINDS`."""
+    """Options of a build; `kinds` is in the order of `KINDS`."""
 
     sentences: RowFile
     definitions: RowFile
@@ -49,7 +49,7 @@ def pair_file(kind: str) -> str:
 
 
 def stage_key(options: Options) -> JSON:
-    """Return what every stage depends on."""
+    """Return the values that every stage depends on."""
     files = {"sentences": options.sentences, "definitions": options.definitions}
     return {
         "version": VERSION,
@@ -60,16 +60,16 @@ def stage_key(options: Options) -> JSON:
 
 
 class Builder:
-    """Makes the stages in their order."""
+    """Builder that runs the stages in order."""
 
     def __init__(self, options: Options, glossary: Glossary, stages: Stages) -> None:
         self._options, self._glossary, self._stages = options, glossary, stages
 
     def report(self) -> JSON:
-        """Make all kinds and return what there is to say of them.
+        """Make all kinds and return the report.
 
         Raises:
-            FigevalError: a row of a file is wrong, or no pair can be made; the message is one line.
+            FigevalError: a row of a file is wrong, or no pair can be made. The message is one line.
         """
         options, glossary = self._options, self._glossary
         found = self._stages.run("located", [], [LOCATED, NOT_LOCATED], self._locate)
@@ -95,7 +95,7 @@ class Builder:
     # ---- sentences ---------------------------------------------------------------------------------------------------
 
     def _locate(self, writers: Writers) -> JSON:
-        """Write where the idiom of each sentence stands."""
+        """Locate the idiom or word of each sentence, and write the positions and the rejected sentences."""
         lexicon, progress = Lexicon(self._glossary.lines.values()), self._stages.progress
         total, labels = self._labels()
         progress.begin("located", total, 0, f"sentences: {total}")
@@ -122,7 +122,7 @@ class Builder:
         return {"read": dict(read), "found": len(seen), "idioms": len(names), "rejected": _sorted(rejected)}
 
     def _labels(self) -> tuple[int, Mapping[str, set[str]]]:
-        """Return how many sentences there are, and the labels of each one about an idiom."""
+        """Return the number of sentences, and the labels given to each sentence about an idiom."""
         total, labels = 0, dict[str, set[str]]()
         for sentence in read_sentences(self._options.sentences):
             total += 1
@@ -144,7 +144,7 @@ class Builder:
         return found
 
     def _read(self, kind: str) -> Iterator[Located]:
-        """Yield what was located for a kind."""
+        """Yield the located sentences for a kind."""
         for row in read_jsonl(self._stages.folder / LOCATED):
             span, words = row["sentence"].pop("span"), row["found"].pop("words")
             sentence = Sentence(**row["sentence"], span=span and tuple(span))
@@ -188,7 +188,7 @@ class Builder:
 
 
 def _row(name: str, kind: Kind, one: Located, made: Made) -> JSON:
-    """Return a pair with all that it was made of."""
+    """Return the row of a pair, with its provenance."""
     sentence, found = one.sentence, one.found
     return {
         "id": f"{name}-{sentence.id}",
@@ -210,7 +210,7 @@ def _rejection(sentence: Sentence, idiom: str, reason: str) -> JSON:
 
 
 def _subject(sentence: Sentence) -> str:
-    """Return what two rows have in common that may contradict each other."""
+    """Return a key that is equal for two rows whose labels may contradict each other."""
     return f"{premise_key(sentence.text)} {sentence.idiom.casefold()} {sentence.span}"
 
 

@@ -1,4 +1,4 @@
-"""`figeval build impli-pairs`: pairs of IMPLI's kinds from sentences and definitions. The rules are in BUILD.md."""
+"""The command `figeval build impli-pairs`: pairs of IMPLI's kinds from sentences and definitions, as in BUILD.md."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def build(options: Options, output: Path, sheet: int, display: Display) -> JSON:
     """Build the pairs and the tasks in a folder and return the report.
 
     Raises:
-        FigevalError: a row of a file is wrong, a package or data of NLTK are missing, or the folder cannot be written.
+        FigevalError: a row of a file is wrong, a package or NLTK's data are missing, or the folder cannot be written.
             The message is one line.
     """
     from figeval.building import Stages
@@ -117,7 +117,7 @@ def build(options: Options, output: Path, sheet: int, display: Display) -> JSON:
         report = Builder(options, glossary, stages).report()
         kinds = made_kinds(report)
         pairs = (read_jsonl(output / pair_file(kind)) for kind in kinds)
-        with replacing(output / f"{ALL}.jsonl") as stream:  # sentence by sentence: the first rows are of all kinds
+        with replacing(output / f"{ALL}.jsonl") as stream:  # in sentence order, so that the first rows are of all kinds
             for row in heapq.merge(*pairs, key=lambda row: row["provenance"]["row"]):
                 stream.write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
         for kind in kinds:
@@ -133,17 +133,17 @@ def build(options: Options, output: Path, sheet: int, display: Display) -> JSON:
 
 
 def made_kinds(report: JSON) -> list[str]:
-    """Return the kinds of which there are pairs."""
+    """Return the kinds that have pairs."""
     return [kind for kind, made in report["kinds"].items() if made["pairs"]]
 
 
 def write_sheet(options: Options, output: Path, most: int, kinds: Sequence[str]) -> None:
-    """Write a sheet with pairs of each kind, drawn from the seed, for people to judge; the key hides the kinds.
+    """Write a sheet with pairs of each kind, drawn with the seed, for people to judge; only the key has the kinds.
 
-    `figeval annotate score` reads it back. A sheet of the same build is left as it is.
+    `figeval annotate score` reads the sheet back. An existing sheet of the same build is not overwritten.
 
     Raises:
-        OptionError: the folder has the sheet of another build, which may be filled in.
+        OptionError: the folder has the sheet of another build, which may have been filled in.
     """
     from figeval.data.formats import read_jsonl
     from figeval.evaluation.annotation.sheets import KEY, write_sheets
@@ -154,7 +154,7 @@ def write_sheet(options: Options, output: Path, most: int, kinds: Sequence[str])
     def drawn(kind: str) -> Iterator[WrittenText]:
         kept: list[Mapping[str, Any]] = []
         generator = random.Random(f"{options.seed} sheet {kind}")
-        for number, row in enumerate(read_jsonl(output / pair_file(kind))):  # reservoir sampling: a flat memory
+        for number, row in enumerate(read_jsonl(output / pair_file(kind))):  # reservoir sampling needs constant memory
             if len(kept) < most:
                 kept.append(row)
             elif (place := generator.randrange(number + 1)) < most:
@@ -170,7 +170,7 @@ def write_sheet(options: Options, output: Path, most: int, kinds: Sequence[str])
 
 
 def _is_sheet_of(folder: Path, pairs: set[str]) -> bool:
-    """Return whether a folder has the complete sheet of these pairs."""
+    """Return whether a folder has a sheet of exactly these pairs."""
     from figeval.evaluation.annotation.sheets import read_key
 
     key = read_key(folder)
@@ -178,7 +178,7 @@ def _is_sheet_of(folder: Path, pairs: set[str]) -> bool:
 
 
 def check_resources() -> None:
-    """Look for all that the build will need, before anything is read.
+    """Check that all packages and data needed for the build are there, before anything is read.
 
     Raises:
         FigevalError: something is missing; the message says how to get it.

@@ -1,4 +1,4 @@
-"""The task files, the suite and the README of a built folder, which runs as it is by `--include_path`."""
+"""The task files, the suite and the README of a built folder, which runs unchanged with `--include_path`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ verbalizer: {entailment: "Yes", non-entailment: ["No", "Maybe"]}
 baselines: [chance, majority, overlap]
 floor: no_query  # the same model without the premise
 """
-FEW = 100  # pairs, from which on a score says something
+FEW = 100  # pairs, below which a kind gets a warning about wide intervals
 
 
 def task_names(name: str, kinds: Iterable[str]) -> list[str]:
-    """Return the names of the tasks of these kinds, and of the one with all their pairs."""
+    """Return the names of the tasks of these kinds, and of the task with all their pairs."""
     return [*(f"{name}_{KINDS[kind].task}" for kind in kinds), f"{name}_{ALL}"]
 
 
@@ -57,7 +57,7 @@ def _of(label: str) -> str:
 
 
 def whole_task_file(name: str) -> str:
-    """Return the YAML of the task with all pairs, which both labels have."""
+    """Return the YAML of the task with the pairs of all kinds."""
     return (
         f'name: {name}_{ALL}\ndescription: "{name}: all kinds of pairs"\ntype: pairs\n{LABELS}language: en\n'
         f'data: {{test: "jsonl:{ALL}.jsonl"}}\n{SHARED}metrics: [balanced_acc, acc]\ncluster: idiom\n'
@@ -65,7 +65,7 @@ def whole_task_file(name: str) -> str:
 
 
 def suite_file(name: str, kinds: Sequence[str]) -> str:
-    """Return the YAML of the suite of all tasks, with the contrasts of kinds that entail and kinds that do not."""
+    """Return the YAML of the suite of all tasks, with contrasts of entailing and non-entailing kinds of idiom pairs."""
     idioms = [f"{name}_{KINDS[kind].task}" for kind in kinds if kind != METAPHORS]
     both = {KINDS[kind].label for kind in kinds if kind != METAPHORS} == {ENTAILMENT, NON_ENTAILMENT}
     listed = f"{{tasks: [{', '.join(idioms)}]"
@@ -79,7 +79,7 @@ def suite_file(name: str, kinds: Sequence[str]) -> str:
 
 
 def readme(name: str, report: JSON) -> str:
-    """Return the page of the folder: how to run its tasks, and the report in tables."""
+    """Return the README of the folder: how to run its tasks, and the report as tables."""
     kinds = [kind for kind, made in report["kinds"].items() if made["pairs"]]
     rows = [
         [
@@ -108,7 +108,7 @@ def readme(name: str, report: JSON) -> str:
 
 
 def warnings(report: JSON) -> Iterator[str]:
-    """Yield what a user has to know before running the tasks."""
+    """Yield the warnings that a user should read before running the tasks."""
     for kind, made in report["kinds"].items():
         read = report["located"]["read"]
         if not made["pairs"] and (kind != METAPHORS or read.get("metaphor")):

@@ -1,4 +1,4 @@
-"""What a build reads: sentences with idioms or metaphorical words, and definitions of idioms."""
+"""Readers of a build's input files: sentences with idioms or metaphorical words, and definitions of idioms."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Sentence:
     """A row of the file of sentences.
 
     Attributes:
-        id: the row's own, else its number.
-        row: the number, counted from 1.
-        text: cleaned, on one line.
-        label: `FIGURATIVE` or `LITERAL`: how the idiom, or the metaphorical word, is meant.
-        idiom: its dictionary form; empty where it is to be found.
-        definition: what the idiom means in this sentence; empty where that is to be looked up.
-        span: characters of the idiom or of the metaphorical word, half-open; None where it is to be found.
+        id: id of the row; its number if it has none.
+        row: number of the row, counted from 1.
+        text: the sentence, cleaned and on one line.
+        label: `FIGURATIVE` or `LITERAL`: how the idiom or the metaphorical word is meant.
+        idiom: dictionary form of the idiom; empty if it has to be found.
+        definition: meaning of the idiom in this sentence; empty if it has to be looked up.
+        span: characters of the idiom or of the metaphorical word, half-open; None if it has to be found.
         metaphor: the metaphorical word; empty in a row about an idiom.
-        replacement: the literal word that may stand in its place.
+        replacement: the literal word that can replace the metaphorical one.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Sense:
-    """A definition of an idiom and the row of the file that has it; 0 where the sentence brought it along."""
+    """A definition of an idiom and its row in the file; the row is 0 if the definition came with the sentence."""
 
     text: str
     row: int
@@ -62,10 +62,10 @@ class Sense:
 def read_sentences(file: RowFile) -> Iterator[Sentence]:
     """Yield every sentence.
 
-    A row with `metaphor` and `replacement` is about a metaphorical word; every other one is about an idiom.
+    A row with `metaphor` and `replacement` is about a metaphorical word; every other row is about an idiom.
 
     Raises:
-        DataError: a row has no sentence, no label or an unknown one, a span that is none, a metaphor without
+        DataError: a row has no sentence, a missing or unknown label, an invalid span, a metaphor without a
             replacement, an idiom without a word, or the id of another row. The message names file, row and field.
     """
     rows: dict[str, int] = {}
@@ -127,27 +127,27 @@ class Glossary:
     """The definitions of idioms.
 
     Attributes:
-        lines: of every idiom its forms, the first one before `|`, as `Lexicon` reads them.
-        senses: first form in small letters → different definitions, in the order of the file.
+        lines: forms of every idiom by its case-folded first form, separated by `|` as `Lexicon` reads them.
+        senses: different definitions of every idiom by its case-folded first form, in file order.
     """
 
     lines: Mapping[str, str]
     senses: Mapping[str, tuple[Sense, ...]]
 
     def line(self, idiom: str) -> str:
-        """Return all forms of an idiom; of one that has no definition the form that is given."""
+        """Return all forms of an idiom, or the given form if it has no definition."""
         return self.lines.get(idiom.casefold(), idiom)
 
     def of(self, idiom: str) -> tuple[Sense, ...]:
-        """Return the definitions of an idiom, none of an unknown one."""
+        """Return the definitions of an idiom; there are none for an unknown idiom."""
         return self.senses.get(idiom.casefold(), ())
 
 
 def read_definitions(file: RowFile) -> Glossary:
     """Return the different definitions of each idiom.
 
-    Definitions are the same if they differ in case, blanks and outer punctuation only. Further forms of an idiom stand
-    behind `|`.
+    Definitions that differ only in case, blanks and outer punctuation count as one. Further forms of an idiom follow
+    after `|`.
 
     Raises:
         DataError: a row has no idiom, no definition or an idiom without a word, or there is no row.

@@ -1,4 +1,4 @@
-"""The five kinds of pairs: which sentences they are made of, their label and their rule."""
+"""The five kinds of pairs: the sentences that each kind is made from, its label and its rule."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Located:
     found: Occurrence
 
     def site(self) -> Site:
-        """Return where it stands in the tagged sentence. Raises `Rejected` where it cannot be replaced."""
+        """Return its position in the tagged sentence. Raises `Rejected` if it cannot be replaced there."""
         tokens: list[Token] = [token for tagged in reader().sentences(self.sentence.text) for token in tagged]
         return site(self.sentence.text, tokens, self.found)
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A hypothesis and where it comes from."""
+    """A hypothesis and its provenance."""
 
     hypothesis: str
     definition: str
@@ -50,12 +50,12 @@ class Made:
 
 @dataclass(frozen=True)
 class Maker:
-    """What pairs are made with.
+    """Maker of hypotheses, with one method per rule.
 
     Attributes:
         glossary: the definitions.
-        impostors: wrong definitions.
-        seed: of the antonyms.
+        impostors: chooser of wrong definitions.
+        seed: seed for drawing antonyms.
     """
 
     glossary: Glossary
@@ -63,7 +63,7 @@ class Maker:
     seed: int
 
     def sense(self, located: Located) -> Sense:
-        """Return what the idiom of a sentence means. Raises `Rejected` where that is unknown or left open."""
+        """Return the meaning of a sentence's idiom. Raises `Rejected` if it is unknown or ambiguous."""
         sentence = located.sentence
         if sentence.definition:
             return Sense(sentence.definition, 0)
@@ -73,20 +73,20 @@ class Maker:
         return senses[0]
 
     def defined(self, located: Located) -> Made:
-        """The definition in the place of the idiom: the kinds `ent` and `lit`."""
+        """Replace the idiom by its definition (kinds `ent` and `lit`)."""
         sense = self.sense(located)
         made = substituted(located.site(), sense.text)
         return Made(made.text, sense.text, {**_of(sense), "rule": "definition", "changes": [*made.changes]})
 
     def adversarial(self, located: Located) -> Made:
-        """The definition of the most similar other idiom in the place of the idiom."""
+        """Replace the idiom by the definition of the most similar other idiom (kind `adv`)."""
         right = self.sense(located)
         wrong, made = self.impostors.replaced(located.site(), right.text)
         rule = {"rule": "definition of another idiom", "of": wrong.idiom, "because": wrong.rule}
         return Made(made.text, wrong.sense.text, {**_of(wrong.sense), **rule, "changes": [*made.changes]})
 
     def antonym(self, located: Located) -> Made:
-        """The definition with one content word replaced by an antonym."""
+        """Replace the idiom by its definition, with one content word replaced by an antonym (kind `ant`)."""
         sense = self.sense(located)
         made = substituted(located.site(), sense.text)
         text, word, other = contradicted(made, f"{self.seed} antonym {located.sentence.id}")
@@ -94,7 +94,7 @@ class Maker:
         return Made(text, sense.text, {**_of(sense), "rule": "definition with an antonym", "changes": changes})
 
     def metaphor(self, located: Located) -> Made:
-        """The literal word in the place of the metaphorical one, in its form."""
+        """Replace the metaphorical word by the literal one, in the same form (kind `met`)."""
         sentence = located.sentence
         if sentence.label == LITERAL:
             raise Rejected(MEANT_LITERALLY)
@@ -105,7 +105,7 @@ class Maker:
 
 
 def _uninflected(replacement: str, part: str) -> str:
-    """Return a replacement as a definition: of a verb the infinitive with "to"."""
+    """Return a replacement in the form of a definition: for a verb, the infinitive with "to"."""
     first, blank, rest = replacement.partition(" ")
     if part != VERB or "VERB" not in open_lemminflect().getAllLemmas(first.lower()):
         return replacement
@@ -121,11 +121,11 @@ class Kind:
     """A kind of pair.
 
     Attributes:
-        task: behind the prefix, in the name of its task.
-        label: of all its pairs.
-        meant: how the idiom or word is meant in the sentences that it is made of.
-        description: of the task.
-        made: returns the hypothesis for a sentence; raises `Rejected` where there is none.
+        task: name of its task after the prefix.
+        label: label of all its pairs.
+        meant: how the idiom or word is meant in the sentences that it is made from.
+        description: description of the task.
+        made: function that returns the hypothesis for a sentence, or raises `Rejected` if there is none.
     """
 
     task: str
@@ -149,12 +149,12 @@ def located(sentence: Sentence, glossary: Glossary, lexicon: Lexicon) -> Located
     """Find the idiom or the metaphorical word of a sentence.
 
     Args:
-        sentence: names it, or leaves it to the lexicon; its span, if it has one, says which place is meant.
-        glossary: has further forms of the idioms that sentences name.
+        sentence: the sentence, which may name the idiom or word; its span, if given, selects the occurrence.
+        glossary: source of further forms of a named idiom.
         lexicon: all idioms of the glossary, for sentences that name none.
 
     Raises:
-        Rejected: it stands nowhere or several times, or several idioms stand there.
+        Rejected: the idiom or word occurs nowhere or several times, or several idioms occur.
     """
     name = sentence.metaphor or sentence.idiom
     searched = Lexicon([name if sentence.metaphor else glossary.line(name)]) if name else lexicon

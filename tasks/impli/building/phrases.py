@@ -1,7 +1,7 @@
-"""Idioms and definitions as phrases: their part of speech, the words that are inflected, and what unfits a definition.
+"""Analysis of idioms and definitions as phrases: part of speech, inflected words, and reasons to reject a definition.
 
-The tags are those of NLTK's perceptron. It sees an idiom in its sentence, and a definition in a frame that a phrase of
-the part wanted fits into ("They will …", "It was …").
+The tags are those of NLTK's perceptron. It tags an idiom in its sentence, and a definition in a frame that fits a
+phrase of the required part of speech ("They will …", "It was …").
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PLURAL = frozenset({"NNS", "NNPS"})
 ARTICLES = ("a ", "an ", "the ")
 QUOTES = str.maketrans("’‘“”", "''\"\"")
 
-# Why a definition, or the idiom in a sentence, makes no pair.
+# Reasons why a definition, or the idiom in a sentence, makes no pair.
 USAGE = "the definition says how the idiom is used"
 SEVERAL = "several definitions in one"
-MOST_WORDS = 40  # of a definition; what is longer is an article about the idiom
+MOST_WORDS = 40  # of a definition; a longer text is an article about the idiom
 LONG = f"the definition has more than {MOST_WORDS} words"
 NEGATED = "the definition begins with a negation"
 OTHER_PART = "the definition is of another part of speech"
@@ -48,7 +48,7 @@ NEGATIONS = frozenset({"not", "never", "no", "n't"})
 
 
 class Rejected(Exception):
-    """There is no pair, for a reason that the report counts."""
+    """Raised if no pair can be made, with a reason that the report counts."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -60,13 +60,13 @@ class Phrase:
     """A definition that fits a part of speech.
 
     Attributes:
-        text: what can be put in an idiom's place: without "to", remarks in parentheses and outer punctuation; articles
-            are left on.
+        text: the text that can replace an idiom: without "to", remarks in parentheses and outer punctuation, but with
+            its articles.
         part: `VERB`, `NOUN` or `MODIFIER`.
-        heads: places of the words that are inflected: the verbs, or the noun; none in a modifier.
+        heads: character spans of the words that are inflected: the verbs or the noun; none in a modifier.
         tags: Penn tags of the words of the text.
         is_plural: whether its noun is in the plural.
-        changes: what was taken off the definition.
+        changes: descriptions of what was removed from the definition.
     """
 
     text: str
@@ -78,28 +78,28 @@ class Phrase:
 
     @property
     def is_adverb(self) -> bool:
-        """Whether it begins as an adverb, with no adjective behind it."""
+        """True if it begins with an adverb that no adjective follows."""
         return self.tags[0] in ADVERBS and not any(tag in ADJECTIVES for tag in self.tags[:3])
 
     @property
     def is_adjective(self) -> bool:
-        """Whether it is an adjective or a participle with or without what belongs to it, perhaps behind an adverb."""
+        """True if it is an adjective or a participle, with or without complements, perhaps after an adverb."""
         first = next((tag for tag in self.tags if tag not in ADVERBS), "")
         return first in ("JJ", "JJR", "JJS", "VBN")
 
     @property
     def is_postnominal(self) -> bool:
-        """Whether it can stand behind a noun: an adjective with what belongs to it, or no adjective."""
+        """True if it can follow a noun: an adjective with complements, or no adjective."""
         return not self.is_adjective or (len(self.tags) > 1 and self.tags[-1] not in (*ADJECTIVES, *ADVERBS))
 
     @property
     def is_prenominal(self) -> bool:
-        """Whether it can stand before a noun."""
+        """True if it can precede a noun."""
         return len(self.tags) <= 2 and self.tags[-1] in ADJECTIVES
 
     @property
     def ends_in_preposition(self) -> bool:
-        """Whether a noun phrase has to follow."""
+        """True if it ends in a preposition, so that a noun phrase has to follow."""
         return self.tags[-1] in ("IN", "TO")
 
 
@@ -107,7 +107,7 @@ def fitted(definition: str, part: str) -> Phrase:
     """Return a definition as a phrase of a part of speech.
 
     Raises:
-        Rejected: it is none.
+        Rejected: the definition is not a phrase of this part of speech, or is unsuitable for another reason.
     """
     found = _examined(definition, part)
     if isinstance(found, str):
@@ -117,7 +117,7 @@ def fitted(definition: str, part: str) -> Phrase:
 
 @lru_cache(maxsize=1 << 14)
 def _examined(definition: str, part: str) -> Phrase | str:
-    """Return the phrase or the reason why there is none: a definition is examined once, however often it is used."""
+    """Return the phrase or the reason for a rejection, cached because a definition is used many times."""
     try:
         text, changes = tidied(definition)
         text, infinitive, copula = _without_particle(text, part)
@@ -137,7 +137,7 @@ def _examined(definition: str, part: str) -> Phrase | str:
 
 
 def _without_particle(text: str, part: str) -> tuple[str, bool, bool]:
-    """Return a tidied definition without "to", for another part than verbs also without "be", and which it had."""
+    """Return a tidied definition without "to", or without "be" if it is no verb, and whether it had "to" and "be"."""
     if not text:
         raise Rejected(EMPTY)
     if USED.match(text) or SAID.search(text):
@@ -155,7 +155,7 @@ def _without_particle(text: str, part: str) -> tuple[str, bool, bool]:
 
 
 def _heads(text: str, tokens: Sequence[Token], part: str, infinitive: bool) -> list[Token]:
-    """Return the words of a definition that are inflected. Raises `Rejected` for another part of speech."""
+    """Return the words of a definition that are inflected. Raises `Rejected` if the definition is unsuitable."""
     if not tokens:
         raise Rejected(EMPTY)
     if tokens[0].lower in NEGATIONS or tokens[min(1, len(tokens) - 1)].lower == "n't":
@@ -174,7 +174,7 @@ def _heads(text: str, tokens: Sequence[Token], part: str, infinitive: bool) -> l
 
 
 def tidied(definition: str) -> tuple[str, tuple[str, ...]]:
-    """Return a definition without remarks in parentheses and outer punctuation, and what was done."""
+    """Return a definition without remarks in parentheses and outer punctuation, and the changes made."""
     text = definition.translate(QUOTES)
     bare = PARENTHESES.sub("", text)
     changes = ("remark in parentheses left out",) if bare != text else ()
@@ -188,7 +188,7 @@ def tidied(definition: str) -> tuple[str, tuple[str, ...]]:
 def part_of(tokens: Sequence[Token]) -> tuple[str | None, int | None]:
     """Return the part of speech of a phrase, and the place of the noun or verb that heads it.
 
-    The part is None for clauses ("the ball is in your court") and for what the tags leave open; a modifier has no head.
+    The part is None for clauses ("the ball is in your court") and for ambiguous tags; a modifier has no head.
     """
     first = next((place for place, token in enumerate(tokens) if token.tag not in ADVERBS), None)
     if first is None:
@@ -212,12 +212,12 @@ def part_of(tokens: Sequence[Token]) -> tuple[str | None, int | None]:
 
 
 def behind(frame: str, text: str) -> list[Token]:
-    """Return the tagged tokens of a text that is not empty, behind a frame."""
+    """Return the tokens of a non-empty text, tagged as the continuation of a frame."""
     return [token for sentence in reader().sentences(frame + text) for token in sentence if token.start >= len(frame)]
 
 
 def begins_otherwise(text: str) -> bool:
-    """Whether a definition without "to" is taken for no verb behind a copula: "crazy" in "It was crazy"."""
+    """Return whether a definition without "to" is tagged as no verb after a copula: "crazy" in "It was crazy"."""
     first = behind(FRAMES[MODIFIER], text)[0]
     if {*open_lemminflect().getAllLemmas(first.lower)} == {"VERB"}:
         return False
@@ -225,17 +225,17 @@ def begins_otherwise(text: str) -> bool:
 
 
 def _within_noun_phrase(tokens: Sequence[Token], place: int) -> bool:
-    """Whether a token may belong to the noun phrase before it; a comma does between adjectives."""
+    """Return whether a token may belong to the noun phrase before it; a comma may, between adjectives."""
     if tokens[place].tag != ",":
         return tokens[place].tag in WITHIN_NOUN_PHRASE
     return 0 < place < len(tokens) - 1 and all(tokens[place + step].tag in ADJECTIVES for step in (-1, 1))
 
 
 def verbs_of(tokens: Sequence[Token]) -> list[Token]:
-    """Return the verb that a definition in the frame of infinitives begins with, and those coordinated with it.
+    """Return the verb with which a definition begins in the frame of infinitives, and the verbs coordinated with it.
 
-    There is none if its first word, adverbs apart, is no verb in base form, nor in the form in which some dictionaries
-    put it ("keeps working", "having different aims").
+    There is none if the first word, apart from adverbs, is not a verb in base form or in another form that some
+    dictionaries use ("keeps working", "having different aims").
     """
     head = next((place for place, token in enumerate(tokens) if token.tag not in ADVERBS), len(tokens))
     if head == len(tokens) or base_of(tokens[head]) is None:
@@ -253,7 +253,7 @@ def verbs_of(tokens: Sequence[Token]) -> list[Token]:
 
 
 def base_of(token: Token) -> str | None:
-    """Return the lemma of a verb in base form, third person singular or -ing; None for every other word."""
+    """Return the lemma of a verb in base form, third person singular or -ing form, or None for any other word."""
     if not token.tag.startswith("VB"):
         return None
     word = token.lower
@@ -264,7 +264,7 @@ def base_of(token: Token) -> str | None:
 
 
 def same_form(one: Token, other: Token) -> bool:
-    """Whether two verbs stand in the same form: both in base form, both in third person singular, both with -ing."""
+    """Return whether two verbs are both in base form, both in third person singular or both in -ing form."""
     return any(
         all(token.lower in inflected(lemma(token.lower, "VERB"), form) for token in (one, other))
         for form in ("VB", "VBZ", "VBG")
@@ -272,6 +272,6 @@ def same_form(one: Token, other: Token) -> bool:
 
 
 def lemma(word: str, upos: str) -> str:
-    """Return lemminflect's lemma of a word as one part of speech (`VERB`, `NOUN`, `ADJ`, `ADV`)."""
+    """Return lemminflect's lemma of a word in a given part of speech (`VERB`, `NOUN`, `ADJ` or `ADV`)."""
     found: tuple[str, ...] = open_lemminflect().getLemma(word.lower(), upos=upos)
     return found[0].lower() if found else word.lower()

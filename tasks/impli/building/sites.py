@@ -1,4 +1,4 @@
-"""Where an idiom stands in its sentence, and why it cannot be replaced there."""
+"""Location of an idiom in its sentence, and reasons why it cannot be replaced there."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Site:
         part: its part of speech.
         head: place of the token that heads it; None for a modifier.
         name: its dictionary form.
-        filler: what stands in the open place of the idiom, empty where nothing does.
-        possessive: the possessive pronoun within the idiom, in small letters.
+        filler: text in the slot of the idiom; empty if there is none.
+        possessive: possessive pronoun within the idiom, in lower case; empty if there is none.
     """
 
     sentence: str
@@ -61,28 +61,28 @@ class Site:
 
     @property
     def start(self) -> int:
-        """The first character of the idiom."""
+        """Offset of the idiom's first character."""
         return self.tokens[self.first].start
 
     @property
     def end(self) -> int:
-        """The character behind the idiom."""
+        """Offset just after the idiom's last character."""
         return self.tokens[self.last].end
 
     @property
     def follower(self) -> str:
-        """The token behind the idiom, in small letters; empty at the end of the sentence."""
+        """Token after the idiom, in lower case; empty at the end of the sentence."""
         return self.tokens[self.last + 1].lower if self.last + 1 < len(self.tokens) else ""
 
     def tag(self, place: int) -> str:
-        """Return the tag of a token, that of adverbs for "yesterday" and the like; empty outside of the sentence."""
+        """Return the tag of a token ("RB" for "yesterday" and the like), or an empty text outside of the sentence."""
         if not 0 <= place < len(self.tokens):
             return ""
         return "RB" if self.tokens[place].lower in TEMPORAL else self.tokens[place].tag
 
 
 def site(sentence: str, tokens: Sequence[Token], found: Occurrence) -> Site:
-    """Return where an idiom stands. Raises `Rejected` where it cannot be replaced."""
+    """Return the location of an idiom. Raises `Rejected` if it cannot be replaced there."""
     if not found.in_order:
         raise Rejected(SHUFFLED)
     covered = [place for place, token in enumerate(tokens) if token.end > found.start and token.start < found.end]
@@ -97,7 +97,7 @@ def site(sentence: str, tokens: Sequence[Token], found: Occurrence) -> Site:
     if begins_with_participle(found, tokens, covered[0]):
         part, head = MODIFIER, None
     if len(covered) == 1 and {*open_lemminflect().getAllLemmas(word.lower)} == {"ADJ"}:
-        part, head = MODIFIER, None  # whatever the tagger makes of it
+        part, head = MODIFIER, None  # whatever the tagger says
     if part is None:
         raise Rejected(NO_PART)
     filling = [tokens[place] for place in covered if place not in words]
@@ -120,8 +120,9 @@ def site(sentence: str, tokens: Sequence[Token], found: Occurrence) -> Site:
 
 
 def begins_with_participle(found: Occurrence, tokens: Sequence[Token], first: int) -> bool:
-    """Whether an idiom of several words is a modifier whose dictionary form begins with a participle ("armed to the
-    teeth"), and not a verb with its subject ("she made it").
+    """Return whether an idiom of several words is a modifier that begins with a participle ("armed to the teeth").
+
+    The participle must be that of the dictionary form, and not a verb with its subject ("she made it").
     """
     word = tokens[first]
     if len(found.words) < 2 or word.lower != found.name.lower().split()[0] or word.lower == lemma(word.lower, "VERB"):
@@ -131,17 +132,18 @@ def begins_with_participle(found: Occurrence, tokens: Sequence[Token], first: in
 
 
 def filler_of(found: Occurrence, filling: Sequence[Token]) -> Sequence[Token]:
-    """Return what stands in the open place for somebody or something else ("someone" and not "one's") of an idiom.
+    """Return the tokens in the slot of an idiom that stands for somebody or something ("someone", not "one's").
 
-    The place is that between the same words as in the dictionary form; an article behind it there ("give someone the
-    cold shoulder") belongs to the idiom. A place at the beginning or end of an idiom is not within it.
+    The slot lies between the same words as in the dictionary form; an article after it there ("give someone the cold
+    shoulder") belongs to the idiom. A slot at the beginning or end of an idiom is not within it.
 
     Args:
         found: the idiom.
-        filling: the tokens within it that are no words of it.
+        filling: tokens within it that are not its own words.
 
     Raises:
-        Rejected: other words stand between those of the idiom than articles, possessives and such a filler.
+        Rejected: the slot is empty, or words other than articles, possessives and its filler stand between the
+            idiom's words.
     """
     name = found.name.lower()
     slot = next((slot for slot in SLOT.finditer(name) if slot.group().startswith("some")), None)
@@ -162,10 +164,10 @@ def filler_of(found: Occurrence, filling: Sequence[Token]) -> Sequence[Token]:
 
 
 def check_determiners(name: str, filling: Sequence[Token], part: str) -> None:
-    """Raise `Rejected` where the determiners within an idiom are not those of its dictionary form.
+    """Raise `Rejected` if the determiners within an idiom are not those of its dictionary form.
 
-    Dictionary forms leave them out here and there ("find feet"), but "in the face of" is not "in your face", and "on
-    the edge" is not "on edge".
+    Some dictionary forms leave them out ("find feet"), but "in the face of" is not "in your face", and "on the edge" is
+    not "on edge".
     """
     owned = any(token.tag == "POS" or token.lower in POSSESSIVES for token in filling)
     if POSSESSIVE.search(name.lower()) and not owned:
@@ -179,9 +181,9 @@ def check_determiners(name: str, filling: Sequence[Token], part: str) -> None:
 
 
 def check_edges(sentence: str, found: Occurrence) -> None:
-    """Raise `Rejected` where hyphens join an idiom's words with others, or do not join those that they should.
+    """Raise `Rejected` if hyphens join an idiom's words with other words, or are missing between its own words.
 
-    "On a knife-edge" is not "on edge", and "has been" is no "has-been"; "run-of-the-mill" has an article of its own.
+    "On a knife-edge" is not "on edge", and "has been" is not "has-been"; the article in "run-of-the-mill" is its own.
     """
     articles = re.finditer(r"\b(?:an?|the)\b", found.surface)
     inner = ((found.start + one.start(), found.start + one.end()) for one in articles)

@@ -1,7 +1,7 @@
-"""A definition in the place of an idiom: inflection, articles, open places, agreement, and why it cannot be put there.
+"""Substitution of a definition for an idiom: inflection, articles, slots and agreement, and reasons for rejection.
 
-What does not fit raises `Rejected` with the reason, which the report counts. Nothing is repaired that is not listed in
-the changes of the pair.
+A definition that does not fit raises `Rejected` with the reason, which the report counts. Every repair is listed in the
+changes of the pair.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..idioms import ARTICLES
 from .phrases import FINITE, MODIFIER, NOUN, NOUNS, OTHER_PART, PLURAL, VERB, Phrase, Rejected, fitted, lemma
 from .sites import ARTICLE, NO_PART, REFLEXIVE, Site
 
-# Why a definition cannot stand in an idiom's place.
+# Reasons why a definition cannot replace an idiom.
 FORM = "the verb's form is unclear"
 OPEN = "the definition has an open place that nothing fills"
 LOST = "what fills the idiom's open place would be lost"
@@ -50,12 +50,12 @@ PASSIVE = re.compile(r"be (?!able\b|un)\w")
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """A sentence with a definition in the place of an idiom.
+    """A sentence in which a definition has replaced an idiom.
 
     Attributes:
         text: the sentence.
-        start, end: characters of the text that are new, half-open.
-        changes: what was done beside replacing, in words.
+        start, end: span of the new characters, half-open.
+        changes: descriptions of all changes other than the replacement itself.
     """
 
     text: str
@@ -65,7 +65,7 @@ class Substitution:
 
 
 def substituted(where: Site, definition: str) -> Substitution:
-    """Return the sentence with a definition in the idiom's place. Raises `Rejected` where it does not fit there."""
+    """Return the sentence with the idiom replaced by a definition. Raises `Rejected` if it does not fit there."""
     copula = where.part == VERB and _head(where).lower in BE
     kept = ""
     try:
@@ -80,7 +80,7 @@ def substituted(where: Site, definition: str) -> Substitution:
 
 
 def _predicate(definition: str) -> Phrase:
-    """Return a definition as what may stand behind "be": a modifier, else a noun phrase."""
+    """Return a definition as a predicate of "be": a modifier, or else a noun phrase."""
     try:
         return fitted(definition, MODIFIER)
     except Rejected:
@@ -88,7 +88,7 @@ def _predicate(definition: str) -> Phrase:
 
 
 def check_surroundings(where: Site, phrase: Phrase, *, copula: bool) -> None:
-    """Raise `Rejected` where a phrase of the right part of speech does not fit what stands around the idiom."""
+    """Raise `Rejected` if a phrase of the right part of speech does not fit the words around the idiom."""
     following = where.tag(where.last + 1)
     object_follows = following in NOUN_PHRASE
     if following in NOUNS and where.tag(where.last) in (*NOUNS, "JJ") and where.part != MODIFIER:
@@ -128,15 +128,15 @@ def _check_modifier(where: Site, phrase: Phrase) -> None:
 
 
 def put(where: Site, phrase: Phrase, kept: str) -> Substitution:
-    """Return the sentence with a phrase that fits, inflected, with its articles and open places settled.
+    """Return the sentence with a fitting phrase, inflected, with its articles adjusted and its slots filled.
 
     Args:
-        where: where the idiom stands.
+        where: location of the idiom.
         phrase: the definition.
-        kept: the form of "be" that the idiom begins with, where that stays.
+        kept: beginning of the idiom up to its form of "be", if that stays; empty otherwise.
 
     Raises:
-        Rejected: a form or what fills an open place is unknown, or nothing would change.
+        Rejected: a form or the filler of a slot is unknown, or nothing would change.
     """
     done = list(phrase.changes)
     text = phrase.text
@@ -162,10 +162,10 @@ def put(where: Site, phrase: Phrase, kept: str) -> Substitution:
 
 
 def _with_one_determiner(where: Site, text: str, done: list[str]) -> tuple[int, str]:
-    """Return where the text begins, and the text: of two determiners one is left, and "a" and "an" agree with it.
+    """Return the start of the replaced stretch, and the text, with one of two determiners and the right "a" or "an".
 
     Raises:
-        Rejected: neither of two determiners is an article that may go.
+        Rejected: neither of two determiners is an article that can be dropped.
     """
     before = where.tokens[where.first - 1].lower if where.first else ""
     if where.part == NOUN and (determiner := _determiner_before(where)) and (own := DETERMINER.match(text)):
@@ -188,7 +188,7 @@ def conjugated(where: Site, phrase: Phrase, done: list[str]) -> str:
     """Return the phrase with its verbs in the form of the idiom's verb.
 
     Raises:
-        Rejected: that form is unclear, or a passive has a definition that is none.
+        Rejected: that form is unclear, or the idiom is passive and the definition is not.
     """
     tag, text = verb_form(_head(where)), phrase.text
     if tag == "VB" and _auxiliary(where) in ("i", "we", "they", "he", "she"):
@@ -216,7 +216,7 @@ def conjugated(where: Site, phrase: Phrase, done: list[str]) -> str:
 
 
 def _is_past(where: Site) -> bool:
-    """Whether a verb that was taken for a participle is none: behind a subject, before an object within the idiom."""
+    """Return whether a verb tagged as a participle is a past tense: after a subject, before an object of the idiom."""
     assert where.head is not None
     verb, before = _head(where).lower, where.tag(where.head - 1)
     has_object = where.head < where.last and where.tag(where.head + 1) in NOUN_PHRASE
@@ -224,7 +224,7 @@ def _is_past(where: Site) -> bool:
 
 
 def _auxiliary(where: Site) -> str:
-    """Return the word before the idiom, adverbs apart, as a form of "be" or "have" where it is short for one."""
+    """Return the word before the idiom, skipping adverbs, with contracted forms of "be" and "have" written out."""
     place = where.first - 1
     while where.tag(place).startswith("RB"):
         place -= 1
@@ -233,7 +233,7 @@ def _auxiliary(where: Site) -> str:
 
 
 def verb_form(token: Token) -> str:
-    """Return the Penn tag of a verb, that of its spelling where it leaves one only. Raises `Rejected` if unclear."""
+    """Return the Penn tag of a verb, corrected if its spelling allows only one other. Raises `Rejected` if unclear."""
     base = lemma(token.lower, "VERB")
     if base == "be":
         return token.tag
@@ -248,7 +248,7 @@ def verb_form(token: Token) -> str:
 
 
 def be_form(where: Site, tag: str) -> str | None:
-    """Return "be" in the form of a tag, in agreement with the nearest noun or pronoun before the idiom."""
+    """Return the form of "be" for a tag, in agreement with the nearest noun or pronoun before the idiom."""
     fixed = {"VB": "be", "VBZ": "is", "VBN": "been", "VBG": "being"}
     if tag in fixed:
         return fixed[tag]
@@ -263,7 +263,7 @@ def be_form(where: Site, tag: str) -> str | None:
 
 
 def declined(where: Site, phrase: Phrase, done: list[str]) -> str:
-    """Return the phrase with its noun in the plural where the idiom's noun is, and its dictionary form is not."""
+    """Return the phrase, with its noun in the plural if the idiom's noun is, unlike in the dictionary form."""
     ((start, end),) = phrase.heads
     head = _head(where)
     listed = where.name.lower().replace("-", " ").split()
@@ -277,7 +277,7 @@ def declined(where: Site, phrase: Phrase, done: list[str]) -> str:
 
 
 def fill(where: Site, text: str, done: list[str]) -> str:
-    """Return the text with its open places filled by what stands in the idiom. Raises `Rejected` if nothing does."""
+    """Return the text with its slots filled from the idiom. Raises `Rejected` if they cannot be filled."""
     if own := where.possessive:
         text = SELF.sub(REFLEXIVE[own], OWN.sub(own, text))
     elif OWN.search(text) or SELF.search(text):
@@ -305,7 +305,7 @@ def _head(where: Site) -> Token:
 
 
 def _determiner_before(where: Site) -> str:
-    """Return the determiner of the noun phrase that the idiom is the end of, looked for behind its adjectives."""
+    """Return the determiner of the noun phrase that ends in the idiom, skipping adjectives; empty if there is none."""
     place = where.first - 1
     if where.tag(place) == "CD":
         return where.tokens[place].lower

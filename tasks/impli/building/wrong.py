@@ -1,4 +1,4 @@
-"""What does not follow: the definition of a similar idiom in the place of the right one, and antonyms."""
+"""Hypotheses that do not follow: by the definition of a similar idiom, or by an antonym in the right definition."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .phrases import Rejected
 from .sites import Site
 from .substitution import Substitution, substituted
 
-NEAR = 60  # of 100, rapidfuzz's ratio from which two idioms are near in form
-LIKE = 60  # of 100, the ratio of sorted words from which two definitions are too much alike
+NEAR = 60  # rapidfuzz's ratio (0 to 100) from which two idioms are near in form
+LIKE = 60  # ratio of sorted words (0 to 100) from which two definitions are too similar
 VARIANT = 0.5  # Jaccard index of words from which two idioms may be variants of one
-MOST = 20  # of the nearest idioms that are tried
-RANKS = {"JJ": 0, "RB": 0, "VB": 1, "NN": 2}  # how tags begin → words that are replaced before others
-DIRECTIONS = ("right", "ahead", "back", "away", "up", "down", "in", "out", "on", "off")  # that set phrases are full of
+MOST = 20  # nearest idioms that are tried
+RANKS = {"JJ": 0, "RB": 0, "VB": 1, "NN": 2}  # prefix of a tag → rank; words of the lowest rank are replaced first
+DIRECTIONS = ("right", "ahead", "back", "away", "up", "down", "in", "out", "on", "off")  # frequent in set phrases
 LIGHT = frozenset(
     {*DIRECTIONS, "be", "have", "do", "go", "come", "make", "take", "get", "give", "put", "keep", "let", "use"}
 )
@@ -31,7 +31,7 @@ NO_ANTONYM = "no content word of the definition has an antonym"
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A definition of another idiom, and why that idiom was taken."""
+    """A definition of another idiom, and the reason for choosing that idiom."""
 
     idiom: str
     sense: Sense
@@ -40,22 +40,22 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Impostors:
-    """Wrong definitions for idioms: those of the idioms that are nearest in form.
+    """Chooser of wrong definitions: those of the idioms that are nearest in form.
 
-    An idiom is near another one if they share a content word, inflected or not, or if their letters are alike (`NEAR`).
-    Those come first that share most words, then those whose letters are most alike. One with which it shares half of
-    all their words, function words apart, is left out: it may be a variant ("keep your eyes open", "keep an eye out").
-    A definition is wrong only if it shares no content word with the right one, nor a synonym in WordNet, and is not
-    like it (`LIKE`).
+    Two idioms are near if they share a content word, inflected or not, or if their spellings are similar (`NEAR`).
+    Idioms that share the most words come first, then those with the most similar spelling. Idioms that share at least
+    half of all their words, apart from function words, are left out, since they may be variants ("keep your eyes open",
+    "keep an eye out"). A definition counts as wrong only if it shares no content word and no synonym in WordNet with
+    the right one, and is not similar to it (`LIKE`).
     """
 
     glossary: Glossary
 
     def replaced(self, where: Site, right: str) -> tuple[Wrong, Substitution]:
-        """Return the nearest idiom's definition that fits in the idiom's place, and the sentence with it.
+        """Return the definition of the nearest idiom that fits in the idiom's place, and the sentence with it.
 
         Raises:
-            Rejected: there is none.
+            Rejected: no such definition fits.
         """
         for wrong in self._near(where.name):
             if alike(wrong.sense.text, right):
@@ -117,7 +117,7 @@ def alike(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def content_stems(text: str) -> frozenset[str]:
-    """Return the stems of the words of a text that are no function words."""
+    """Return the stems of the words of a text other than function words."""
     words = [
         token for token in TOKEN.findall(text.lower()) if len(token) > 2 and token[0].isalpha() and has_words(token)
     ]
@@ -135,7 +135,7 @@ def _stop_stems() -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 14)
 def synonyms(word: str) -> frozenset[str]:
-    """Return the stems of the single words that share a sense with a stem that is a word itself."""
+    """Return the stems of the single words that share a WordNet sense with a word; a stem may not be a word."""
     lemmas = {name for synset in open_wordnet().synsets(word) for name in synset.lemma_names()}
     return frozenset(stem(name.lower()) for name in lemmas if name.isalpha())
 
@@ -143,13 +143,13 @@ def synonyms(word: str) -> frozenset[str]:
 def contradicted(right: Substitution, seed: str) -> tuple[str, str, str]:
     """Replace one content word of a definition, in its sentence, by an antonym.
 
-    A word counts in the part of speech of its tag in the sentence. Adjectives and adverbs are taken before verbs, verbs
-    before nouns; of several the word is drawn from the seed. Words of scikit-learn's stop list and light verbs are no
-    content words, a word beside "or" is none ("old or different" follows from "different"), and no antonym is taken
-    that stands in the definition already.
+    A word's part of speech is that of its tag in the sentence. Adjectives and adverbs are replaced before verbs, and
+    verbs before nouns; among several, the word is drawn with the seed. Not replaced are words of scikit-learn's stop
+    list, light verbs, and words next to "or" ("old or different" follows from "different"); an antonym that already
+    occurs in the definition is not used.
 
     Returns:
-        The sentence, the word and what replaces it.
+        The sentence, the word and its replacement.
 
     Raises:
         Rejected: there is no such word.
@@ -176,9 +176,10 @@ def contradicted(right: Substitution, seed: str) -> tuple[str, str, str]:
 
 @lru_cache(maxsize=1 << 14)
 def antonym(word: str, tag: str) -> str | None:
-    """Return the antonym of a word's commonest sense with any, in the part of speech and the form of a Penn tag.
+    """Return an antonym of a word, in the part of speech and the form of a Penn tag, or None if there is none.
 
-    Of several antonyms it is the one with most senses in WordNet, which is hardly ever a rare one.
+    It belongs to the most common sense that has antonyms; among several, it is the one with most senses in WordNet,
+    which is hardly ever a rare word.
     """
     wordnet, pos = open_wordnet(), PARTS.get(tag[:2])
     lemma = wordnet.morphy(word, pos) if pos else None
