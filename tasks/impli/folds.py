@@ -1,7 +1,7 @@
-"""Pairs of idioms in folds: what is learned from some idioms is asked of others.
+"""Folds of idiom pairs, to train on some idioms and test on others.
 
-No idiom and no premise is in two folds. A premise with two idioms ties these together, and a pair of unknown idiom goes
-with its premise. Only pairs without a flaw are used. Stowe et al. (2022, section 5) held out one of ten folds of
+No idiom and no premise is in two folds. A premise with two idioms ties these together, and a pair with an unknown idiom
+goes with its premise. Only pairs without a flaw are used. Stowe et al. (2022, section 5) held out one of ten folds of
 idioms and added the others to the training one by one; their folds are not released.
 """
 
@@ -16,14 +16,14 @@ from hashlib import blake2b
 from figeval.data import Row
 
 FOLDS = 10
-SEEN = 0.1  # of the premises of an idiom, which are asked and not learned from
-DEV, UNSEEN = (8,), (9,)  # folds of idioms that nothing is learned from
+SEEN = 0.1  # share of the training folds' premises that are tested and not learned from
+DEV, UNSEEN = (8,), (9,)  # folds of idioms that are not learned from
 
 
 def folds(rows: Iterable[Row], seed: int = 0, count: int = FOLDS) -> list[list[Row]]:
-    """Return the rows in `count` folds of about as many rows, in their order.
+    """Split the rows into `count` folds of about equal size, keeping their order within each fold.
 
-    Groups of rows that belong together are shuffled by the seed, and each goes to the fold that has fewest rows.
+    Groups of rows that belong together are shuffled with the seed, and each goes to the fold with the fewest rows.
     """
     groups = tied(rows)
     random.Random(seed).shuffle(groups)
@@ -34,7 +34,7 @@ def folds(rows: Iterable[Row], seed: int = 0, count: int = FOLDS) -> list[list[R
 
 
 def tied(rows: Iterable[Row]) -> list[list[tuple[int, Row]]]:
-    """Return the groups of rows, with their places, that share an idiom or a premise, directly or by way of others."""
+    """Group the rows, with their places, that share an idiom or a premise, directly or through other rows."""
     parents: dict[tuple[str, str], tuple[str, str]] = {}
 
     def root(name: tuple[str, str]) -> tuple[str, str]:
@@ -54,10 +54,10 @@ def tied(rows: Iterable[Row]) -> list[list[tuple[int, Row]]]:
 
 
 def part(rows: Iterable[Row], name: str, seed: int = 0) -> list[Row]:
-    """Return `train`, `dev`, `seen` (other premises of the idioms of train) or `unseen` (other idioms).
+    """Return the rows of `train`, `dev`, `seen` (other premises of training idioms) or `unseen` (other idioms).
 
     Raises:
-        KeyError: there is no part of that name.
+        KeyError: no part has that name.
     """
     found = folds(rows, seed)
     known = [row for place, fold in enumerate(found) if place not in (*DEV, *UNSEEN) for row in fold]
@@ -71,7 +71,7 @@ def part(rows: Iterable[Row], name: str, seed: int = 0) -> list[Row]:
 
 
 def asked_premises(rows: Sequence[Row], seed: int) -> set[str]:
-    """Return a tenth of the premises, each of an idiom that has other premises, by a digest of seed and premise."""
+    """Choose a tenth of the premises by a digest of seed and premise, leaving every idiom at least one premise."""
 
     def digest(premise: str) -> bytes:
         return blake2b(f"{seed} {premise}".encode(), digest_size=8).digest()
@@ -98,14 +98,14 @@ REGIMES = {"both": None, "entailment": "entailment", "non-entailment": "non-enta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A point of a learning curve: what is held out, and what is learned from.
+    """A point of a learning curve: the held-out fold, and the pairs to learn from.
 
     Attributes:
-        fold: that is held out.
-        train: how many of the other folds are learned from, in the order behind `fold`.
-        regime: which pairs of these: both, entailment or non-entailment.
-        pairs: at most so many of all other folds together, a share of each; None for all.
-        seed: of the folds and of what is drawn from them.
+        fold: fold that is held out.
+        train: number of other folds that are learned from, in the order following `fold`.
+        regime: pairs that are learned from: both, entailment or non-entailment.
+        pairs: maximum number of pairs of all other folds together, an equal share of each; None for all.
+        seed: seed of the folds and of the pairs drawn from them.
     """
 
     fold: int
@@ -115,14 +115,14 @@ class Point:
     seed: int = 0
 
     def held_out(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows to be asked."""
+        """Return the rows of the held-out fold."""
         return folds(rows, self.seed)[self.fold]
 
     def learned(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows to be learned from; those of fewer folds are among those of more.
+        """Return the rows to learn from; the rows of fewer folds are a subset of those of more folds.
 
-        With `pairs`, each of the other folds gives an equal share of them in every regime, so that all regimes learn
-        from as many pairs, as far as there are so many of the wanted label.
+        With `pairs`, each of the other folds contributes an equal share in every regime, so that all regimes learn from
+        the same number of pairs, provided that there are enough with the wanted label.
         """
         found = folds(rows, self.seed)
         label = REGIMES[self.regime]

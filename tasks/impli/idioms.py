@@ -1,12 +1,12 @@
-"""Which idiom is a pair about? The release does not say; a lexicon and the changed words do.
+"""Identification of the idiom of a pair by a lexicon and the changed words, since the release does not name it.
 
 A premise and its hypothesis agree except where the idiom was replaced. `idioms.txt` lists the idioms of the benchmark
-in their dictionary form. An idiom belongs to a pair if its words stand in the premise, inflected or with a few words
-between them, where premise and hypothesis differ. Of several idioms the one whose words and the changed words
-coincide best is taken (Jaccard index), so "see the light" and "see the light of day" are told apart by what was
-replaced. Where no idiom of the list fits, the pair has none: unknown is not a guess.
+in their dictionary form. An idiom belongs to a pair if its words occur in the premise, inflected or with a few words
+between them, where premise and hypothesis differ. Among several idioms, the one whose words match the changed words
+best is taken (Jaccard index), so that the replaced words distinguish "see the light" from "see the light of day". If no
+idiom of the list fits, the pair has none: the idiom is never guessed.
 
-README.md has the precision and recall, measured on pairs that were checked by hand.
+README.md reports precision and recall, measured on pairs that were checked by hand.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ about above across against ahead all along and around as at back be behind below
 get go have he how if in into it like no not of off on one or out over round so that then this through to too under up
 very what when who will with within without you"""
 BE = ("am", "is", "are", "was", "were", "been", "being", "re", "m")
-# Forms that no suffix rule reaches, of the verbs and nouns that idioms use.
+# Forms of verbs and nouns in idioms that the suffix rules do not cover.
 IRREGULAR_FORMS = """
 bear bore borne born; beat beaten; bend bent; bite bit bitten; blow blew blown; break broke broken; bring brought; buy
 bought; catch caught; come came; cut cutting; do did done does doing; die died dies dying; dig dug digging; draw drew
@@ -56,10 +56,10 @@ class Idiom:
 
     Attributes:
         name: its dictionary form.
-        surface: the form in which it stands in the premise, `premise[start:end]`.
+        surface: its form in the premise, `premise[start:end]`.
         start, end: characters of the premise, half-open.
-        confidence: 0 to 1, the overlap coefficient of the idiom's words and the changed ones: 1 where one set contains
-            the other. Halved where the idiom's words stand in another order, as in a passive.
+        confidence: overlap coefficient of the idiom's words and the changed words, 0 to 1; it is 1 if one set contains
+            the other. Halved if the idiom's words are in another order, as in a passive.
     """
 
     name: str
@@ -75,10 +75,10 @@ class Occurrence:
 
     Attributes:
         name: its dictionary form.
-        surface: the form in which it stands in the sentence, `sentence[start:end]`.
+        surface: its form in the sentence, `sentence[start:end]`.
         start, end: characters of the sentence, half-open.
-        words: start and end of each of its words there; articles, possessives and what fills its open places are none.
-        in_order: whether its words stand in the order of the dictionary form.
+        words: start and end of each of its words there, without articles, possessives and fillers of its slots.
+        in_order: whether its words are in the order of the dictionary form.
     """
 
     name: str
@@ -93,8 +93,9 @@ class Lexicon:
     """Idioms that can be looked up in texts.
 
     Args:
-        lines: one idiom per line, its dictionary form first, further forms after `|`. "someone", "something", "one's"
-            and "oneself" stand for anything, articles are optional, every other word is required.
+        lines: one idiom per line, with its dictionary form first and further forms after `|`. "someone", "something",
+            "one's" and "oneself" are slots for any words, articles and possessives are optional, and every other word
+            is required.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -107,7 +108,7 @@ class Lexicon:
             self._by_rarest[min(entry.stems, key=lambda stem: (frequency[stem], stem))].append(entry)
 
     def idiom(self, premise: str, hypothesis: str) -> Idiom | None:
-        """The idiom of the premise that the hypothesis replaces; None where the lexicon has none."""
+        """Return the idiom of the premise that the hypothesis replaces, or None if the lexicon has none."""
         tokens = list(TOKEN.finditer(premise))
         left = [token.group().lower() for token in tokens]
         start, end = changed_span(left, TOKEN.findall(hypothesis.lower()))
@@ -123,11 +124,11 @@ class Lexicon:
         return Idiom(best.name, premise[first:last], first, last, best.confidence(changed))
 
     def occurrences(self, sentence: str) -> list[Occurrence]:
-        """The idioms of a sentence in the order of their places.
+        """Return the idioms of a sentence, in the order of their positions.
 
-        Of idioms that share words only the one with the most words is meant ("see the light" within "see the light of
-        day"); of equally many those in order, and of these the most compact one. Idioms of another name that share
-        words and are no worse stay: the sentence leaves open which one it has.
+        Of idioms that share words, only the one with the most words is kept ("see the light of day" rather than "see
+        the light"); among equally long ones, one in order, and among these the most compact. Equally good idioms of
+        different names that share words are all kept, because the sentence is ambiguous.
         """
         tokens = list(TOKEN.finditer(sentence))
         kept: list[_Found] = []
@@ -140,7 +141,7 @@ class Lexicon:
         )
 
     def _find(self, text: _Text) -> Iterator[_Found]:
-        """Every idiom of the lexicon that stands in the text."""
+        """Yield every idiom of the lexicon that occurs in the text."""
         present = set(text.stems)
         for stem in present & self._by_rarest.keys():
             for entry in self._by_rarest[stem]:
@@ -149,12 +150,12 @@ class Lexicon:
 
 
 def has_words(name: str) -> bool:
-    """Whether anything of an idiom can be looked for: a word that is no article, possessive or open place."""
+    """Return whether an idiom has a word to look for, i.e. one other than an article, a possessive or a slot."""
     return bool(_entry(name, name).stems)
 
 
 class _Text:
-    """The words of a text without articles and possessives: their places among the tokens, and their stems."""
+    """Words of a text without articles and possessives: their places among the tokens, and their stems."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.words = [place for place, token in enumerate(tokens) if counts(token)]
@@ -163,18 +164,18 @@ class _Text:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An idiom in a text: the places of its words among the tokens, in rising order."""
+    """An idiom in a text, with the places of its words among the tokens, in ascending order."""
 
     name: str
     places: tuple[int, ...]
     in_order: bool
 
     def rank(self, changed: AbstractSet[int]) -> tuple[bool, bool, float, int, int, str]:
-        """What the best of several idioms has most of.
+        """Return the sort key that is largest for the best of several idioms.
 
-        First come idioms whose words are exactly the changed ones, then those that contain these (idiom and definition
-        share words: "got to [grips] with" / "got to [deal] with"), then the others by Jaccard index; of equal ones
-        the most compact, then the longest.
+        Idioms in order come first. Among these, the best are idioms whose words are exactly the changed ones, then
+        those that contain the changed words (idiom and definition share words: "got to [grips] with" / "got to [deal]
+        with"), then the others by Jaccard index. Ties go to the most compact, then to the longest.
         """
         places = set(self.places)
         jaccard = 1.0 if changed <= places else len(changed & places) / len(changed | places)
@@ -182,17 +183,17 @@ class _Found:
         return self.in_order, changed == places, jaccard, -between, len(places), self.name
 
     def standing(self) -> tuple[int, bool, int, tuple[int, ...], str]:
-        """Sorts the best idioms of a sentence first: most words, in order, most compact."""
+        """Return the sort key that puts the best idioms of a sentence first: most words, in order, most compact."""
         return -len(self.places), not self.in_order, self.places[-1] - self.places[0], self.places, self.name
 
     def occurrence(self, sentence: str, tokens: Sequence[re.Match[str]]) -> Occurrence:
-        """The idiom as it stands among the tokens of a sentence."""
+        """Return the occurrence of the idiom among the tokens of a sentence."""
         words = tuple(tokens[place].span() for place in self.places)
         start, end = words[0][0], words[-1][1]
         return Occurrence(self.name, sentence[start:end], start, end, words, self.in_order)
 
     def confidence(self, changed: AbstractSet[int]) -> float:
-        """The share of common words in the smaller of the two sets; 1 where words were only added."""
+        """Return the share of common words in the smaller of the two sets, which is 1 if words were only added."""
         smaller = min(len(changed), len(self.places))
         overlap = len(changed & set(self.places)) / smaller if smaller else 1.0
         return overlap if self.in_order else overlap / 2
@@ -200,21 +201,21 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A form of an idiom: the stems of its words, and how many other words may stand before each of them."""
+    """A form of an idiom: the stems of its words, and the number of other words allowed before each of them."""
 
     name: str
     stems: tuple[str, ...]
     gaps: tuple[int, ...]
 
     def matches(self, text: _Text) -> list[_Found]:
-        """Where the words of the entry stand in order; where they never do, near each other in any order."""
+        """Return the occurrences of the entry's words in order or, if there are none, close together in any order."""
         starts = [begin for begin, first in enumerate(text.stems) if first == self.stems[0]]
         ordered = [found for begin in starts if (found := self._from(begin, text))]
         lexical = sum(stem not in FUNCTION_STEMS for stem in self.stems)
         return ordered or (self._shuffled(text) if lexical > 1 else [])
 
     def _from(self, begin: int, text: _Text) -> _Found | None:
-        """The entry in order, its first word at `begin`."""
+        """Return the occurrence in order whose first word is at `begin`, or None if there is none."""
         places = [begin]
         for wanted, gap in zip(self.stems[1:], self.gaps[1:], strict=True):
             after = places[-1] + 1
@@ -225,7 +226,7 @@ class _Entry:
         return _Found(self.name, tuple(text.words[place] for place in places), in_order=True)
 
     def _shuffled(self, text: _Text) -> list[_Found]:
-        """The entry in any order, among at most WINDOW further words."""
+        """Return the occurrences in any order, among at most WINDOW further words."""
         found = []
         for begin, first in enumerate(text.stems):
             if first in self.stems:
@@ -241,12 +242,12 @@ class _Entry:
 
 
 def counts(token: str) -> bool:
-    """Whether a token is a word other than an article or a possessive."""
+    """Return whether a token is a word other than an article or a possessive."""
     return token[0].isalnum() and token not in ARTICLES and token not in POSSESSIVES
 
 
 def _entry(name: str, form: str) -> _Entry:
-    """One form of an idiom, ready to be looked for."""
+    """Return the lexicon entry for one form of an idiom."""
     stems: list[str] = []
     gaps: list[int] = []
     gap = GAP
@@ -262,7 +263,7 @@ def _entry(name: str, form: str) -> _Entry:
 
 @lru_cache(maxsize=1 << 15)
 def stem(word: str) -> str:
-    """A word without the commonest English endings; a doubled consonant and a final e go with them."""
+    """Return a word without the most common English endings, doubled final consonants and final e."""
     word = IRREGULAR.get(word, word)
     if word.endswith(("ies", "ied")) and len(word) > 4:
         return word[:-3] + "y"
@@ -280,7 +281,7 @@ FUNCTION_STEMS = frozenset(map(stem, FUNCTION_WORDS.split()))
 
 
 def changed_span(left: Sequence[str], right: Sequence[str]) -> tuple[int, int]:
-    """Where `left` differs from `right`: what remains without their common beginning and end."""
+    """Return the span of `left` that differs from `right`, i.e. without their common beginning and end."""
     shorter = min(len(left), len(right))
     start = next((i for i in range(shorter) if left[i] != right[i]), shorter)
     room = shorter - start

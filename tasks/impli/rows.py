@@ -1,9 +1,9 @@
-"""IMPLI's files → rows: `impli:<column>` for the nine columns of the paper's Table 5, `impli:all` for all 26,124 rows.
+"""Reader of IMPLI: `impli:<column>` for the nine columns of the paper's Table 5, and `impli:all` for all 26,124 rows.
 
-The files have no header and are written in the excel-tab dialect (344 rows are quoted); all are UTF-8 but one. Texts
-are given as published: the double encoding of 45 rows of `replacement_cc_e` and the damaged quotation marks of the
-SemEval files are left alone, so that figures stay comparable with other people's. Such rows, repeated ones and those
-with both labels are flagged (`flaw`), and `impli:clean/<column>` leaves them out.
+The files have no header and use the excel-tab dialect (344 rows are quoted); all but one are UTF-8. Texts are given as
+published: the double encoding of 45 rows of `replacement_cc_e` and the damaged quotation marks of the SemEval files are
+not repaired, so that figures stay comparable with other people's. Such rows, repeated rows and pairs with both labels
+are flagged (`flaw`), and `impli:clean/<column>` leaves them out.
 """
 
 from __future__ import annotations
@@ -46,11 +46,13 @@ ENCODINGS = {"metaphors/replacement_tsvetkov_e": "cp1252"}
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """The rows of a column, and with `clean/` before its name those without a flaw; how many were left out goes into
-    the notes. `idioms/train` and so on are parts of all idiom columns (`folds.py`).
+    """Yield the rows of a column.
+
+    The prefix `clean/` leaves out rows with a flaw and records their number in the notes. `idioms/train` and so on are
+    parts of all idiom columns (`folds.py`).
 
     Raises:
-        DataError: there is no column of that name.
+        DataError: no column has that name.
     """
     if path.startswith(IDIOMS):
         yield from idiom_part(path.removeprefix(IDIOMS), context)
@@ -82,20 +84,20 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def idiom_part(part: str, context: DataContext) -> Iterator[Row]:
-    """The pairs of some idioms: a part of `folds.part`. Raises `DataError` if there is none of that name."""
+    """Yield the pairs of a part of the idioms (`folds.part`). Raises `DataError` if no part has that name."""
     if part not in PARTS:
         raise DataError(f"impli has no part {part!r} of its idioms{near(part, PARTS)}; it has {', '.join(PARTS)}")
     yield from folds.part(idiom_rows(context), part)
 
 
 def idiom_rows(context: DataContext) -> Iterator[Row]:
-    """The pairs of all columns of idioms that have no flaw."""
+    """Yield the pairs without a flaw of all idiom columns."""
     columns = (column for column in COLUMNS if column.startswith("idioms"))
     return (row for column in columns for row in column_rows(column, context) if row["flaw"] is None)
 
 
 def column_rows(column: str, context: DataContext) -> Iterator[Row]:
-    """The rows of all files of a column; a pair that an earlier row of the column has is `repeated`."""
+    """Yield the rows of all files of a column; a pair that occurs in an earlier row of the column is `repeated`."""
     found: set[tuple[str, str]] = set()
     contradictory = contradictory_pairs(*(fetch(file, context) for file in FILES))
     for file in COLUMNS[column]:
@@ -112,10 +114,10 @@ def column_rows(column: str, context: DataContext) -> Iterator[Row]:
 
 
 def file_rows(file: str, column: str, context: DataContext) -> Iterator[Row]:
-    """The rows of one file of a column.
+    """Yield the rows of one file of a column.
 
     `idiom`, `surface`, `idiom_start`, `idiom_end` and `idiom_confidence` are those of `Idiom`; all are None for
-    metaphors, and where the idiom of a pair is unknown.
+    metaphors and for unknown idioms.
     """
     figure = "idiom" if column.startswith("idioms") else "metaphor"
     path = fetch(file, context)
@@ -143,13 +145,13 @@ def file_rows(file: str, column: str, context: DataContext) -> Iterator[Row]:
 
 
 def folded(premise: str, hypothesis: str) -> tuple[str, str]:
-    """A pair with its white space folded: two rows with the same one are the same pair."""
+    """Return a pair with normalised white space; rows for which it is equal have the same pair."""
     return " ".join(premise.split()), " ".join(hypothesis.split())
 
 
 @lru_cache(maxsize=1)
 def contradictory_pairs(*paths: Path) -> frozenset[tuple[str, str]]:
-    """The pairs that some row calls an entailment and another one not, over all files in the order of `FILES`."""
+    """Return the pairs with both labels, over all files, whose paths are in the order of `FILES`."""
     labelled: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}
     for file, path in zip(FILES, paths, strict=True):
         labelled[file in ENTAILING].update(folded(*pair) for pair in pairs(file, path))
@@ -157,10 +159,11 @@ def contradictory_pairs(*paths: Path) -> frozenset[tuple[str, str]]:
 
 
 def is_damaged(file: str, text: str) -> bool:
-    """Whether a text was decoded by another encoding than it was written in.
+    """Return whether a text was decoded with another encoding than it was written in.
 
-    In the SemEval files all marks beyond ASCII are (they are typographic quotes, damaged several times over); elsewhere
-    a text is that can be written as Latin-1 and read as UTF-8, which no correct one with such marks can.
+    In the SemEval files, every text beyond ASCII is damaged (typographic quotes, decoded wrongly several times). In
+    other files, a text is damaged if it can be encoded as Latin-1 and decoded as UTF-8 with another result, which is
+    not possible with a correct text beyond ASCII.
     """
     if text.isascii() or "semeval" in file:
         return not text.isascii()
@@ -171,17 +174,17 @@ def is_damaged(file: str, text: str) -> bool:
 
 
 def premise_key(premise: str) -> str:
-    """A digest of the premise's letters and digits, which pairs share and which gives away no text."""
+    """Return a digest of the premise's letters and digits, which identifies a shared premise without revealing it."""
     return blake2b(NO_LETTER.sub("", premise.casefold()).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def fetch(file: str, context: DataContext) -> Path:
-    """The local path of a file."""
+    """Return the local path of a file."""
     return context.fetch("impli", f"{file}.tsv")
 
 
 def pairs(file: str, path: Path) -> Iterator[tuple[str, str]]:
-    """(premise, hypothesis) of every row; a third value, the annotators' idiomaticity score, is left out."""
+    """Yield premise and hypothesis of every row; a third value, the annotators' idiomaticity score, is dropped."""
     for line, values in table_records(text_lines(path, ENCODINGS.get(file, "utf-8")), str(path), "excel-tab"):
         if len(values) not in (2, 3):
             raise DataError(f"{path}:{line}: {len(values)} values, expected premise, hypothesis and perhaps a score")
@@ -190,11 +193,11 @@ def pairs(file: str, path: Path) -> Iterator[tuple[str, str]]:
 
 @lru_cache(maxsize=len(FILES))
 def idioms(file: str, path: Path) -> tuple[Idiom | None, ...]:
-    """The idiom of every pair of a file: once per process, on first use."""
+    """Return the idiom of every pair of a file, found once per process, on first use."""
     return tuple(lexicon().idiom(premise, hypothesis) for premise, hypothesis in pairs(file, path))
 
 
 @lru_cache(maxsize=1)
 def lexicon() -> Lexicon:
-    """The idioms of the benchmark, as `idioms.txt` lists them."""
+    """Return the idioms of the benchmark, as listed in `idioms.txt`."""
     return Lexicon(files(__package__).joinpath("idioms.txt").read_text(encoding="utf-8").splitlines())

@@ -1,4 +1,4 @@
-"""`figeval curve impli`."""
+"""The command `figeval curve impli`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FILE = "curve.json"
 TRAINED = ("epochs", "lr", "batch_size", "max_length", "head", "device")
 SMALL: JSON = {"points": "0,1,3,6,9", "folds": 1, "seeds": 1, "nli": 3000, "pairs": 1000}
 SMALL |= {"epochs": 1, "lr": 1e-4, "batch_size": 32, "max_length": 128}
-# Stowe et al. 2022, sections 4 and 5; what they do not say is in impli.presets.yaml.
+# Stowe et al. 2022, sections 4 and 5; impli.presets.yaml lists what they leave open.
 PAPER: JSON = {"points": ",".join(map(str, range(FOLDS))), "folds": FOLDS, "seeds": 5, "nli": 0, "pairs": 0}
 PAPER |= {"epochs": 3, "lr": 1e-5, "batch_size": 32, "max_length": 128}
 PRESETS = {"small": SMALL, "paper": PAPER}
-STEPS = 8  # of the training that the estimate rests on
-ASKED = 1 / 3  # of the time of a pair in training
+STEPS = 8  # training steps on which the estimate is based
+ASKED = 1 / 3  # time to answer a pair / time to train on it
 
 
 @click.command("impli")
@@ -90,7 +90,7 @@ def impli(model: str, output: Path, preset: str, regimes: str, keep_models: bool
 
 
 def curve_of(asked: Mapping[str, Any], regimes: str) -> Curve:
-    """Return the curve that the options ask for. Raises `OptionError` for one that is none."""
+    """Return the curve that the options ask for. Raises `OptionError` for an invalid option."""
     from figeval.errors import OptionError, near
 
     from .points import Curve
@@ -115,10 +115,10 @@ def curve_of(asked: Mapping[str, Any], regimes: str) -> Curve:
 
 @dataclass
 class Work:
-    """The trainings of a curve in a folder: their tasks in `tasks`, answers in `runs`, models in `models`.
+    """The trainings of a curve in a folder, with tasks in `tasks`, answers in `runs` and models in `models`.
 
-    `curve.json` says what the folder is about (`config`), which pairs it rests on (`rows`, a digest), how many pairs
-    each finished training learned from (`learned`), and the numbers, once they are known.
+    `curve.json` records the options of the folder (`config`), a digest of the pairs it is based on (`rows`), how many
+    pairs each finished training learned from (`learned`), and finally the numbers.
     """
 
     output: Path
@@ -128,7 +128,7 @@ class Work:
     keep_models: bool
 
     def begin(self) -> None:
-        """Write the task files and the first `curve.json`. Raises `TrainError` for a folder with another curve."""
+        """Write the task files and the first `curve.json`. Raises `TrainError` if the folder has another curve."""
         from importlib.resources import files
 
         import yaml
@@ -156,7 +156,7 @@ class Work:
 
     @cached_property
     def idioms(self) -> list[Row]:
-        """The pairs that the folds are made of."""
+        """Pairs that the folds are made from."""
         from importlib.resources import files
 
         from figeval.data import DataContext
@@ -168,7 +168,7 @@ class Work:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of these pairs."""
+        """Digest of the pairs in `idioms`."""
         from hashlib import blake2b
 
         keys = ("id", "premise", "hypothesis", "label", "idiom")
@@ -177,12 +177,12 @@ class Work:
 
     @property
     def config(self) -> JSON:
-        """What must stay the same in a folder."""
+        """Options that must stay the same in a folder."""
         options = dict.fromkeys(TRAINED) | self.options
         return {"model": self.model, "nli": self.curve.nli, "pairs": self.curve.pairs, **options}
 
     def stored(self) -> JSON:
-        """Return the content of `curve.json`, empty without one. Raises `RecordError` where it is damaged."""
+        """Return the content of `curve.json`, which is empty without a file. Raises `RecordError` if it is damaged."""
         from figeval.errors import RecordError
         from figeval.jsonfile import read_json
 
@@ -196,7 +196,7 @@ class Work:
         return found
 
     def keep(self, learned: Mapping[str, int], numbers: Sequence[CurveNumber]) -> None:
-        """Write `curve.json` anew."""
+        """Replace `curve.json`."""
         import json
 
         from figeval.storage import replace_text
@@ -212,14 +212,14 @@ class Work:
         return [one for one in self.curve.trainings() if one.name not in learned or not self.is_answered(one)]
 
     def is_answered(self, training: CurveTraining) -> bool:
-        """Whether the answers of a training are all there."""
+        """Return whether the answers of a training are complete."""
         from figeval.records.folder import read_record
 
         file = self.output / "runs" / training.name / "run.json"
         return file.is_file() and read_record(file).status == "complete"
 
     def estimate(self) -> str:
-        """Return how long the missing trainings will take, from a few steps of the one with most pairs."""
+        """Return an estimate of the time for the missing trainings, from a few steps of the one with the most pairs."""
         import tempfile
         import time
         from datetime import timedelta
@@ -227,7 +227,7 @@ class Work:
         left = self.missing()
         if not left:
             return f"all {len(list(self.curve.trainings()))} trainings are done"
-        # Folds are of about one size, so those of any one stand for all.
+        # Folds have about the same size, so one fold represents all.
         alike = {(one.train, one.regime): one for one in left}
         sizes = {key: len(one.point.learned(self.idioms)) for key, one in alike.items()}
         longest = max(left, key=lambda one: sizes[one.train, one.regime])
@@ -259,7 +259,7 @@ class Work:
         return trained.record
 
     def done(self, say: Callable[[str], None]) -> list[CurveNumber]:
-        """Do what is missing, and return all numbers."""
+        """Run the missing trainings and return all numbers."""
         import shutil
 
         import figeval
@@ -295,7 +295,7 @@ class Work:
         return made
 
     def table(self, found: Sequence[CurveNumber]) -> Path:
-        """Write the numbers as CSV."""
+        """Write the numbers as CSV and return the path."""
         import csv
         from dataclasses import asdict
 
@@ -312,7 +312,7 @@ class Work:
 
 
 def show(found: Sequence[CurveNumber], model: str) -> None:
-    """Print the table."""
+    """Print the table of the numbers."""
     from rich.console import Console
 
     from figeval.report.grid import Grid, say
@@ -324,7 +324,7 @@ def show(found: Sequence[CurveNumber], model: str) -> None:
 
 
 def cells(found: Sequence[CurveNumber]) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of the table."""
+    """Yield the rows of the table."""
     for one in found:
         value, sd = ("–" if number is None else f"{number:.4f}" for number in (one.value, one.sd))
         interval = "–" if one.low is None else f"{one.low:.3f} to {one.high:.3f}"

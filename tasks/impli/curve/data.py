@@ -1,4 +1,4 @@
-"""The reader `impli_curve:…`: literal pairs, and pairs of the folds of idioms, for the points of a learning curve."""
+"""The reader `impli_curve:…` of a learning curve's points: literal pairs, and pairs from the folds of idioms."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from .points import asked
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """What a point of a learning curve asks (`held_out?fold=0`) or learns from (`train?fold=0&train=3&regime=both`).
+    """Yield the pairs that a point of a learning curve asks or learns from.
 
-    Literal pairs come first, `nli` of them drawn by the seed of the folds, with the two labels of IMPLI.
+    The paths are e.g. `held_out?fold=0` and `train?fold=0&train=3&regime=both`. Literal pairs come first, `nli` of them
+    drawn at random with a fixed seed, with the two labels of IMPLI.
 
     Raises:
-        DataError: the point is none.
+        DataError: the path does not describe a point.
     """
     split, _, query = path.partition("?")
     point, literal = asked(query)
@@ -33,7 +34,7 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def literal_rows(most: int | None, context: DataContext) -> Iterator[Row]:
-    """Pairs of the training part of the NLI tasks, in the form of IMPLI's; `most` of them, drawn at random."""
+    """Yield at most `most` pairs of the NLI tasks' training part, drawn at random, in the form of IMPLI's rows."""
     found = list(union.rows("train", context))
     drawn = range(len(found))
     if most is not None and most < len(found):

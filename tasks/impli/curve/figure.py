@@ -1,4 +1,4 @@
-"""Learning curves with their intervals: a panel for each part, a line for each regime."""
+"""Figure of learning curves with their intervals: one panel per part, one line per regime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TITLES = {
 
 
 def curves(found: Sequence[CurveNumber], model: str) -> Any:
-    """The chart; bands are 95 % intervals where there are any, grey lines are chance."""
+    """Plot the curves; bands are 95 % intervals, if there are any, and the dashed line is chance."""
     import altair as alt
 
     panels = []
@@ -75,7 +75,7 @@ def curves(found: Sequence[CurveNumber], model: str) -> Any:
 
 
 def about(found: Sequence[CurveNumber], model: str) -> list[str]:
-    """Return the lines below the title: what is behind a point, and what the bands are."""
+    """Return the lines below the title, which describe the trainings behind a point and the bands."""
     seeds, trainings = max(one.seeds for one in found), max(one.trainings for one in found)
     held_out = trainings // seeds
     behind = f"{model}; {held_out} held-out fold{'s' * (held_out > 1)}, {seeds} seed{'s' * (seeds > 1)}"

@@ -1,4 +1,4 @@
-"""The points of a learning curve: which trainings there are, and the task of each."""
+"""The points of a learning curve: its trainings, and the task of each."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ DEFAULT_SEED = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """What a learning curve is made of.
+    """Definition of a learning curve.
 
     Attributes:
         points: numbers of training folds, 0 to 9.
-        regimes: which pairs of them are learned from.
+        regimes: labels of the pairs that are learned from (`REGIMES`).
         held_out: folds that are held out, one at a time.
-        seeds: of the trainings; the folds are the same for all.
-        nli: literal pairs that every training learns from, None for all that there are.
-        pairs: figurative pairs of all nine training folds together, None for all.
+        seeds: seeds of the trainings; the folds are the same for all seeds.
+        nli: number of literal pairs that every training learns from, or None for all.
+        pairs: number of figurative pairs of all nine training folds together, or None for all.
     """
 
     points: Sequence[int]
@@ -36,7 +36,7 @@ class Curve:
     pairs: int | None
 
     def trainings(self) -> Iterator[CurveTraining]:
-        """Yield every training once, those with fewest folds first."""
+        """Yield every training once, those with the fewest folds first."""
         for folds in sorted(set(self.points)):
             for regime in self.regimes if folds else (NOTHING,):
                 for fold in self.held_out:
@@ -48,7 +48,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveTraining:
-    """One training: what is held out, what is learned from, and its seed."""
+    """One training: its held-out fold, its training pairs and its seed."""
 
     fold: int
     train: int
@@ -59,18 +59,18 @@ class CurveTraining:
 
     @property
     def name(self) -> str:
-        """As its task, its folder and its run are called."""
+        """Name of its task, its folder and its run."""
         regime = self.regime.replace("-", "_")
         return f"impli_curve_fold{self.fold}_train{self.train}_{regime}_seed{self.seed}"
 
     @property
     def point(self) -> Point:
-        """What it learns from the folds of idioms, and what is held out."""
+        """Pairs of the folds of idioms that it learns from, and the held-out fold."""
         regime = "both" if self.regime == NOTHING else self.regime
         return Point(fold=self.fold, train=self.train, regime=regime, pairs=self.pairs, seed=DEFAULT_SEED)
 
     def task(self, shared: JSON) -> JSON:
-        """Return the task file; `shared` is what all IMPLI tasks share."""
+        """Return the task file; `shared` holds the keys that all IMPLI tasks share."""
         wanted = {"fold": self.fold, "train": self.train, "regime": self.regime, "nli": self.nli, "pairs": self.pairs}
         learned = urlencode({name: value for name, value in wanted.items() if value is not None})
         return {
@@ -84,10 +84,10 @@ class CurveTraining:
 
 
 def asked(query: str) -> tuple[Point, int | None]:
-    """Return the point that a data reference describes, and how many literal pairs are learned from.
+    """Return the point that a data reference describes, and the number of literal pairs to learn from.
 
     Raises:
-        DataError: it has an unknown name, or a value that is none of its values.
+        DataError: the reference has an unknown name or an invalid value.
     """
     values = dict(parse_qsl(query, keep_blank_values=True))
     regime = values.pop("regime", NOTHING)

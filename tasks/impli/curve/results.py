@@ -1,4 +1,4 @@
-"""Answers to the held-out folds → the numbers of a learning curve."""
+"""Computation of a learning curve's numbers from the answers to the held-out folds."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ PARTS = {"all": None, "entailment": True, "non-entailment": False}
 
 @dataclass(frozen=True, slots=True)
 class CurveNumber:
-    """One number of one regime after one number of training folds.
+    """One number of a curve, for one regime and one number of training folds.
 
     Attributes:
-        regime: which pairs were learned from.
-        folds: how many training folds.
-        learned: pairs that were learned from, literal ones included; the mean over trainings.
+        regime: labels of the pairs that were learned from.
+        folds: number of training folds.
+        learned: number of pairs learned from, literal ones included; mean over trainings.
         part: `all`, `entailment` or `non-entailment` for accuracies, `auc` for the area under the ROC curve.
-        n: held-out pairs with an answer, of all held-out folds.
-        seeds, trainings: how many are behind it.
-        value: None where nothing was answered, or, of the area, where there are no scores.
+        n: number of held-out pairs with an answer, in all held-out folds.
+        seeds, trainings: numbers of seeds and trainings behind the value.
+        value: the accuracy or area; None if nothing was answered or, for the area, if there are no scores.
         sd: standard deviation over seeds.
-        low, high: the 95 % interval over idioms, from three seeds on over seeds, too; None where there is none.
-        interval: the method behind it, or why there is none.
+        low, high: 95 % interval over idioms and, from three seeds on, also over seeds; None if there is none.
+        interval: method of the interval, or why there is none.
     """
 
     regime: str
@@ -53,7 +53,7 @@ class CurveNumber:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A finished training: how many pairs it learned from, and its answers to the fold that was held out."""
+    """A finished training: the number of pairs it learned from, and its answers to the held-out fold."""
 
     training: CurveTraining
     learned: int
@@ -63,9 +63,9 @@ class Answered:
 def numbers(found: Iterable[Answered]) -> list[CurveNumber]:
     """Return the numbers of a curve, in the order of the trainings.
 
-    An idiom is in one held-out fold only, so accuracies are those on the pairs of all folds together. Areas are means
-    over the folds, since another model answers each of them. Seeds answer the same pairs; a pair that one of them left
-    unanswered is left out for all.
+    An idiom is in one held-out fold only, so accuracies are computed on the pairs of all folds together. Areas are
+    means over the folds, since each fold is answered by another model. All seeds answer the same pairs; a pair that one
+    seed left unanswered is left out for all.
     """
     points: dict[tuple[str, int], list[Answered]] = defaultdict(list)
     for one in found:
@@ -111,7 +111,7 @@ def of_point(found: Sequence[Answered]) -> list[CurveNumber]:
 
 
 def _accuracy(found: Sequence[Answered], part: str, tables: Sequence[Sequence[PredictionRow]]) -> CurveNumber:
-    """Return the accuracy on some pairs, a table of rows for each seed."""
+    """Return the accuracy on some pairs, given a table of rows for each seed."""
     values = [[_right(row) or 0.0 for row in table] for table in tables]
     clusters = [row["cluster"] for row in tables[0]]
     about = {"regime": found[0].training.regime, "folds": found[0].training.train, "part": part}
@@ -158,12 +158,12 @@ def _judged(name: str, row: PredictionRow) -> Judged:
 
 
 def as_json(found: Iterable[CurveNumber]) -> list[JSON]:
-    """Return the numbers as JSON."""
+    """Return the numbers as mappings for JSON."""
     return [asdict(one) for one in found]
 
 
 def regimes_of(found: Iterable[CurveNumber]) -> Mapping[str, list[CurveNumber]]:
-    """Return the numbers by regime; those without figurative pairs begin the curve of every regime."""
+    """Return the numbers by regime; the curve of every regime begins with the point without figurative pairs."""
     own: dict[str, list[CurveNumber]] = defaultdict(list)
     for one in found:
         own[one.regime].append(one)
