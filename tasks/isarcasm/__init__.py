@@ -15,12 +15,12 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`isarcasm:a_en`, `isarcasm:a_en_train` and so on; rows.py lists them."""
+    """Register the source `isarcasm:a_en`, `isarcasm:a_en_train` and so on; rows.py lists the parts."""
     register("isarcasm", f"{__name__}.rows:open")
 
 
 @hookimpl
 def register_backends(register: BackendRegistrar) -> None:
-    """A ceiling: what other people thought of the test texts."""
+    """Register the human ceiling: other people's votes on the test texts."""
     about = "five people's votes on the test texts of iSarcasmEval A and C: a human ceiling"
     register("isarcasm_third_party", f"{__name__}.third_party:ThirdParty", about)

@@ -1,8 +1,8 @@
-"""iSarcasmEval's files → rows: `isarcasm:a_en`, `a_ar`, `b_en`, `c_en` and `c_ar`, each also with `_train` behind it.
+"""Reader of iSarcasmEval: `isarcasm:a_en`, `a_ar`, `b_en`, `c_en` and `c_ar`, each also with the suffix `_train`.
 
-Labels are those of the texts' own authors. Rows come in the order of the files. The train files serve all subtasks:
-A asks whether a text is sarcastic, B for its types (texts that are not sarcastic were given none, and have none here),
-and C tells a sarcastic text from how its author put it without sarcasm.
+The labels are those of the texts' own authors. Rows are in file order. The train files serve all subtasks: A asks
+whether a text is sarcastic, B asks for its types (texts that are not sarcastic have none), and C asks which of two
+texts is sarcastic and which is its author's rephrasing without sarcasm.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PARTS = tuple(
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """The rows of a part. Raises `DataError` if there is none of that name."""
+    """Yield the rows of a part. Raises `DataError` if no part has that name."""
     subtask, _, rest = path.partition("_")
     language = rest.removesuffix("_train")
     if path not in PARTS:
@@ -43,7 +43,7 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def _one_label(row: Row, split: str, where: str) -> Row | None:
-    """A: a text and whether it is sarcastic; None for the one train row that has no text."""
+    """Return a row of A, a text and its label, or None for the one train row without a text."""
     text = row["text"] if "text" in row else row["tweet"]
     if split == "train" and not text.strip():
         return None
@@ -55,7 +55,7 @@ def _one_label(row: Row, split: str, where: str) -> Row | None:
 
 
 def _types(row: Row, split: str, where: str) -> Row | None:
-    """B: a text and its types."""
+    """Return a row of B, a text and its types, or None for a train row without a text."""
     if split == "train" and not row["tweet"].strip():
         return None
     yes = {"1": True, "0": False, **({"": False} if row.get("sarcastic") == "0" else {})}
@@ -65,7 +65,10 @@ def _types(row: Row, split: str, where: str) -> Row | None:
 
 
 def _two_texts(row: Row, split: str, where: str) -> Row | None:
-    """C: two texts and the place of the sarcastic one; in train that of every second row is the second."""
+    """Return a row of C, two texts and the place of the sarcastic one, or None for a train row without both.
+
+    In train, the sarcastic text comes second if its length is odd.
+    """
     if split == "test":
         places = {"0": 0, "1": 1}
         gold = _told(places, row["sarcastic_id"], f"{where}, column 'sarcastic_id'")
@@ -82,20 +85,20 @@ READERS: Mapping[str, Callable[[Row, str, str], Row | None]] = {"a": _one_label,
 
 
 def _told(known: Mapping[str, object], value: str, where: str) -> object:
-    """What a cell says. Raises `DataError` for one that says something else."""
+    """Return the meaning of a cell. Raises `DataError` for an unknown value."""
     if value not in known:
         raise DataError(f"{where}: {value!r:.40} is none of {', '.join(map(repr, known))}; is the file complete?")
     return known[value]
 
 
 def item(*texts: str) -> str:
-    """A digest of the letters of texts, which rows with the same ones share and which gives away no text."""
+    """Return a digest of the letters of texts, which identifies repeated texts without revealing them."""
     told = "\0".join(map(letters, texts))
     return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def votes(subtask: str, language: str, fetch: Callable[[str, str], Path]) -> Iterator[tuple[Row, tuple[float, ...]]]:
-    """The annotated rows of A or C, with the share of five people who took each of their texts for sarcastic."""
+    """Yield the annotated rows of A or C, with the share of five people who took each text for sarcastic."""
     name = {"en": "english", "ar": "arabic"}[language]
     for row in read_table(fetch("isarcasm", f"third-party annotations/{name}_task_{subtask}.csv"), "excel"):
         if subtask == "a":

@@ -1,7 +1,7 @@
-"""What five other people thought of each test text of A and C (Abu Farha et al. 2022, EMNLP Findings): a human ceiling.
+"""A human ceiling: five people's votes on each test text of A and C (Abu Farha et al. 2022, EMNLP Findings).
 
-The votes are published beside the data. A text is looked up by its letters, since the two files differ in blanks. Texts
-that nobody voted on have no answer, which is counted, and is not "not sarcastic".
+The votes are published with the data. A text is looked up by its letters, since the two files differ in blanks. A text
+without votes has no answer; this is counted and not taken for "not sarcastic".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLUMNS = {"a": ("text",), "c": ("text_0", "text_1")}  # subtask → the texts o
 
 
 class ThirdParty:
-    """The shares of votes as probabilities."""
+    """Backend that gives the shares of votes as probabilities."""
 
     capabilities = ("label_texts", "score_options")
     deterministic_by_name = True  # the files are pinned by their digests
@@ -33,10 +33,10 @@ class ThirdParty:
         refuse_model_name("isarcasm_third_party", model)
 
     def label_texts(self, requests: Sequence[Any]) -> list[dict[str, float]]:
-        """The share of the votes for each label of A.
+        """Return the share of the votes for each label of A.
 
         Raises:
-            CapabilityError: the labels are others, as those of B, on which nobody voted.
+            CapabilityError: the labels are others, e.g. those of B, on which nobody voted.
         """
         sarcastic, earnest = SARCASTIC["1"], SARCASTIC["0"]
         if strange := next((one for one in requests if set(one.labels) != {sarcastic, earnest}), None):
@@ -45,17 +45,17 @@ class ThirdParty:
         return [{sarcastic: share, earnest: 1 - share} for (share,) in shares]
 
     def score_options(self, requests: Sequence[Any]) -> list[tuple[float, ...]]:
-        """The shares of the votes for the two texts of C."""
+        """Return the shares of the votes for the two texts of C."""
         nobody = (math.nan, math.nan)
         return [self._votes["c"].get(tuple(map(letters, one.options)), nobody) for one in requests]
 
     def describe(self) -> JSON:
-        """How many different questions have votes."""
+        """Return the number of different questions with votes, by subtask."""
         return {"questions": {subtask: len(known) for subtask, known in self._votes.items()}}
 
     @cached_property
     def _votes(self) -> Mapping[str, Mapping[tuple[str, ...], tuple[float, ...]]]:
-        """Subtask → letters of the texts of a question → shares; their means where a question stands there twice."""
+        """Shares by subtask and by the letters of a question's texts; their means if a question occurs twice."""
         from figeval.data.cache import fetch
 
         return {subtask: _shares(subtask, columns, fetch) for subtask, columns in COLUMNS.items()}

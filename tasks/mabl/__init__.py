@@ -1,4 +1,4 @@
-"""MABL: what a figure of speech means, in seven languages. See README.md beside this file."""
+"""MABL: the meaning of figures of speech in seven languages. See README.md beside this file."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`mabl:<language>` and `mabl:all`; rows.py lists the languages."""
+    """Register the source `mabl:<language>` and `mabl:all`; rows.py lists the languages."""
     register("mabl", f"{__name__}.rows:open")

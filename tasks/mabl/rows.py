@@ -1,9 +1,9 @@
-"""MABL's files → rows: `mabl:<language>` for one language, `mabl:all` for the seven test languages in turn.
+"""Reader of MABL: `mabl:<language>` for one language, and `mabl:all` for the seven test languages in turn.
 
-Two rows that follow one another are a minimal pair: two starting phrases, usually with the same two endings, and with
-opposite labels. So rows 2k and 2k + 1, counted from 0, are a pair, except in Swahili: rows 84 and 793 have no partner,
-and between them the pairs are rows 2k + 1 and 2k + 2. The order of columns differs from file to file, so they are read
-by the header. English is the development and the training set of Fig-QA, and no test language.
+Two consecutive rows are a minimal pair: two starting phrases, usually with the same two endings, and with opposite
+labels. Rows 2k and 2k + 1, counted from 0, are thus a pair, except in Swahili: rows 84 and 793 have no partner, and
+between them the pairs are rows 2k + 1 and 2k + 2. The order of columns differs from file to file, so they are read by
+the header. English is the development and training set of Fig-QA, not a test language.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from figeval.data import DataContext, Row
 from figeval.data.formats import read_table
 from figeval.errors import DataError, near
 
-LANGUAGES = ("hi", "id", "jv", "kn", "su", "sw", "yo")  # those that are scored
+LANGUAGES = ("hi", "id", "jv", "kn", "su", "sw", "yo")  # the test languages
 FILES = {**{language: language for language in LANGUAGES}, "en": "en_dev", "en_train": "en_train"}
 LABELS = {"0": 0, "1": 1}
 ALONE = {"sw": frozenset({84, 793})}  # rows whose partner is not in the file
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """The rows of a language. Raises `DataError` if there is none of that name."""
+    """Yield the rows of a language. Raises `DataError` if there is no such language."""
     if path != "all" and path not in FILES:
         known = ["all", *FILES]
         raise DataError(f"mabl has no language {path!r:.40}{near(path, known)}; it has {', '.join(known)}")
     read = [language_rows(name, context) for name in (LANGUAGES if path == "all" else (path,))]
     pairs = [groupby(found, key=lambda row: row["pair"] or row["id"]) for found in read]
-    # Pair by pair from each language in turn: with --limit all languages have rows, and as many.
+    # Pairs from each language in turn, so that with --limit all languages have equally many rows.
     for turn in zip_longest(*([list(rows) for _, rows in groups] for groups in pairs), fillvalue=()):
         yield from chain.from_iterable(turn)
 
 
 def language_rows(name: str, context: DataContext) -> Iterator[Row]:
-    """The rows of one language, in the order of its file."""
+    """Return the rows of one language, in file order."""
     file = context.fetch("mabl", f"langdata/{FILES[name]}.csv")
     return paired_rows(list(read_table(file, "excel")), name, str(file))
 
@@ -42,11 +42,11 @@ def language_rows(name: str, context: DataContext) -> Iterator[Row]:
 def paired_rows(table: Sequence[Row], name: str, file: str) -> Iterator[Row]:
     """Yield the rows of a table with their minimal pairs and clusters.
 
-    `pair` is None for a row of `ALONE`. `cluster` is shared by pairs that have a starting phrase or two endings in
-    common: in Kannada one phrase stands in up to four pairs.
+    `pair` is None for a row of `ALONE`. `cluster` is shared by pairs that have a starting phrase or both endings in
+    common: in Kannada, one phrase occurs in up to four pairs.
 
     Raises:
-        DataError: a column or a partner is missing, a label is none, or the rows of a pair have the same one.
+        DataError: a column or a partner is missing, a label is invalid, or the rows of a pair have the same label.
     """
     labels = [_label(row, number, file) for number, row in enumerate(table)]
     alone = ALONE.get(name, frozenset()) & set(range(len(table)))
@@ -76,7 +76,7 @@ def paired_rows(table: Sequence[Row], name: str, file: str) -> Iterator[Row]:
 
 
 def _label(row: Row, number: int, file: str) -> int:
-    """The index of the right ending."""
+    """Return the index of the right ending. Raises `DataError` for a missing column or an invalid label."""
     where = f"mabl: {file}, row {number}"
     for column in ("startphrase", "ending1", "ending2", "labels"):
         if column not in row:
@@ -87,8 +87,9 @@ def _label(row: Row, number: int, file: str) -> int:
 
 
 def shared_texts(table: Sequence[Row], groups: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Return the first row of each group → the first row of those groups that it is connected with, by a starting
-    phrase or a choice of endings that both have.
+    """Map the first row of each group to the first row of all groups that it is connected with.
+
+    Groups are connected by a common starting phrase or a common choice of endings.
     """
     from scipy.cluster.hierarchy import DisjointSet
 
@@ -103,5 +104,5 @@ def shared_texts(table: Sequence[Row], groups: Sequence[Sequence[int]]) -> dict[
 
 
 def _folded(text: str) -> str:
-    """A text without differences in case and blanks; vowel signs of Indian scripts are no letters, and count."""
+    """Return a text with normalised case and white space, keeping the vowel signs of Indian scripts (not letters)."""
     return " ".join(text.casefold().split())

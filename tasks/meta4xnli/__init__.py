@@ -15,5 +15,5 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`meta4xnli:<split>_<language>` and `meta4xnli:cometa_<split>`; the files are listed in rows.py."""
+    """Register the source `meta4xnli:<split>_<language>` and `meta4xnli:cometa_<split>`; rows.py lists the files."""
     register("meta4xnli", f"{__name__}.rows:open")

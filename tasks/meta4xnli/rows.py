@@ -1,6 +1,6 @@
-"""Meta4XNLI's and CoMeta's files for detection → rows: `meta4xnli:test_en`, `meta4xnli:cometa_train` and so on.
+"""Reader of the detection files of Meta4XNLI and CoMeta: `meta4xnli:test_en`, `meta4xnli:cometa_train` and so on.
 
-Rows of a test or dev file say which stretches are metaphors of the training file of the same data (`seen`).
+The rows of a test or dev file say which stretches are metaphors of the training file of the same data (`seen`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ FILES = {  # name → (path, language, file of the training split)
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """The sentences of a file: id (`test_en:1`), tokens, tags, seen, metaphors.
+    """Yield the sentences of a file: id (`test_en:1`), tokens, tags, seen, metaphors.
 
-    `metaphors` is how many there are, as a column for breakdowns. `seen` is None in training files.
+    `metaphors` is the number of metaphors, for breakdowns. `seen` is None in training files.
 
     Raises:
         DataError: there is no file of that name.
@@ -53,7 +53,7 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 
 @lru_cache(maxsize=len(FILES))
 def expressions(path: Path, language: str) -> Expressions:
-    """The metaphors of a training file: once per process, on first use."""
+    """Return the metaphors of a training file, which is read once per process, on first use."""
     found = Expressions(language)
     for sentence in sentences(path):
         found.add(sentence.words, sentence.tags)

@@ -15,5 +15,5 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`metaphor_paraphrase:<corpus>` and `metaphor_paraphrase:<corpus>/sets`, which rows.py lists."""
+    """Register the source `metaphor_paraphrase:<corpus>` and `…:<corpus>/sets`; rows.py lists the corpora."""
     register("metaphor_paraphrase", f"{__name__}.rows:open")

@@ -1,8 +1,8 @@
-"""Metaphor-Paraphrase's files → rows: `metaphor_paraphrase:<corpus>` has a row for each pair, and
-`metaphor_paraphrase:<corpus>/sets` a row for each set of candidates.
+"""Reader of Metaphor-Paraphrase: rows of pairs and rows of candidate sets.
 
-A set is a stretch of lines without a blank one: a metaphorical sentence, then candidates as `sentence#grade`. Four
-candidates of `metaphor_paraphrase_corpus` have no grade, which is hidden then; a last line of `#` and `*` is no set.
+`metaphor_paraphrase:<corpus>` has a row for each pair, `metaphor_paraphrase:<corpus>/sets` one for each set. A set is a
+block of lines between blank lines: a metaphorical sentence, then candidates as `sentence#grade`. Four candidates of
+`metaphor_paraphrase_corpus` have no grade, which is then hidden; a last line of `#` and `*` is not a set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ GRADES = {"1": 1, "2": 2, "3": 3, "4": 4}
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """One set: its number in the file from 1, that of the first set with the same metaphor, and (sentence, grade)."""
+    """One set of candidates.
+
+    Attributes:
+        number: its number in the file, from 1.
+        first: number of the first set with the same metaphor.
+        metaphor: the metaphorical sentence.
+        graded: (sentence, grade) of each candidate; a missing grade is None.
+    """
 
     number: int
     first: int
@@ -31,7 +38,7 @@ class Candidates:
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """The pairs or the sets of a corpus. Raises `DataError` if there is none of that name."""
+    """Return the pairs or the sets of a corpus. Raises `DataError` if no corpus has that name."""
     corpus, _, form = path.partition("/")
     if corpus not in CORPORA or form not in ("", "sets"):
         known = [*CORPORA, *(f"{name}/sets" for name in CORPORA)]
@@ -49,8 +56,9 @@ def pair_rows(found: Iterator[Candidates]) -> Iterator[Row]:
 
 
 def set_rows(found: Iterator[Candidates]) -> Iterator[Row]:
-    """Yield a row for each set whose candidates all have a grade, and not all the lowest one; `gains` are grades less
-    that one, 1.
+    """Yield a row for each set whose candidates all have a grade, not all of them the lowest one, 1.
+
+    `gains` are the grades minus 1.
     """
     for one in found:
         grades = [grade for _, grade in one.graded if grade is not None]
@@ -85,7 +93,7 @@ def candidates(lines: Iterator[str], file: str) -> Iterator[Candidates]:
 
 
 def _graded(text: str, where: str) -> tuple[str, int | None]:
-    """The sentence of a candidate, and its grade if it has one."""
+    """Return the sentence of a candidate, and its grade if it has one."""
     sentence, mark, grade = text.rpartition("#")
     if not mark:
         return text, None

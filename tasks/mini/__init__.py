@@ -15,5 +15,5 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`mini:<name>`; the names are listed in rows.py."""
+    """Register the source `mini:<name>`; rows.py lists the names."""
     register("mini", f"{__name__}.rows:open")

@@ -1,5 +1,7 @@
-"""The sample's files → rows: `mini:proverbs`, `mini:retrieval`, `mini:fables`, `mini:alignment`, `mini:joint`,
-`mini:narrative`, `mini:narrative_train`, `mini:motif`. Options stand as ids in the files.
+"""Reader of the sample's files, in which options are ids.
+
+The rows are `mini:proverbs`, `mini:retrieval`, `mini:fables`, `mini:alignment`, `mini:joint`, `mini:narrative`,
+`mini:narrative_train` and `mini:motif`.
 """
 
 from __future__ import annotations
@@ -18,23 +20,23 @@ def _read(name: str) -> Iterator[Row]:
 
 
 def _texts(name: str, text: str) -> dict[str, str]:
-    """The texts of a file by id."""
+    """Return the texts of a file by id."""
     return {row["id"]: row[text] for row in _read(name)}
 
 
 def _with_options(rows: Iterator[Row], texts: Mapping[str, str]) -> Iterator[Row]:
-    """The rows with their option ids replaced by texts."""
+    """Yield the rows with their option ids replaced by texts."""
     for row in rows:
         yield {**row, "options": [texts[identity] for identity in row["options"]], "option_ids": row["options"]}
 
 
 def proverbs() -> Iterator[Row]:
-    """Narratives with five proverbs each."""
+    """Return the narratives with five proverbs each."""
     return _with_options(_read("narratives.jsonl"), _texts("proverbs.jsonl", "proverb"))
 
 
 def retrieval() -> Iterator[Row]:
-    """Narratives with all thirty proverbs."""
+    """Yield the narratives with all thirty proverbs."""
     texts = _texts("proverbs.jsonl", "proverb")
     candidates, places = tuple(texts.values()), {identity: place for place, identity in enumerate(texts)}
     for row in _read("narratives.jsonl"):
@@ -42,17 +44,17 @@ def retrieval() -> Iterator[Row]:
 
 
 def fables() -> Iterator[Row]:
-    """Fables with five morals each."""
+    """Return the fables with five morals each."""
     return _with_options(_read("fables.jsonl"), _texts("fables.jsonl", "moral"))
 
 
 def motif() -> Iterator[Row]:
-    """All narratives, as texts of which two each have the same motif."""
+    """Return all narratives; two of them share each motif."""
     return retrieval()
 
 
 def joint() -> Iterator[Row]:
-    """The first narrative of each proverb, with the spans that stand for parts of it and words out of it."""
+    """Yield the first narrative of each proverb, with its aligned spans and its keywords."""
     aligned = {row["id"]: row for row in _read("alignments.jsonl")}
     for row in retrieval():
         if row["id"] in aligned:
@@ -60,7 +62,7 @@ def joint() -> Iterator[Row]:
 
 
 def _aligned(row: Row, found: Row) -> Row:
-    """Parts and keywords of one narrative."""
+    """Return the proverb, the parts and the keywords of one narrative."""
     known = row["candidates"][row["relevant"]]
     spans = enumerate(found["parts"], 1)
     parts = [
@@ -71,7 +73,7 @@ def _aligned(row: Row, found: Row) -> Row:
 
 
 def other_narratives() -> Iterator[Row]:
-    """The second narrative of each proverb: what people wrote for it, of which no words are marked."""
+    """Yield the second narrative of each proverb, which has no annotated spans or keywords."""
     aligned = {row["id"] for row in _read("alignments.jsonl")}
     for row in retrieval():
         if row["id"] not in aligned:
@@ -79,7 +81,7 @@ def other_narratives() -> Iterator[Row]:
 
 
 def alignment() -> Iterator[Row]:
-    """One row per span."""
+    """Yield one row per span."""
     for row in joint():
         for part in row["parts"]:
             yield {**row, **part, "weight": 1 / len(row["parts"])}
@@ -98,7 +100,7 @@ PATHS: dict[str, Callable[[], Iterator[Row]]] = {
 
 
 def open(path: str, _context: DataContext) -> Iterator[Any]:
-    """The rows of one path. Raises `DataError` with near names for another."""
+    """Return the rows of a path. Raises `DataError`, with similar names, for an unknown path."""
     if path not in PATHS:
         raise DataError(f"mini has no rows {path!r}{near(path, PATHS)}; it has {', '.join(PATHS)}")
     return PATHS[path]()

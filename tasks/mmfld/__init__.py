@@ -15,5 +15,5 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`mmfld:<form>`, `mmfld:<form>_<language>` and `mmfld:hyperbole_en_train`."""
+    """Register the source `mmfld:<form>`, `mmfld:<form>_<language>` and `mmfld:hyperbole_en_train`."""
     register("mmfld", f"{__name__}.rows:open")

@@ -1,8 +1,8 @@
-"""MMFLD's files → rows: `mmfld:idiom` for all languages of a form, `mmfld:idiom_de`, `mmfld:hyperbole_en_train`.
+"""Reader of MMFLD: e.g. `mmfld:idiom` for all languages of a form, `mmfld:idiom_de` and `mmfld:hyperbole_en_train`.
 
-A file has one text a line; the name of the file is the label. The files of a form are merged so that any first rows
-have languages and labels in proportion (`--limit`). Texts are given as published: byte order marks within them and rows
-that carry both labels (README.md counts them) are left alone, so that figures stay comparable with other people's.
+A file has one text per line; the name of the file gives the label. The files of a form are merged so that the first
+rows, for any `--limit`, have languages and labels in proportion. Texts are given as published: byte order marks within
+them and texts with both labels (README.md counts them) are kept, so that figures stay comparable with other people's.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ FORMS = {  # form → its languages
     "metaphor": ("en", "es", "fa", "ru"),
     "simile": ("en", "zh"),
 }
-LABELS = ("literal", "figurative")  # as the files number them
+LABELS = ("literal", "figurative")  # in the order of the numbers in file names
 TRAIN = "hyperbole_en_train"
 # Line n of one file and line n of the other are mostly a sentence and its paraphrase, so they are not independent.
 PARALLEL = frozenset({("hyperbole", "en"), ("simile", "en")})
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """The rows of a form, of a form in one language, or of the train split. Raises `DataError` for another path."""
+    """Return the rows of a form, in all languages or one, or of the train split. Raises `DataError` for other paths."""
     if path == TRAIN:
         return merged([("hyperbole", "en", "train", number) for number in range(len(LABELS))], context)
     form, _, language = path.partition("_")
@@ -47,17 +47,17 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def merged(files: Sequence[tuple[str, str, str, int]], context: DataContext) -> Iterator[Row]:
-    """The rows of several files (form, language, split, number of the label), by how far down their file they stand."""
+    """Merge the rows of several files (form, language, split, label number) by relative position in their file."""
     rows = [list(file_rows(*file, context)) for file in files]
     placed = [((place + 0.5) / len(own), row) for own in rows for place, row in enumerate(own)]
-    return (row for _, row in sorted(placed, key=lambda one: one[0]))  # of equal ones the first file's, as it is stable
+    return (row for _, row in sorted(placed, key=lambda one: one[0]))  # stable: ties go to the first file
 
 
 def file_rows(form: str, language: str, split: str, number: int, context: DataContext) -> Iterator[Row]:
-    """The rows of one file.
+    """Yield the rows of one file.
 
-    `item` is what rows share that are not independent: the number of the line where the files are parallel, else a
-    digest of the letters, which rows with the same text share and which gives away no text.
+    `item` is equal for rows that are not independent: it has the line number if the files are parallel. Otherwise, it
+    is a digest of the letters, which identifies repeated texts without revealing them.
     """
     path = context.fetch("mmfld", f"data/{split}_{LOCALES[language]}_{form}.{number}")
     for line, text in enumerate(text_lines(path), start=1):

@@ -1,4 +1,4 @@
-"""NLI sets: literal inference, to be set beside IMPLI and to train on. See README.md beside this file."""
+"""NLI sets: literal inference, for comparison with IMPLI and for training. See README.md beside this file."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`nli:<part>`; the parts are listed in parts.py, the two that are made of others in union.py."""
+    """Register the source `nli:<part>`; parts.py lists the parts, and union.py makes the two combined ones."""
     register("nli", f"{__name__}.rows:open")

@@ -1,4 +1,4 @@
-"""Every part of every set: its files, how they are read, and the rows that they make."""
+"""The parts of all NLI sets: their files, readers and rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from figeval.data import DataContext, Row
 
 from .published import PublishedPair, Reader, Table, aligned, med_told, questions, sick_told, snli_json, taxi_told
 
-# snli_sample does not say what its numbers mean; README.md tells how they were made out.
+# snli_sample does not say what its numbers mean; README.md explains how they were identified.
 SNLI_NUMBERS = {"1": "neutral", "2": "contradiction", "3": "entailment"}
 SNLI = Table("premise", "hypothesis", "label", header=("label", "again", "premise", "hypothesis"), labels=SNLI_NUMBERS)
 CAD = Table("sentence1", "sentence2", "gold_label")
@@ -24,13 +24,13 @@ NO_LETTER = re.compile(r"[\W_]+")
 
 
 def sick(part: str) -> Table:
-    """The rows of SICK that SemEval 2014 used so."""
+    """Return the reader of one of SICK's SemEval 2014 splits."""
     return Table("sentence_A", "sentence_B", "entailment_label", sick_told, only=("SemEval_set", part))
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusPart:
-    """Some pairs of one corpus. `name` stands before the row number in their ids."""
+    """A part of one corpus; `name` precedes the row number in the ids of its pairs."""
 
     corpus: str
     name: str
@@ -38,7 +38,7 @@ class CorpusPart:
     read: Reader
 
     def pairs(self, paths: Sequence[Path]) -> Iterator[tuple[str, PublishedPair]]:
-        """(id, pair) of every row. Raises `DataError` for a broken one, naming file and line."""
+        """Yield (id, pair) for every row. Raises `DataError`, with file and line, for an invalid row."""
         for pair in self.read(paths):
             yield f"{self.name}:{pair.number}", pair
 
@@ -75,13 +75,15 @@ PARTS = {
 
 
 def fetched(name: str, context: DataContext) -> tuple[Path, ...]:
-    """The local paths of a part's files."""
+    """Return the local paths of a part's files."""
     return tuple(context.fetch("nli", file) for file in PARTS[name].files)
 
 
 def part_rows(name: str, paths: Sequence[Path]) -> Iterator[Row]:
-    """The rows of a part. `meta` has its corpus, what the file says of the pair (`genre`, `category` …), and under
-    `premise` what premises share that say the same.
+    """Yield the rows of a part.
+
+    `meta` has the corpus, the pair's other columns (`genre`, `category` …) and, as `premise`, a key that is equal for
+    equal premises.
     """
     part = PARTS[name]
     for identity, pair in part.pairs(paths):
@@ -96,12 +98,13 @@ def part_rows(name: str, paths: Sequence[Path]) -> Iterator[Row]:
 
 
 def folded(text: str) -> str:
-    """A text by which copies are known in all sets: letters and digits only, caseless. Some sets are tokenised, one
-    has lost its last punctuation marks.
+    """Return the case-folded letters and digits of a text, by which copies are recognised across sets.
+
+    Punctuation and blanks are ignored because some sets are tokenised and one has lost its last punctuation marks.
     """
     return NO_LETTER.sub("", text.casefold())
 
 
 def premise_key(premise: str) -> str:
-    """A short name of a folded text that gives away nothing of it: it is stored with predictions."""
+    """Return a digest of a folded premise; it is stored with predictions, so it must not reveal the text."""
     return blake2b(folded(premise).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -1,7 +1,7 @@
-"""The published files → pairs, text for text: nothing is stripped, unescaped or repaired.
+"""Readers of the published files, which give pairs verbatim: nothing is stripped, unescaped or repaired.
 
-Four forms. Tables with tabs and without quotes (a quotation mark is a character of the text like any other); one
-spreadsheet whose cells hold a whole question; files that stand beside each other, line by line; SNLI's own JSON.
+There are four formats: tab-separated tables without quoting (a quotation mark is an ordinary character); a spreadsheet
+whose cells hold a whole question; files that are aligned line by line; and SNLI's own JSON.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ QUESTION = re.compile(
     r'For the statement, "(.*)", does the hypothesis "(.*)" represent entailment, contradiction, or neutrality\?',
     re.DOTALL,
 )
-BETWEEN = '", does the hypothesis "'  # parts premise and hypothesis, so it may stand there once only
+BETWEEN = '", does the hypothesis "'  # separates premise and hypothesis, so it may occur only once
 
 
 class PublishedPair(NamedTuple):
-    """A pair as published; `number` counts the rows of its file from 1, `told` is what else the file says of it."""
+    """A pair as published; `number` counts the rows of its file from 1, and `told` holds its other columns."""
 
     number: int
     premise: str
@@ -38,16 +38,20 @@ Record = Mapping[str, str]
 
 
 def nothing(_record: Record) -> Mapping[str, str | None]:
-    """Of a file that says nothing else."""
+    """Return no further columns."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Reads a table: which columns hold what.
+    """Reader of a table.
 
-    `header` names the columns of a file that does not; `only` are (column, value) of the rows that are meant.
-    `labels` translates a file's own label names; others are read in lower case.
+    Attributes:
+        premise, hypothesis, label: names of the columns.
+        told: function that returns the further columns of a pair.
+        header: names of the columns, for a file without a header.
+        only: (column, value) that selects rows.
+        labels: labels by the file's own names; other names are read in lower case.
     """
 
     premise: str
@@ -59,7 +63,7 @@ class Table:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, paths: Sequence[Path]) -> Iterator[PublishedPair]:
-        """The pairs of one file. Raises `DataError` naming file and line."""
+        """Yield the pairs of one file. Raises `DataError`, with file and line, for an invalid row."""
         (path,) = paths
         for number, (line, record) in enumerate(plain_table(path, self.header), 1):
             if self.only is not None and record[self.only[0]] != self.only[1]:
@@ -70,8 +74,9 @@ class Table:
 
 
 def plain_table(path: Path, header: Sequence[str] = ()) -> Iterator[tuple[int, Record]]:
-    """(line, values by column) of a table whose values are parted by tabs and never quoted; the first line names the
-    columns where `header` does not.
+    """Yield (line, values by column) of a tab-separated table without quoting.
+
+    The first line names the columns if `header` is empty.
     """
     names = list(header)
     for line, text in enumerate(text_lines(path), 1):
@@ -85,8 +90,9 @@ def plain_table(path: Path, header: Sequence[str] = ()) -> Iterator[tuple[int, R
 
 
 def questions(paths: Sequence[Path]) -> Iterator[PublishedPair]:
-    """The MultiNLI sample: both texts stand in a question. Rows were drawn with repetition; each comes once, with the
-    number of its first row.
+    """Yield the pairs of the MultiNLI sample, in which both texts are part of a question.
+
+    Its rows were drawn with repetition; each pair is yielded once, with the number of its first row.
     """
     (path,) = paths
     records = table_records(text_lines(path), str(path), "excel")
@@ -103,7 +109,7 @@ def questions(paths: Sequence[Path]) -> Iterator[PublishedPair]:
 
 
 def aligned(paths: Sequence[Path]) -> Iterator[PublishedPair]:
-    """Premises, hypotheses and labels in three files of equally many lines."""
+    """Yield the pairs of three files with premises, hypotheses and labels, aligned line by line."""
     columns = [[text.rstrip("\r\n") for text in text_lines(path)] for path in paths]
     if len({len(column) for column in columns}) > 1:
         counts = ", ".join(f"{path} {len(column):,}" for path, column in zip(paths, columns, strict=True))
@@ -113,7 +119,7 @@ def aligned(paths: Sequence[Path]) -> Iterator[PublishedPair]:
 
 
 def snli_json(paths: Sequence[Path]) -> Iterator[PublishedPair]:
-    """SNLI's own form, one object a line."""
+    """Yield the pairs of SNLI's own format, with one JSON object per line."""
     (path,) = paths
     for number, row in enumerate(read_jsonl(path), 1):
         match [row.get(key) for key in ("sentence1", "sentence2", "gold_label")]:
@@ -124,25 +130,25 @@ def snli_json(paths: Sequence[Path]) -> Iterator[PublishedPair]:
 
 
 def known_label(label: str, where: str) -> str:
-    """The label, if it is one. Raises `DataError`."""
+    """Return a label unchanged. Raises `DataError` if it is unknown."""
     if label not in LABELS:
         raise DataError(f"{where}: {label!r} is no label; it should be {', '.join(LABELS)}")
     return label
 
 
-# ---- what tables say beside the pair --------------------------------------------------------------------------------
+# ---- further columns of tables --------------------------------------------------------------------------------------
 
 DIRECTION = re.compile(r"(?:^|:)(\w+)_monotone(?::|$)")
 TAXONOMY = re.compile(r"(\w+)_(?:linguistic|logic|reasoning|knowledge)")
 
 
 def sick_told(record: Record) -> Mapping[str, str | None]:
-    """The data set that the first sentence was taken from."""
+    """Return the data set from which the first sentence was taken, as `genre`."""
     return {"genre": record["sentence_A_dataset"].lower()}
 
 
 def med_told(record: Record) -> Mapping[str, str | None]:
-    """`crowd:downward_monotone:npi` → who wrote it (crowd, paper) and the direction (upward, downward, non)."""
+    """Return the source (crowd, paper) and the direction (upward, downward, non) of `crowd:downward_monotone:npi`."""
     direction = DIRECTION.search(record["genre"])
     return {
         "genre": record["genre"].partition(":")[0],
@@ -151,7 +157,7 @@ def med_told(record: Record) -> Mapping[str, str | None]:
 
 
 def taxi_told(record: Record) -> Mapping[str, str | None]:
-    """The genre, and `yes` under each of the 15 categories that the pair needs; it may need several or none."""
+    """Return the genre, and `yes` for each of the 15 categories that the pair needs; it may need several or none."""
     categories = ((TAXONOMY.fullmatch(column), value) for column, value in record.items())
     needed = {found.group(1): None if value == "0" else "yes" for found, value in categories if found}
     return {"genre": record["genre"], **needed}

@@ -1,4 +1,4 @@
-"""The reader `nli:<part>`: the parts of parts.py, and `train` and `dev` of union.py."""
+"""The reader `nli:<part>` of the parts in parts.py, and of `train` and `dev` in union.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNIONS = ("train", "dev")
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """The rows of a part. Raises `DataError` if there is none of that name."""
+    """Return the rows of a part. Raises `DataError` if no part has that name."""
     if path in UNIONS:
         return union.rows(path, context)
     if path in PARTS:

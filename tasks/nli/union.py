@@ -1,7 +1,7 @@
-"""One training set and one held-out set out of the training parts of all sets: `nli:train` and `nli:dev`.
+"""A training set and a held-out set made from several sets: `nli:train` and `nli:dev`.
 
-No pair of `train` is in a test set of this benchmark, in the sets' own validation parts or in `dev`; no premise of it
-is in `dev`; no pair is there twice or under two labels. Pairs are the same where their letters and digits are
+No pair of `train` is in a test set of this benchmark, in the sets' own validation parts or in `dev`; no premise of
+`train` is in `dev`; no pair occurs twice or with two labels. Pairs are the same if their letters and digits are
 (`folded`). README.md has the counts.
 """
 
@@ -21,20 +21,20 @@ from .parts import PARTS, fetched, folded, part_rows
 from .published import LABELS
 
 TRAIN = ("mnli_train", "snli_train", "esnli_dev", "cad_train", "sick_train", "conj_train")
-DEV = ("mnli_train", "esnli_dev", "cad_dev", "sick_trial")  # written by people; ConjNLI's training part is not
-VALIDATION = ("cad_dev", "sick_trial")  # of tasks
+DEV = ("mnli_train", "esnli_dev", "cad_dev", "sick_trial")  # written by people, unlike ConjNLI's training part
+VALIDATION = ("cad_dev", "sick_trial")  # validation splits of tasks
 TEST = (
     *("mnli_validation", "snli_test", "esnli_test", "cad_test", "sick_test", "conj_dev"),
     *("med", "taxi", "mnli_hard_matched", "mnli_hard_mismatched", "snli_hard"),
 )
 ALL = tuple(dict.fromkeys((*TRAIN, *DEV, *VALIDATION, *TEST)))
-PER_LABEL = 250  # pairs of each label that a part gives to `dev`, or as many as its rarest label has
+PER_LABEL = 250  # pairs of each label that a part contributes to `dev`, limited by its rarest label
 
 Texts: TypeAlias = tuple[str, str]  # premise and hypothesis, folded
 
 
 class UnionRow(NamedTuple):
-    """A row as far as the choice needs it."""
+    """The fields of a row that the choice depends on."""
 
     id: str
     texts: Texts
@@ -43,7 +43,7 @@ class UnionRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """The ids of both sets, and how many rows of a training part were dropped for which reason."""
+    """The ids of both sets, and the number of dropped rows by training part and reason."""
 
     train: frozenset[str]
     dev: frozenset[str]
@@ -51,7 +51,7 @@ class Union:
 
 
 def rows(name: str, context: DataContext) -> Iterator[Row]:
-    """The rows of `train` or `dev`, part after part."""
+    """Yield the rows of `train` or `dev`, part by part."""
     paths = tuple(fetched(part, context) for part in ALL)
     chosen = union(paths)
     parts, ids = {"train": (TRAIN, chosen.train), "dev": (DEV, chosen.dev)}[name]
@@ -61,7 +61,7 @@ def rows(name: str, context: DataContext) -> Iterator[Row]:
 
 @lru_cache(maxsize=1)
 def union(paths: tuple[tuple[Path, ...], ...]) -> Union:
-    """What is chosen, from the files of all parts in the order of `ALL`: once per process, on first use."""
+    """Choose both sets from the files of all parts, in the order of `ALL`, once per process on first use."""
     entries = {part: list(read(part, files)) for part, files in zip(ALL, paths, strict=True)}
     twofold = labelled_twice(entries[part] for part in (*TRAIN, *DEV))
     tests = texts_of(entries[part] for part in TEST)
@@ -76,18 +76,18 @@ def union(paths: tuple[tuple[Path, ...], ...]) -> Union:
 
 
 def read(part: str, paths: tuple[Path, ...]) -> Iterator[UnionRow]:
-    """The entries of a part."""
+    """Yield the entries of a part."""
     for identity, pair in PARTS[part].pairs(paths):
         yield UnionRow(identity, (folded(pair.premise), folded(pair.hypothesis)), pair.label)
 
 
 def texts_of(parts: Iterable[Iterable[UnionRow]]) -> set[Texts]:
-    """The pairs of some parts."""
+    """Return the pairs of some parts."""
     return {entry.texts for part in parts for entry in part}
 
 
 def labelled_twice(parts: Iterable[Iterable[UnionRow]]) -> set[Texts]:
-    """The pairs that occur with different labels."""
+    """Return the pairs that occur with different labels."""
     labels = defaultdict(set)
     for part in parts:
         for entry in part:
@@ -98,9 +98,12 @@ def labelled_twice(parts: Iterable[Iterable[UnionRow]]) -> set[Texts]:
 def choose_train(
     entries: Mapping[str, list[UnionRow]], barred: Mapping[str, set[Texts]], premises: set[str]
 ) -> tuple[list[str], Counter[tuple[str, str]]]:
-    """The ids that are left of `TRAIN`, and how many entries were dropped by (part, reason): the first that holds.
+    """Return the remaining ids of `TRAIN`, and the number of dropped entries by (part, first reason that applies).
 
-    `barred` are the pairs that may not be in it, by reason; `premises` are those of `dev`.
+    Args:
+        entries: entries of all parts.
+        barred: pairs that must not be in the training set, by reason.
+        premises: premises of `dev`.
     """
     seen: set[Texts] = set()
     left, dropped = [], Counter[tuple[str, str]]()
@@ -121,9 +124,9 @@ def choose_train(
 
 
 def choose_dev(entries: Mapping[str, list[UnionRow]], barred: set[Texts]) -> Iterator[UnionRow]:
-    """From every part of `DEV` equally many pairs of each label, whole premises where that is possible.
+    """Yield equally many pairs of each label from every part of `DEV`, with whole premises if possible.
 
-    The order of premises is that of a hash, so it is the same everywhere and has nothing to do with the files' order.
+    Premises are taken in the order of a hash, which is the same everywhere and independent of the order of the files.
     """
 
     def by_hash(entry: UnionRow) -> tuple[bytes, str]:
