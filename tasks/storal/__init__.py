@@ -17,7 +17,7 @@ def register_tasks(register: TaskRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """`storal:<name>`; the names are listed in rows.py."""
+    """Register the source `storal:<name>`; rows.py lists the names."""
     register("storal", f"{__name__}.rows:open")
 
 
@@ -26,7 +26,7 @@ CLASSIFIER = "the folder of a classifier that `figeval train --task storal_faith
 
 @hookimpl
 def register_metrics(register: MetricRegistrar) -> None:
-    """The paper's metrics of written texts, corrected ones beside them, and win rates; METRICS.md has the formulas."""
+    """Register the paper's metrics of written texts, corrected versions and win rates; METRICS.md has the formulas."""
     from figeval.task_types.generation import WRITTEN
 
     texts, outlines, preference = (
@@ -48,13 +48,13 @@ def register_metrics(register: MetricRegistrar) -> None:
 
 @hookimpl
 def register_presets(register: PresetRegistrar) -> None:
-    """How the paper's models were trained."""
+    """Register the training settings of the paper's models."""
     register(files(__name__) / "storal.presets.yaml")
 
 
 @hookimpl
 def register_commands(cli: click.Group) -> None:
-    """`figeval build storal`, `figeval build storal-items`, `figeval analyze preference`."""
+    """Register `figeval build storal`, `figeval build storal-items` and `figeval analyze preference`."""
     from .building.command import storal, storal_items
     from .preference.command import preference
 

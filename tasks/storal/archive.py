@@ -1,15 +1,15 @@
-"""The authors' archive of STORAL: published candidates and outlines in both languages, from a user's copy.
+"""Reader of the authors' archive of STORAL: published candidates and outlines in both languages, from a user's copy.
 
-The archive is not to be fetched without the authors' page, so its checksums are not known and its layout is that of the
-example rows in their repository. Folders are found by their ending (`…_en`, `…_zh`), wherever they lie in the copy:
+The archive is available from the authors' page only, so its checksums are unknown, and its layout is assumed to be that
+of the example rows in their repository. Folders are found by their suffix (`…_en`, `…_zh`) anywhere in the copy:
 
     data_zh/{train,valid,test}.json              {"data": [{"text": "[MASK]moral … [P]story", "label": 3}]}, 1-based
     data_zh/{train,val,test}.{source,target}     story; moral<extra_id_1>moral …<mask><extra_id_3>
     st2mo_data_zh/{train,val,test}.{source,target}   story; moral
     mo2st_data_zh/{train,val,test}.{source,target}   moral # beginning # phrase # …; the rest of the story
-    mo2st_data_zh/{train,valid,test}.json        [{"id", "beginning", "story", "moral"}], as the hub has it
+    mo2st_data_zh/{train,valid,test}.json        [{"id", "beginning", "story", "moral"}], as on the hub
 
-moCpt and moPref are told apart by how many candidates a row has, five or two.
+moCpt and moPref are distinguished by the number of candidates in a row, five or two.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def published(task: str, language: str, split: str, folders: Sequence[Path], *, 
         language: en or zh.
         split: train, valid or test.
         folders: copies of the archive, or of the repository with its example rows.
-        whole: Refuse files that have fewer rows than the paper, such as the repository's examples.
+        whole: whether to refuse files without the paper's number of rows, e.g. the repository's examples.
 
     Raises:
-        DataError: no copy has the task, a row has other columns, or rows are missing.
+        DataError: no copy has the task, a row has other columns, or the number of rows is wrong.
     """
     found = [rows for folder in folders for rows in _files(task, language, split, folder)]
     if not found:
@@ -60,7 +60,7 @@ def published(task: str, language: str, split: str, folders: Sequence[Path], *, 
 
 
 def _files(task: str, language: str, split: str, folder: Path) -> Iterator[tuple[Path, list[Row]]]:
-    """Yield the files of a copy that hold the split of a task, with their rows."""
+    """Yield the files of a copy that contain the split of a task, with their rows."""
     names = {"valid": ("valid", "val")}.get(split, (split,))
     for place in sorted(path for path in folder.rglob(f"*_{language}") if path.is_dir()):
         kind = place.name.removesuffix(f"_{language}").removesuffix("_data")
@@ -74,10 +74,10 @@ def _files(task: str, language: str, split: str, folder: Path) -> Iterator[tuple
 
 
 def _of(task: str, file: Path, rows: list[Row]) -> Iterator[tuple[Path, list[Row]]]:
-    """Yield the rows if they are those of the task.
+    """Yield a file and its rows if they belong to the task.
 
     Raises:
-        DataError: a row has the candidates of another task than the first one, or an empty text.
+        DataError: a row belongs to another task than the first row, or has an empty text.
     """
     if not rows or rows[0]["task"] != task:
         return
@@ -136,12 +136,12 @@ def _text_rows(kind: str, file: Path, blank: str) -> Iterator[Row]:
 
 
 def unwrapped(target: str) -> str:
-    """Return a target of the T5 files without the marks around it, which differ from file to file."""
+    """Return a target of the T5 files without the surrounding markers, which differ from file to file."""
     return MARKER.sub("", target).replace("</s>", "").strip()
 
 
 def _texts(where: str, row: Any, *names: str) -> list[str]:
-    """Return the texts of a row. Raises `DataError` naming the column that is not there."""
+    """Return the texts of a row. Raises `DataError` with the name of a missing column."""
     for name in names:
         if not isinstance(row, Mapping) or not isinstance(row.get(name), str):
             has = ", ".join(map(repr, row)) if isinstance(row, Mapping) else "no columns"

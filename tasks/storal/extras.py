@@ -1,4 +1,4 @@
-"""The packages of the extra `storal`, imported on first use: word segmentation, stop lists."""
+"""Word segmentation and stop lists from the packages of the extra `storal`, which are imported on first use."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def load(module: str) -> ModuleType:
 
 @cache
 def segmenter() -> Any:
-    """Return a jieba tokenizer of its own, which no user dictionary changes."""
+    """Return a separate jieba tokenizer, which user dictionaries do not affect."""
     jieba = load("jieba")
     jieba.setLogLevel(logging.WARNING)
     return jieba.Tokenizer()
 
 
 def segments(text: str) -> list[str]:
-    """Split a text into jieba's tokens (default mode); together they are the text, blanks included."""
+    """Split a text into jieba's tokens (default mode); concatenated, they give the text, including blanks."""
     tokens: list[str] = segmenter().lcut(text)
     return tokens
 
 
 def tagged_segments(text: str) -> Iterator[tuple[str, str]]:
-    """Yield jieba's tokens with their parts of speech; together they are the text."""
+    """Yield jieba's tokens with their parts of speech; concatenated, they give the text."""
     for pair in _tagger().cut(text):
         yield pair.word, pair.flag
 
@@ -68,7 +68,7 @@ def smart_stop_words() -> tuple[str, ...]:
 
 @cache
 def chinese_stop_words() -> tuple[str, ...]:
-    """Return the Chinese list of NLTK's package `stopwords`.
+    """Return the Chinese stop list of NLTK's package `stopwords`.
 
     Raises:
         DataError: NLTK does not find it.

@@ -1,5 +1,6 @@
-"""`figeval build storal`: the tasks of STORAL from anybody's pairs of stories and morals. BUILD.md has the rules.
+"""`figeval build storal`: the tasks of STORAL from a user's pairs of stories and morals. BUILD.md has the rules.
 
-`command` is the command; `builder` makes the tasks stage by stage, with what `items` chooses: wrong morals of other
-`topics` (`negatives`), replaced words (`antonyms`), beginnings and `outlines`. `frozen` makes the items of `items/` so.
+`command` holds the commands. `builder` makes the tasks stage by stage from the choices of `items`: wrong morals of
+other `topics` (`negatives`), replaced words (`antonyms`, `versions`), beginnings and `outlines`. `frozen` makes the
+items of the built-in tasks (`items/`) in the same way.
 """

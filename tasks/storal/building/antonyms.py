@@ -1,4 +1,4 @@
-"""A moral with one word replaced by an antonym: the wrong option of moPref (BUILD.md)."""
+"""Replacement of one word of a moral by an antonym, for the wrong option of moPref (BUILD.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .. import extras
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """One replacement within a moral: `start` and `end` are characters, half-open."""
+    """One replacement within a moral; `start` and `end` delimit the replaced characters, half-open."""
 
     start: int
     end: int
@@ -31,7 +31,7 @@ class Replacement:
 
 
 class Antonyms(Protocol):
-    """Where antonyms come from."""
+    """A source of antonyms."""
 
     def replacements(self, moral: str) -> Iterator[list[Replacement]]:
         """Yield all replacements of each word that has any, word by word."""
@@ -39,7 +39,7 @@ class Antonyms(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Why a moral has no wrong option."""
+    """The reason why a moral has no item."""
 
     reason: str
 
@@ -49,9 +49,9 @@ NO_ANTONYM = Dropped("no word with an antonym")
 
 
 def replaced(moral: str, antonyms: Antonyms, seed: str) -> Replacement | Dropped:
-    """Replace one word of a moral by one of its antonyms, both drawn from the seed.
+    """Replace one word of a moral by one of its antonyms, both drawn with the seed.
 
-    Words of the SMART stop list (is, have, in …) are replaced only where no other word has an antonym.
+    Words of the SMART stop list (is, have, in …) are replaced only if no other word has an antonym.
 
     Raises:
         DataError: a package of the extra `storal` is missing.
@@ -71,7 +71,7 @@ def replaced(moral: str, antonyms: Antonyms, seed: str) -> Replacement | Dropped
 
 
 class WordNetAntonyms:
-    """Antonyms of any part of speech from the WordNet that NLTK finds, inflected as the word that they replace."""
+    """Antonyms of any part of speech from NLTK's WordNet, inflected like the word that they replace."""
 
     def replacements(self, moral: str) -> Iterator[list[Replacement]]:
         """Yield all replacements of each word that has any, word by word.
@@ -86,14 +86,14 @@ class WordNetAntonyms:
 
 
 def replacement(moral: str, match: re.Match[str], word: str) -> Replacement:
-    """Return the replacement with the capitals of the word; it takes in an article that has to change ("a", "an")."""
+    """Return the replacement, capitalised like the word; it includes a preceding article that changes ("a", "an")."""
     start, written = after_article(moral, match.start(), with_capitals(word, match.group()))
     return Replacement(start, match.end(), written)
 
 
 @cache
 def _inflected_antonyms(word: str) -> frozenset[str]:
-    """Return the antonyms of a lower-case word, as words of the same form."""
+    """Return the antonyms of a lower-case word, in the same inflected form."""
     wordnet = open_wordnet()
     found: set[str] = set()
     for pos in UNIVERSAL:
@@ -108,7 +108,7 @@ def _inflected_antonyms(word: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class ListedAntonyms:
-    """Antonyms of a list, as they are spelled there; Chinese words are found by jieba, others between blanks."""
+    """Antonyms from a list, as spelled there; Chinese words are found by jieba, others by a regular expression."""
 
     listed: Mapping[str, tuple[str, ...]]
     language: str
@@ -130,10 +130,10 @@ class ListedAntonyms:
 
 
 def read_antonyms(file: Path, language: str) -> ListedAntonyms:
-    """Read a TSV file of word and antonym, in both columns as they are to be written.
+    """Read a TSV file with a word and its antonym per line, both spelled as in the output.
 
     Raises:
-        DataError: the file cannot be read, has a line of another kind, or is empty.
+        DataError: the file cannot be read, has an invalid line, or is empty.
     """
     listed: dict[str, list[str]] = {}
     for number, line in enumerate(text_lines(file), 1):

@@ -1,4 +1,4 @@
-"""What a report says of built choice tasks: blind rules beside chance, and negatives that may be right, too."""
+"""Audits of built choice tasks for the report: blind rules compared with chance, and negatives that may be right."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from figeval.task_types.choice import ChoiceExample
 from figeval.task_types.routes import cosines
 from figeval.types import JSON, Text, TextPair
 
-MOST_ITEMS = 10_000  # of a split, that blind rules are applied to
+MOST_ITEMS = 10_000  # items of a split to which blind rules are applied
 AUDITED = 1000  # items of a split that models score
 
 
 def blind(examples: Sequence[ChoiceExample], seed: int) -> list[JSON]:
-    """Apply every blind rule to the items of a split, and tell which are off: chance is outside of the interval.
+    """Apply every blind rule to the items of a split, and flag those whose interval does not contain chance (`off`).
 
-    Rules that know the labels of the other half are left out: where every option is right once, they tell for certain
-    that an option seen as the right one is wrong now, whatever the negatives are.
+    Rules that know the labels of the other half are left out: if every option is right once, they know for certain that
+    an option that was right elsewhere is wrong here, whatever the negatives are.
     """
     found = []
     for rule in blind_rules(examples[:MOST_ITEMS], seed):
@@ -42,8 +42,9 @@ def blind(examples: Sequence[ChoiceExample], seed: int) -> list[JSON]:
 
 
 def ambiguous(examples: Sequence[ChoiceExample], model: Model) -> JSON:
-    """Return how often a model finds some negative closer to the story than the right moral, and how often it finds
-    the right one closest of all.
+    """Count the items for which a model finds a negative closer to the story than the right moral.
+
+    The items for which the right moral is closer than all negatives are counted as well.
 
     Raises:
         FigevalError: the model can neither embed nor score pairs.

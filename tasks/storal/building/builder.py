@@ -1,4 +1,4 @@
-"""Makes the tasks of a build, stage by stage; stories are read one by one and never all in memory."""
+"""Builder of the tasks, stage by stage; stories are read one by one, so that they are never all in memory."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from .folder import CHOICES, PAPER, data_file
 from .index import Index
 from .negatives import OPTIONS, folded
 
-VERSION = 2  # of the rules; stages of an older one are made again
-SCORERS = ("tfidf", "minilm")  # that the negatives of moCpt are audited with
+VERSION = 2  # of the rules; stages made by an older version are made again
+SCORERS = ("tfidf", "minilm")  # models for the audit of moCpt's negatives
 AUDIT = "audit"  # the stage after all tasks
 PACKAGES = ("jieba", "python-rake", "lemminflect", "nltk", "scikit-learn", "simplemma", "numpy")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a build is asked for; `tasks` in the order of `folder.KINDS`."""
+    """Options of a build; `tasks` is in the order of `folder.KINDS`."""
 
     file: PairFile
     language: str
@@ -53,12 +53,12 @@ class Options:
 
     @cached_property
     def antonym_source(self) -> Antonyms:
-        """Where antonyms come from: the list, else WordNet."""
+        """Source of antonyms: the given list, or else WordNet."""
         return read_antonyms(self.antonyms, self.language) if self.antonyms else WordNetAntonyms()
 
     @cached_property
     def stop_list(self) -> tuple[str, ...] | None:
-        """The words of the list, None without one."""
+        """Words of the given stop list, or None if there is none."""
         if self.stop_words is None:
             return None
         return tuple(word for line in text_lines(self.stop_words) if (word := line.strip()))
@@ -66,7 +66,7 @@ class Options:
 
 @contextmanager
 def located(where: object) -> Iterator[None]:
-    """Name the file in an error about its content."""
+    """Prepend the name of a file to errors about its content."""
     try:
         yield
     except DataError as error:
@@ -74,7 +74,7 @@ def located(where: object) -> Iterator[None]:
 
 
 def stage_key(options: Options) -> JSON:
-    """Return what every stage depends on."""
+    """Return the values that every stage depends on."""
     return {
         "version": VERSION,
         "pairs": checksum(options.file.path),
@@ -87,17 +87,17 @@ def stage_key(options: Options) -> JSON:
 
 
 class Builder:
-    """Makes the stages in their order."""
+    """Builder that runs the stages in order."""
 
     def __init__(self, options: Options, index: Index, stages: Stages) -> None:
         self._options, self._index, self._stages = options, index, stages
         self._splits = tuple(index.by_split)
 
     def report(self) -> JSON:
-        """Make all tasks and return what there is to say of them.
+        """Make all tasks and return the report.
 
         Raises:
-            FigevalError: the pairs do not make the tasks; the message is one line.
+            FigevalError: the tasks cannot be made from the pairs. The message is one line.
         """
         options, index = self._options, self._index
         made = {kind: self._stage(kind) for kind in options.tasks}
@@ -227,10 +227,10 @@ class Builder:
         return {"sizes": self._write("preference", writers, row), "notes": dropped}
 
     def _chosen(self, choose: Callable[[Sequence[Pair]], items.Choices], none: str) -> tuple[dict[str, JSON], JSON]:
-        """Return the items of all splits by id, and per split how many pairs were dropped for which reason.
+        """Return the items of all splits by id, and the number of dropped pairs by split and reason.
 
         Raises:
-            DataError: there is no item; `none` says why and what to do.
+            DataError: there is no item; the message is `none`, which says why and what to do.
         """
         chosen = {split: choose(pairs) for split, pairs in self._index.by_split.items()}
         found = {item["id"]: item for one in chosen.values() for item in one.items}
@@ -267,7 +267,7 @@ class Builder:
         return {"sizes": self._write("mo2st", writers, row), "notes": {split: {**n} for split, n in notes.items()}}
 
     def _write(self, kind: str, writers: Writers, row: Callable[[Pair], JSON | None]) -> dict[str, int]:
-        """Write the rows of a task and return how many there are in each split."""
+        """Write the rows of a task and return their number in each split."""
         total = sum(map(len, self._index.by_split.values()))
         progress, sizes = self._stages.progress, dict.fromkeys(self._splits, 0)
         progress.begin(kind, total, 0, f"{kind}: {total} pairs")
@@ -280,7 +280,7 @@ class Builder:
         return sizes
 
     def _shared(self, pair: Pair) -> JSON:
-        """Return what every row with a story begins with."""
+        """Return the fields that all rows with a story share."""
         return {"id": pair.id, "moral_group": self._index.moral_groups[pair.id], "story": pair.story}
 
     # ---- audits ------------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ class Builder:
         return {"rules": rules, "ambiguous": scored}
 
     def _examples(self, kind: str, split: str, most: int, *, stories: bool) -> Iterator[ChoiceExample]:
-        """Yield the first items of a built task; with `stories` in Chinese as words with blanks between them."""
+        """Yield the first items of a built task; with `stories`, Chinese texts are segmented into words by blanks."""
         chinese = stories and self._options.language == "zh"
         for row in islice(read_jsonl(self._stages.folder / data_file(kind, split)), most):
             texts = [row["story"] if stories else "", *row["options"]]

@@ -1,4 +1,4 @@
-"""`figeval build storal`: the four STORAL tasks from pairs of stories and morals. The rules are in BUILD.md.
+"""The command `figeval build storal`: the STORAL tasks from pairs of stories and morals. The rules are in BUILD.md.
 
 `figeval build storal-items` makes the items of the built-in English tasks again (frozen.py).
 """
@@ -113,7 +113,7 @@ def build(options: Options, output: Path, display: Display) -> JSON:
     """Build the tasks in a folder and return the report.
 
     Raises:
-        FigevalError: a row of the file is wrong, something that the language needs is missing, or the folder cannot be
+        FigevalError: a row of the file is wrong, a resource for the language is missing, or the folder cannot be
             written. The message is one line.
     """
     from figeval.building import Stages
@@ -140,7 +140,7 @@ def build(options: Options, output: Path, display: Display) -> JSON:
 
 
 def check_resources(options: Options) -> None:
-    """Look for all that the build will need, before anything is read.
+    """Check that all packages, data and options needed for the build are there, before anything is read.
 
     Raises:
         FigevalError: something is missing; the message says how to get it.
@@ -176,7 +176,7 @@ def check_resources(options: Options) -> None:
 
 
 def read_language(given: str) -> str:
-    """Return the code of a language in lower case. Raises `OptionError` for what is no code."""
+    """Return the code of a language in lower case. Raises `OptionError` for an invalid code."""
     code = given.strip().lower()
     if not re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{1,8})*", code):
         raise OptionError(f"--language: {given[:40]!r} is no code of a language, such as en, zh or pt-br")

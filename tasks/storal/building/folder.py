@@ -1,4 +1,4 @@
-"""The task files and the suite of a built folder, which runs as it is by `--include_path`."""
+"""The task files and the suite of a built folder, which runs unchanged with `--include_path`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ max_new_tokens: {tokens}
 metrics: [{metrics}]
 """
 ERRORS = {"st2mo": "not a moral", "mo2st": "not a story"}
-TOKENS = {"st2mo": 100, "mo2st": 512}  # at most, as in the authors' code
+TOKENS = {"st2mo": 100, "mo2st": 512}  # maximum of new tokens, as in the authors' code
 METRICS = {
     "mocpt": "acc, acc_norm, acc_pmi",
     "mopref": "acc, acc_norm, acc_pmi",
@@ -59,7 +59,7 @@ def data_file(kind: str, split: str) -> str:
 
 
 def task_file(name: str, kind: str, language: str, splits: Iterable[str]) -> str:
-    """Return the YAML of one task. Without a test split, it is run on the last one that there is."""
+    """Return the YAML of one task. If there is no test split, the last split takes its place."""
     data = {ALTERNATIVES[split]: f"jsonl:{data_file(kind, split)}" for split in splits}
     if "test" not in data:
         data["test"] = data.popitem()[1]
@@ -72,20 +72,21 @@ def task_file(name: str, kind: str, language: str, splits: Iterable[str]) -> str
 
 
 def _type(kind: str, language: str, *, trained: bool) -> str:
-    """Return the lines with the type, its metrics and, if `trained`, a baseline that takes texts of the training split;
-    they stand behind those of the fields.
+    """Return the lines with the type and its metrics, which follow those of the fields.
+
+    If `trained`, they include a baseline that takes texts from the training split.
     """
     if kind in CHOICES:
         return CHOICE.format(metrics=METRICS[kind]) + VOCABULARY.get(language, "")
     known = language in ("en", "zh")
-    field = f"  language: \"'{language}'\"\n" if known else ""  # by which the metrics of STORAL split texts into words
+    field = f"  language: \"'{language}'\"\n" if known else ""  # STORAL's metrics tokenize texts by language
     metrics = METRICS[kind] if known else METRICS_OF_ANY_LANGUAGE
     baselines = "echo, random, overlap" if trained else "echo, overlap"
     return field + GENERATION.format(baselines=baselines, errors=ERRORS[kind], tokens=TOKENS[kind], metrics=metrics)
 
 
 def _prompts(template: str, language: str) -> str:
-    """Return the lines that name the prompts of a language, none where figeval has no wordings in it."""
+    """Return the lines that name the prompts of a language; they are empty if figeval has no prompts in it."""
     if not (files("figeval.builtin.templates") / "storal" / f"{template}.{language}.jinja").is_file():
         return ""
     further = "".join(f"  {wording}: storal/{template}.{wording}.{language}.jinja\n" for wording in WORDINGS)

@@ -1,7 +1,7 @@
-"""The frozen items of the built-in English tasks: how they are made and what they are made with.
+"""Builder of the frozen items of the built-in English tasks.
 
-`tasks/storal/items/` holds ids, places and the words that replace others; the texts are STORAL's and not stored.
-`items.json` has the checksum of each file, the seed and the versions of the packages.
+`tasks/storal/items/` holds ids, places and replacement words; the texts are STORAL's and are not stored. `items.json`
+has the checksum of each file, the seed and the versions of the packages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PACKAGES = ("jieba", "python-rake", "lemminflect", "nltk", "numpy", "rapidfuzz",
 
 
 def frozen_items(pairs: Sequence[Pair]) -> tuple[dict[str, str], JSON]:
-    """Return the content of each file of items by its name, and the record that `items.json` holds.
+    """Return the content of each file of items by its name, and the record for `items.json`.
 
     Raises:
         DataError: a package of the extra `storal`, or WordNet, is missing.

@@ -1,4 +1,4 @@
-"""What a build keeps of all pairs in memory: ids, morals, splits, and which stories are equal; the stories are not."""
+"""Index of all pairs that a build keeps in memory: ids, morals, splits and digests of the stories, but no stories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from figeval.types import JSON
 from ..pairs import SPLITS, Pair, PairFile, draw_splits, wording
 from .negatives import folded
 
-PREFERRED = ("test", "valid", "train")  # of pairs with equal stories, one of the first of these splits is kept
+PREFERRED = ("test", "valid", "train")  # among pairs with equal stories, one of the earliest of these splits is kept
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Index:
     """The pairs of a file.
 
     Attributes:
-        file: where the stories are.
-        pairs: every pair, with its split and without its story.
-        stories: of each pair a digest of its story (`digest`).
-        removed: places of the pairs that are no part of the build, because their stories occur elsewhere.
+        file: file with the stories.
+        pairs: every pair, with its split but without its story.
+        stories: digest of each pair's story (`digest`).
+        removed: places of the pairs that are not part of the build because their stories occur elsewhere.
     """
 
     file: PairFile
@@ -41,22 +41,25 @@ class Index:
 
     @cached_property
     def by_split(self) -> Mapping[str, tuple[Pair, ...]]:
-        """The pairs of the build by split, without their stories; splits without pairs are left out."""
+        """Pairs of the build by split, without their stories; splits without pairs are left out."""
         kept = [pair for place, pair in enumerate(self.pairs) if place not in self.removed]
         splits = {split: tuple(pair for pair in kept if pair.split == split) for split in SPLITS}
         return {split: pairs for split, pairs in splits.items() if pairs}
 
     @cached_property
     def moral_groups(self) -> Mapping[str, str]:
-        """By id of a pair its cluster in the rows: pairs share one whose morals have the same wording.
+        """Cluster of each pair by its id; pairs whose morals have the same wording share a cluster.
 
-        It is named after the first wording.
+        The name of a cluster is derived from its first moral.
         """
         firsts: dict[bytes, str] = {}
         return {pair.id: firsts.setdefault(digest(pair.moral), _name(folded(pair.moral))) for pair in self.pairs}
 
     def duplicates(self) -> JSON:
-        """Count the pairs of the file whose story, or whose moral, occurs more than once, and those across splits."""
+        """Count the stories and the morals that occur more than once in the file, their pairs, and those across splits.
+
+        The ids of the removed pairs are listed, too.
+        """
         morals = [digest(pair.moral) for pair in self.pairs]
         splits = [pair.split for pair in self.pairs]
         return {
@@ -66,7 +69,7 @@ class Index:
         }
 
     def overlap(self, others: Iterator[Pair]) -> JSON:
-        """Count the pairs whose story, or whose moral, occurs among others."""
+        """Count the pairs whose story, or whose moral, occurs in other pairs, and those other pairs."""
         stories, morals, n = set(), set(), 0
         for pair in others:
             n += 1
@@ -83,9 +86,9 @@ def read_index(file: PairFile, seed: int, *, deduplicate: bool = False) -> Index
     """Read a file of pairs once.
 
     Args:
-        file: the file. Without splits, these are drawn.
-        seed: of the splits that are drawn.
-        deduplicate: whether only one of several pairs with equal stories is kept.
+        file: the file. If it has no splits, they are drawn.
+        seed: seed for drawing splits.
+        deduplicate: whether to keep only one of several pairs with equal stories.
 
     Raises:
         DataError: a row is wrong; two rows have the same id; only some rows have a split; there is no row.
@@ -111,7 +114,7 @@ def read_index(file: PairFile, seed: int, *, deduplicate: bool = False) -> Index
 
 
 def digest(text: str) -> bytes:
-    """Return a digest of the wording of a text, which is the same in spite of case, punctuation and footnotes."""
+    """Return a digest of a text that does not depend on case, punctuation or footnotes."""
     return hashlib.blake2b(wording(text).encode(), digest_size=16).digest()
 
 

@@ -1,5 +1,6 @@
-"""Items of moCpt, moPref, mo2st and of the versions of a moral as ids and places, without text: those of a build and
-the frozen ones are alike.
+"""Items of moCpt, moPref, mo2st and preference as ids and places, without texts.
+
+Builds and the frozen items use the same functions.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .versions import versions
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The items of a choice task for one split, and what a report says of them."""
+    """The items of a choice task for one split, and counts for the report."""
 
     items: tuple[JSON, ...]
     notes: dict[str, int]
@@ -31,8 +32,8 @@ class Choices:
 def mocpt(pairs: Sequence[Pair], topics: NDArray[np.intp], seed: int) -> Choices:
     """Return `{"id", "options", "gold", "topics"}` for each pair of a split; the stories are not read.
 
-    `options` are ids of pairs, whose morals are meant, `topics` those of the options. The notes count the blocks of
-    pairs by the rule that they keep.
+    `options` are the ids of the pairs whose morals are the options, and `topics` are the options' topics. The notes
+    count the blocks of pairs by the rule that they satisfy.
 
     Raises:
         DataError: the split has too few different morals.
@@ -75,8 +76,8 @@ def mopref(pairs: Sequence[Pair], source: antonyms.Antonyms, seed: int) -> Choic
 def preference(pairs: Sequence[Pair], seed: int) -> Choices:
     """Return `{"id", "synonym", "antonym", "order"}` for each pair of a split whose moral has both versions.
 
-    `synonym` and `antonym` are `{"place", "word"}`, `order` the kinds of the options; all orders are equally frequent.
-    The notes count the dropped pairs by reason.
+    `synonym` and `antonym` are `{"place", "word"}`; `order` lists the kinds of the options, with all orders equally
+    frequent. The notes count the dropped pairs by reason.
 
     Raises:
         DataError: a package or WordNet is missing.
@@ -98,8 +99,10 @@ def preference(pairs: Sequence[Pair], seed: int) -> Choices:
 
 
 def mo2st(pair: Pair, language: str, seed: int, stop_words: Collection[str] | None = None) -> JSON:
-    """Return `{"id", "beginning", "rest", "outline"}` of a pair: where its beginning ends and its rest starts, and the
-    places of the phrases in the story, shuffled as in the published data.
+    """Return `{"id", "beginning", "rest", "outline"}` of a pair.
+
+    `beginning` is the end of the story's beginning, `rest` the start of its rest, and `outline` the places of the
+    phrases in the story, shuffled as in the published data.
 
     Raises:
         DataError: a package is missing.

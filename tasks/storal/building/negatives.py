@@ -1,9 +1,9 @@
-"""The wrong morals of moCpt: from other topics and the same split, every moral wrong as often as any other.
+"""Choice of the wrong morals of moCpt: from other topics of the same split, with every moral wrong equally often.
 
-Four times, the pairs of a block are assigned to each other one to one at random costs (the Hungarian method): the pair
-assigned lends its moral. So a moral that is right k times in a split is wrong 4k times, and how often an option occurs
-gives nothing away. No two options of an item share a topic unless a topic is too large: if only the right one were
-alone with its topic, that would give it away.
+Four times, the pairs of a block are assigned to each other one to one at random costs (the Hungarian method), and each
+pair gets the moral of its assigned pair. A moral that is right k times in a split is thus wrong 4k times, and the
+frequency of an option gives nothing away. No two options of an item share a topic unless a topic is too large: if the
+right option alone had a topic of its own, that would give it away.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ NEGATIVES = 4
 OPTIONS = NEGATIVES + 1
 LARGEST_BLOCK = 400
 NEARLY_EQUAL = 85  # rapidfuzz's ratio of folded texts, 0 to 100
-TRIES = 5  # with other costs, before a rule is relaxed
+TRIES = 5  # attempts with different costs before a rule is relaxed
 
 Topics: TypeAlias = NDArray[np.intp]
-Barred: TypeAlias = NDArray[np.bool_]  # symmetric, true on the diagonal: which pairs of a block must not meet
+Barred: TypeAlias = NDArray[np.bool_]  # symmetric, true on the diagonal: marks pairs of a block that must not meet
 
 RULES = (
     "no two options share a topic",
@@ -40,9 +40,9 @@ class Items:
     """The items of a split.
 
     Attributes:
-        options: per pair the places of the five pairs whose morals are its options.
-        gold: per pair the place of its own moral among the options.
-        rules: per block the rule that was kept, as an index into `RULES`; the smaller, the better.
+        options: places of the five pairs whose morals are the options, for each pair.
+        gold: place of the own moral among the options, for each pair.
+        rules: rule that was satisfied, for each block, as an index into `RULES`; smaller is better.
     """
 
     options: tuple[tuple[int, ...], ...]
@@ -54,7 +54,7 @@ def choose(morals: Sequence[str], topics: Topics, seed: str) -> Items:
     """Choose four negatives for each moral of a split, and the order of the options.
 
     Raises:
-        DataError: there is a moral with fewer than four others that differ from it and from each other.
+        DataError: a moral has fewer than four others that differ from it and from each other.
     """
     generator = np.random.default_rng([*seed.encode()])
     order = generator.permutation(len(morals))
@@ -74,15 +74,15 @@ def choose(morals: Sequence[str], topics: Topics, seed: str) -> Items:
 
 
 def folded(text: str) -> str:
-    """Return a text in lower case, without punctuation and with single blanks, to see how many words two texts share.
+    """Return a text in lower case, without punctuation and with single blanks, for comparisons by similarity.
 
-    Texts that are the same up to punctuation are told by their letters alone (`index.digest`).
+    Whether two texts are the same is decided by their letters alone (`index.digest`).
     """
     return " ".join(re.sub(r"[\W_]+", " ", text.lower()).split())
 
 
 def _block(morals: Sequence[str], topics: Topics, generator: np.random.Generator) -> tuple[list[list[int]], int]:
-    """Return the negatives of each pair of a block and which rule they keep."""
+    """Return the negatives of each pair of a block and the index of the rule that they satisfy."""
     alike = _nearly_equal(morals)
     same_topic = topics[:, None] == topics
     with_topic = alike | same_topic
@@ -106,13 +106,13 @@ def _nearly_equal(morals: Sequence[str]) -> Barred:
 def _assigned(
     any_two: Barred, with_gold: Barred, avoided: Barred, generator: np.random.Generator
 ) -> list[list[int]] | None:
-    """Return four negatives of each pair by one-to-one assignments, None where one does not exist.
+    """Return four negatives of each pair by one-to-one assignments, or None if one does not exist.
 
     Args:
-        any_two: which pairs must not be negatives of the same item.
-        with_gold: which pairs must not be negatives of each other's items.
-        avoided: which pairs are to meet in as few items as possible.
-        generator: draws the costs.
+        any_two: pairs that must not be negatives of the same item.
+        with_gold: pairs that must not be negatives of each other's items.
+        avoided: pairs that should meet in as few items as possible.
+        generator: random generator for the costs.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -132,7 +132,7 @@ def _assigned(
 
 
 def _drawn(place: int, alike: Barred, generator: np.random.Generator, morals: Sequence[str]) -> list[int]:
-    """Return negatives that are drawn for one pair alone."""
+    """Draw the negatives of one pair on its own. Raises `DataError` if there are too few."""
     barred = alike[place].copy()
     negatives: list[int] = []
     while len(negatives) < NEGATIVES:

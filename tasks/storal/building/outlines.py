@@ -1,4 +1,4 @@
-"""The beginning and the outline of a story, by the rules of the published mo2st data (BUILD.md)."""
+"""Beginnings and outlines of stories, by the rules of the published mo2st data (BUILD.md)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ WORD_OR_MARKS = re.compile(r"\w+|[^\w\s]+")  # NLTK's WordPunctTokenizer
 LATIN_OR_DIGIT = re.compile(r"[A-Za-z0-9]")
 ENDING_TAGS = frozenset({"m", "x", "uj", "ul", "mq", "u", "f"})
 CONJUNCTION = "c"
-MOST_QUANTIFIERS = 3  # of a phrase that is searched for as a regular expression; more may take exponential time
+MOST_QUANTIFIERS = 3  # in a phrase that is used as a regular expression; more may take exponential time
 
 
 def beginning(text: str, language: str) -> tuple[int, int]:
-    """Return where the beginning of a story ends and where the rest starts.
+    """Return the offsets at which the beginning of a story ends and its rest starts.
 
-    The beginning ends with the first punctuation mark at or behind a certain token. Tokens without a letter that follow
-    it (closing quotation marks, blanks, digits) belong to neither part. Without such a mark all is beginning.
+    The beginning ends with the first punctuation mark at or after a certain token. Tokens without a letter that follow
+    it (closing quotation marks, blanks, digits) belong to neither part. Without such a mark, the whole story is the
+    beginning.
     """
     least, marks = MARKS.get(language, MARKS[""])
     end, ended = 0, -1
@@ -48,15 +49,15 @@ def beginning(text: str, language: str) -> tuple[int, int]:
 
 
 def outline(text: str, language: str, stop_words: Collection[str] | None = None) -> list[Place]:
-    """Return the phrases of an outline as places in a story, in falling order of their score.
+    """Return the phrases of an outline as places in a story, in descending order of score.
 
-    Phrases are taken from the story without its beginning; a place is that of a phrase's first occurrence. They are
-    shown in lower case.
+    Phrases are taken from the story without its beginning; the place is that of a phrase's first occurrence. Outlines
+    show them in lower case.
 
     Args:
         text: the story.
-        language: `zh` segments by jieba's parts of speech; any other one by punctuation and stop words (RAKE).
-        stop_words: words that end a phrase. None takes the SMART stop list, and for `zh` that of NLTK.
+        language: `zh` is segmented by jieba's parts of speech, any other language by punctuation and stop words (RAKE).
+        stop_words: words that end a phrase; None means the SMART stop list, or NLTK's list for `zh`.
 
     Raises:
         DataError: a package of the extra `storal`, or NLTK's Chinese stop list, is missing.
@@ -76,7 +77,7 @@ def outline(text: str, language: str, stop_words: Collection[str] | None = None)
 
 
 def _best(scored: Iterable[tuple[str, Place, float]]) -> dict[str, Place]:
-    """Return the best phrases: none within another one, until eight have been counted, removed ones included."""
+    """Return the best phrases, none of which contains another, until eight have been counted, removed ones included."""
     taken: dict[str, Place] = {}
     counted = 0
     for phrase, place, score in sorted(scored, key=lambda entry: -entry[2]):
@@ -91,7 +92,7 @@ def _best(scored: Iterable[tuple[str, Place, float]]) -> dict[str, Place]:
 
 
 def _found(phrase: str, other: str) -> bool:
-    """Search for a phrase as the published script does, as a regular expression; one that is none is a plain text."""
+    """Search for a phrase as a regular expression, as the published script does, or as plain text if it is invalid."""
     if sum(map(phrase.count, "*+{")) > MOST_QUANTIFIERS:
         return phrase in other
     try:
@@ -119,7 +120,7 @@ def _jieba_length(text: str) -> int:
 
 
 def _rake(text: str, start: int, stop_words: tuple[str, ...]) -> list[tuple[str, Place, float]]:
-    """Return all different candidates, in the order of the text, with their first place and their score."""
+    """Return all different candidates in text order, with their first place and their score."""
     frequency: Counter[str] = Counter()
     degree: Counter[str] = Counter()
     places: dict[str, Place] = {}
@@ -146,7 +147,7 @@ def _candidates(text: str, start: int, stop: re.Pattern[str]) -> Iterator[Place]
     """Yield the places between delimiters and stop words."""
     for left, right in _between(text, start, len(text), DELIMITER):
         left, right = _stripped(text, left, right)
-        sentence = text[left:right]  # on its own: a stop word is told by what stands beside it in the sentence
+        sentence = text[left:right]  # on its own, because the stop-word pattern looks at neighbouring characters
         for inner_left, inner_right in _between(sentence, 0, len(sentence), stop):
             place = _stripped(text, left + inner_left, left + inner_right)
             if place[0] < place[1]:
@@ -161,7 +162,7 @@ def _between(text: str, start: int, end: int, pattern: re.Pattern[str]) -> Itera
 
 
 def _stripped(text: str, left: int, right: int) -> Place:
-    """Return the place without the white space at its ends."""
+    """Return a place without the white space at its ends."""
     part = text[left:right]
     left += len(part) - len(part.lstrip())
     return left, left + len(part.strip())
@@ -183,7 +184,7 @@ def _words(phrase: str) -> list[str]:
 
 
 def _chinese(text: str, start: int, stop_words: frozenset[str]) -> list[tuple[str, Place, float]]:
-    """Return all different candidates: runs of tokens that end at a stop word or at a part of speech of the rules."""
+    """Return all different candidates: runs of tokens that end at a stop word or at an excluded part of speech."""
     frequency: Counter[str] = Counter()
     lengths: Counter[str] = Counter()
     runs: dict[str, tuple[Place, list[str]]] = {}
@@ -205,7 +206,7 @@ def _chinese(text: str, start: int, stop_words: frozenset[str]) -> list[tuple[st
 
 
 def _tokens(text: str, start: int, stop_words: frozenset[str]) -> Iterator[tuple[str, int, bool]]:
-    """Yield jieba's tokens with their start and whether they may stand in a phrase."""
+    """Yield jieba's tokens, with their start and whether they may be part of a phrase."""
     at = start
     for word, tag in extras.tagged_segments(text[start:]):
         ends = tag in ENDING_TAGS or tag == CONJUNCTION or LATIN_OR_DIGIT.search(word) is not None

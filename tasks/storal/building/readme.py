@@ -13,7 +13,7 @@ RULES = "## Rules that do not read the story"
 
 
 def readme(name: str, report: JSON) -> str:
-    """Return the page of the folder: how to run its tasks, and the report in tables."""
+    """Return the README of the folder: how to run its tasks, and the report as tables."""
     tasks = ",".join(f"{name}_{kind}" for kind in report["tasks"])
     parts = [
         f"# {name}\n\nTasks in {report['language']!r}, built by `figeval build storal` with the seed {report['seed']} "
@@ -33,7 +33,7 @@ def readme(name: str, report: JSON) -> str:
 
 
 def words_in_common(vocabulary: int) -> str:
-    """Return a warning of topics that were learned from few words."""
+    """Return a warning that the topics were learned from few words."""
     return (
         f"The training morals have only {vocabulary} content words that occur in two of them, so the topics say next "
         "to nothing, and whether a wrong moral is of another topic is arbitrary."
@@ -41,7 +41,7 @@ def words_in_common(vocabulary: int) -> str:
 
 
 def warnings(report: JSON) -> Iterator[str]:
-    """Yield what a user has to know before running the tasks."""
+    """Yield the warnings that a user should read before running the tasks."""
     splits = list(report["sizes"]["pairs"])
     if "test" not in splits:
         yield f"There is no test split, so the tasks are run on the split '{splits[-1]}'."

@@ -1,4 +1,4 @@
-"""The topics of morals: latent Dirichlet allocation, and how many topics there are (BUILD.md)."""
+"""Topics of morals by latent Dirichlet allocation, and the choice of their number (BUILD.md)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from figeval.errors import DataError
 
 from .. import extras
 
-FEWEST_TOPICS, MOST_TOPICS = 8, 60  # the five options of an item are of five topics
-LARGEST_SHARE = 1 / 6  # of a split that one topic may have; above 1/5, options of five topics cannot be balanced
+FEWEST_TOPICS, MOST_TOPICS = 8, 60  # the five options of an item have five topics
+LARGEST_SHARE = 1 / 6  # of a split, for one topic; above 1/5, options of five topics cannot be balanced
 PAPER = {"en": 24, "zh": 40}  # topics in Guan et al. (2022), section 3.3
 TOP_WORDS = 20
 THRESHOLD = 0.5
-MOST_MORALS = 20_000  # that the topics are learned from; more are sampled
+MOST_MORALS = 20_000  # from which topics are learned; from a larger set, as many are sampled
 CHINESE_CONTENT = ("n", "v", "a", "d", "i", "l")  # first letters of jieba's tags; i and l are idioms and set phrases
 
 
@@ -31,9 +31,9 @@ class Topics:
     Attributes:
         count: number of topics.
         by_rule: whether every topic's specificity exceeds the threshold.
-        vocabulary: how many content words occur in two morals or more.
-        specificity: of each topic, the weight of its 20 heaviest words / the weight of all; 1 where there are no more.
-        words: of each topic, its heaviest words.
+        vocabulary: number of content words that occur in two morals or more.
+        specificity: weight of each topic's 20 heaviest words / weight of all words; 1 if there are at most 20 words.
+        words: heaviest words of each topic.
     """
 
     count: int
@@ -47,8 +47,8 @@ class Topics:
     def of(self, morals: Sequence[str]) -> NDArray[np.intp]:
         """Return each moral's most probable topic, the first of several that are equally probable.
 
-        Once a topic has a sixth of the morals, the others take their next most probable one; those go first that are
-        surest of their topic.
+        Once a topic has a sixth of the morals, the remaining morals take their next most probable topic; morals whose
+        topic is most certain are assigned first.
         """
         probabilities = self._model.transform(self._counts.transform(morals)).round(9)
         left = np.full(self.count, np.ceil(len(morals) * max(LARGEST_SHARE, 1 / self.count)))
@@ -71,12 +71,12 @@ def learn(
 
     Args:
         morals: the morals, repeated ones included.
-        language: which lemmas and stop words are taken.
-        seed: of the sample of morals and of the model.
-        count: number of topics. None takes the smallest number from 8 to 60 for which the specificity of every topic
-            exceeds 0.5. Where there is none, and where 20 words are all that there are, it takes the paper's number, or
-            that of the morals if these are fewer.
-        progress: is told which number is tried.
+        language: language of the lemmas and stop words.
+        seed: seed of the sample of morals and of the model.
+        count: number of topics. None means the smallest number from 8 to 60 for which the specificity of every topic
+            exceeds 0.5. If there is none, or if there are at most 20 words, it means the paper's number, or the number
+            of morals if that is smaller.
+        progress: function that is called with the number being tried.
 
     Raises:
         DataError: there are fewer morals than `count`, or they have no words in common.
@@ -126,7 +126,11 @@ def _specificity(model: Any) -> NDArray[np.float64]:
 
 
 def content_words(text: str, language: str) -> list[str]:
-    """Return the lemmas of the content words of a text: what is on no stop list, in Chinese by part of speech."""
+    """Return the content words of a text.
+
+    English words are lemmatised and filtered by a stop list, Chinese words are selected by part of speech, and words of
+    other languages need at least four letters.
+    """
     if language == "zh":
         return [word for word, tag in extras.tagged_segments(text) if tag.startswith(CHINESE_CONTENT)]
     if language != "en":

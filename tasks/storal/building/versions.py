@@ -1,8 +1,9 @@
-"""Two versions of a moral that differ from it in one word: in a synonym of it, and in an antonym (BUILD.md).
+"""Versions of a moral in which one word is replaced by a synonym or by an antonym (BUILD.md).
 
-A model that has taken a story's value prefers the moral to the version with the antonym. The version with the synonym
-is the control: it says what the moral says, so a preference against it is one of wording. It controls only as far as
-it fits its sentence, so both words have the part of speech and the form that the tagger finds in the moral.
+A model that has understood a story's value prefers the moral to the version with the antonym. The version with the
+synonym is the control: it means the same as the moral, so a preference against it is one of wording. It is a valid
+control only if it fits its sentence, so both words have the part of speech and the form that the tagger finds in the
+moral.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ Sense: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]  # synonyms and anton
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What replaces the same word of a moral in its two versions; the places differ where an article changes."""
+    """The two replacements for the same word of a moral; their places differ if an article changes."""
 
     synonym: Replacement
     antonym: Replacement
 
 
 def versions(moral: str, seed: str) -> Versions | Dropped:
-    """Draw a word of an English moral that has both, and a synonym and an antonym of one of its senses.
+    """Draw a word of an English moral, and a synonym and an antonym of one of its senses.
 
-    Words of the SMART stop list (is, have, in …) are replaced only where no other word has both.
+    Words of the SMART stop list (is, have, in …) are replaced only if no other word has both.
 
     Raises:
         DataError: a package of the extra `storal`, WordNet, or NLTK's tagger is missing.
@@ -63,10 +64,10 @@ def _plain(word: str) -> str:
 
 @cache
 def _sense(word: str, tag: str) -> Sense | None:
-    """Return the commonest sense with both of a lower-case word in the part of speech of its Penn tag."""
+    """Return the most common sense of a lower-case word, in its tag's part of speech, with synonyms and antonyms."""
     wordnet, pos = open_wordnet(), PARTS.get(tag[:2])
     lemma = wordnet.morphy(word, pos) if pos else None
-    form = tag.replace("NNP", "NN")  # a noun that is capitalised is replaced as any other
+    form = tag.replace("NNP", "NN")  # a capitalised noun is replaced like any other
     if lemma is None or word not in inflected(lemma, form):  # no such lemma, or the spelling contradicts the tag
         return None
     for entry in wordnet.lemmas(lemma, pos):  # the commonest sense first
