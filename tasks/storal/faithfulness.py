@@ -1,8 +1,8 @@
-"""Whether a story teaches a moral, as a classifier sees it that was trained to tell (Guan et al. 2022, Table 14).
+"""Metrics of faithfulness: does a story teach a moral, according to a classifier (Guan et al. 2022, Table 14)?
 
-The classifier is any model that `figeval train` has made on `storal_faithfulness_en` or `_zh`: stories with their own
-morals, and with those of other stories. Of st2mo it judges the story with the written moral; of mo2st the beginning
-with what was written behind it, and the moral that was given. METRICS.md beside this file says what the scores mean.
+The classifier is any model that `figeval train` has trained on `storal_faithfulness_en` or `_zh`, i.e. on stories with
+their own morals and with those of other stories. For st2mo, it judges the story and the written moral; for mo2st, the
+beginning with the written continuation, and the given moral. METRICS.md in this folder explains the scores.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .rows import MATCHED, MISMATCHED
 TRAINED_ON = {"storal_faithfulness_en": "en", "storal_faithfulness_zh": "zh"}  # task → language
 LABELS = (MATCHED, MISMATCHED)
 NO_TEXT = "no text was written that the classifier could judge"
-BLANK = {"zh": ""}  # between the beginning of a story and what was written behind it
+BLANK = {"zh": ""}  # between the beginning of a story and its written continuation
 SEEN = {"trained": "pairs that the classifier was trained on", "chosen": "pairs that the classifier was chosen on"}
 CUT = "texts cut to the length of the classifier"
 NOT_A_NUMBER = "texts for which the classifier gives no number"
@@ -46,45 +46,45 @@ Cases = Sequence[tuple[GenerationExample, Prediction]]
 
 
 def faithfulness(context: MetricContext) -> Batched:
-    """The share of the written texts that the classifier calls matched; a tie counts as half."""
+    """Return the metric of the share of written texts that the classifier calls matched; a tie counts as half."""
     judge = judge_of(context)
     return judge.metric(lambda cases: judge.measured(cases, written, verdict))
 
 
 def faithfulness_probability(context: MetricContext) -> Batched:
-    """The mean probability of "matched" over the written texts."""
+    """Return the metric of the mean probability of "matched" over the written texts."""
     judge = judge_of(context)
     return judge.metric(lambda cases: judge.measured(cases, written, float))
 
 
 def faithfulness_references(context: MetricContext) -> Batched:
-    """`faithfulness` of the human texts in the place of the written ones, of examples for which there is a text."""
+    """Return the metric `faithfulness` of the human texts instead, over the examples that have a written text."""
     judge = judge_of(context)
     return judge.metric(lambda cases: judge.measured(cases, human, verdict))
 
 
 def verdict(probability: float) -> float:
-    """Return 1 for a pair that is more probably matched than not, else 0."""
+    """Return 1 for a pair that is more probably matched than not, 0.5 for a tie and 0 otherwise."""
     return 0.5 if probability == 0.5 else float(probability > 0.5)
 
 
-# ---- which text is judged --------------------------------------------------------------------------------------------
+# ---- judged texts ----------------------------------------------------------------------------------------------------
 
 
 def written(_example: GenerationExample, prediction: Prediction) -> str | None:
-    """Return the text; None where there is none, or only blanks: unknown is not unfaithful."""
+    """Return the text, or None if it is missing or blank: unknown is not unfaithful."""
     if not answered(prediction) or not isinstance(prediction.value, str):
         return None
     return prediction.value.strip() or None
 
 
 def human(example: GenerationExample, prediction: Prediction) -> str | None:
-    """Return the first reference, where there is a written text to hold against it."""
+    """Return the first reference, or None if there is no written text to compare it with."""
     return example.references[0] if written(example, prediction) is not None else None
 
 
 def story_and_moral(example: GenerationExample, text: str, language: str) -> tuple[str, str]:
-    """Return what the classifier reads: a written moral with its story, or a written story with its moral.
+    """Return the story and the moral for the classifier, one of which was written by the model.
 
     Raises:
         TaskError: the inputs are neither `story` nor `moral` and `beginning`.
@@ -101,11 +101,11 @@ def story_and_moral(example: GenerationExample, text: str, language: str) -> tup
     )
 
 
-# ---- who judges ------------------------------------------------------------------------------------------------------
+# ---- the classifier --------------------------------------------------------------------------------------------------
 
 
 class HeldOut(BaseModel):
-    """What `figeval train` says in figeval.json of the accuracy of a classifier; anybody may have written the file."""
+    """A classifier's accuracy from figeval.json, which is validated because the file need not be figeval's."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
@@ -121,9 +121,9 @@ class Judge:
     """A trained classifier of stories and morals.
 
     Attributes:
-        name: as it was asked for.
+        name: name given by the user.
         model: the classifier.
-        language: of the pairs that it was trained on.
+        language: language of the pairs that it was trained on.
     """
 
     name: str
@@ -131,7 +131,7 @@ class Judge:
     language: str
 
     def metric(self, judged: Callable[[Cases], Sequence[Measured]]) -> Batched:
-        """Return a metric with what has to be said of this classifier."""
+        """Return a metric that checks examples and describes this classifier."""
         return batched(judged, absent=NO_TEXT, check=self.check, describe=self.describe)
 
     def check(self, example: GenerationExample) -> None:
@@ -144,7 +144,7 @@ class Judge:
         text_of: Callable[[GenerationExample, Prediction], str | None],
         value: Callable[[float], float],
     ) -> list[Measured]:
-        """Judge one text of each case; `value` makes its number of the probability of "matched"."""
+        """Judge one text of each case; `value` turns the probability of "matched" into the metric's value."""
         texts = [text_of(example, prediction) for example, prediction in cases]
         pairs = [
             None if text is None else story_and_moral(example, text, self.language)
@@ -168,7 +168,7 @@ class Judge:
         return Measured(None if unknown else value(probability), tuple(text for text, holds in remarks if holds))
 
     def describe(self) -> dict[str, Any]:
-        """Return fingerprint, training task and held-out accuracy, and a sentence of them for readers."""
+        """Return the fingerprint, the training task, the held-out accuracy, and a remark about them for readers."""
         about = self.model.about
         score = about["held_out"]
         known = ("task", "split", "metric", "value", "low", "high", "n")
@@ -181,12 +181,12 @@ class Judge:
 
 
 def best(probability: float | Iterable[float]) -> float:
-    """Return the probability of a label, the highest one if several classes stand for it."""
+    """Return the probability of a label, the highest one if several classes represent it."""
     return float(probability) if isinstance(probability, int | float) else max(map(float, probability))
 
 
 def accuracy(score: Mapping[str, Any]) -> str:
-    """Return how often the classifier itself is right, in words."""
+    """Describe the classifier's own accuracy in words."""
     low, high = score.get("low"), score.get("high")
     where = f"of {score['n']} held-out pairs ({score['split']})"
     if low is None or high is None:
@@ -199,8 +199,8 @@ def judge_of(context: MetricContext) -> Judge:
     """Return the classifier that a metric names.
 
     Raises:
-        ModelError: there is no such model; it was not trained on stories and morals as they are, or in another
-            language; or its accuracy is not stored.
+        ModelError: there is no such model; it was not trained on unchanged stories and morals of the task's language;
+            or its accuracy is not stored.
     """
     about, asked = context.trained(context.argument), f"metric {context.name}={context.argument}"
     task = about.get("task")

@@ -1,8 +1,8 @@
-"""The n-gram metrics of Guan et al. (2022), as their evaluation script computes them, and the tokens that they count.
+"""The n-gram metrics of Guan et al. (2022), as computed by their evaluation script, and their tokenization.
 
-All texts are lower-cased. English is split by NLTK's `word_tokenize`, sentences first (Punkt); Chinese by jieba's
-default mode. A text that was not written, or is blank, has no value: unknown is not zero. METRICS.md beside this file
-has every formula, and what the script does otherwise.
+All texts are lower-cased. English is split into sentences (Punkt) and then by NLTK's `word_tokenize`, Chinese by
+jieba's default mode. A missing or blank text has no value: unknown is not zero. METRICS.md in this folder has every
+formula and the differences from the script.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FULL_WIDTH = str.maketrans(",!?:;()", "，！？：；（）")
 
 
 def written_text(prediction: Prediction) -> str | None:
-    """Return the text, lower-cased; None where there is none, or only blanks."""
+    """Return the text in lower case, or None if it is missing or blank."""
     if not answered(prediction) or not isinstance(prediction.value, str) or not prediction.value.strip():
         return None
     return prediction.value.lower()
@@ -41,7 +41,7 @@ def language_of(example: GenerationExample) -> str:
     """Return the language of an example, `en` or `zh`.
 
     Raises:
-        DataError: the metrics have no tokens of this language, or the reference of a row without one is Chinese.
+        DataError: the metrics have no tokenizer for the language, or the reference of a row without one is Chinese.
     """
     language = example.language or DEFAULT_LANGUAGE
     if language not in TOKENIZERS:
@@ -76,7 +76,7 @@ TOKENIZERS: dict[str, Callable[[str], list[str]]] = {"en": _english, "zh": segme
 
 
 def _signature() -> str:
-    """Return how texts are split, with the versions of what splits them."""
+    """Return a signature of the tokenization, with the versions of the tokenizers."""
     try:
         chinese = f"jieba:{version('jieba')}"
     except PackageNotFoundError:
@@ -85,7 +85,7 @@ def _signature() -> str:
 
 
 def _of_tokens(function: Callable[[GenerationExample, tuple[str, ...]], float]) -> Statistic:
-    """Return the mean of a number that an example and the tokens of its text have."""
+    """Return the mean of a function of an example and the tokens of its text."""
 
     def value(example: GenerationExample, prediction: Prediction) -> float | None:
         text = written_text(prediction)
@@ -98,12 +98,12 @@ def _of_tokens(function: Callable[[GenerationExample, tuple[str, ...]], float]) 
 
 
 def _bleu(orders: int, example: GenerationExample, text: Sequence[str]) -> float:
-    """Return NLTK's sentence BLEU of one to `orders` tokens with uniform weights, without smoothing."""
+    """Return NLTK's sentence BLEU of n-grams up to `orders` with uniform weights, without smoothing."""
     from nltk.translate.bleu_score import sentence_bleu
 
     references = [tokens(reference.lower(), language_of(example)) for reference in example.references]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that an order without a match makes the score nearly 0
+        warnings.simplefilter("ignore")  # about orders without a match, which make the score nearly 0
         return float(sentence_bleu(references, text, weights=(1 / orders,) * orders))
 
 
@@ -112,7 +112,7 @@ bleu_2 = _of_tokens(partial(_bleu, 2))
 
 
 def _full_width(orders: int) -> Statistic:
-    """Return BLEU after the marks of references and texts have been made full-width, for Chinese alone."""
+    """Return BLEU of Chinese texts after punctuation of references and texts has been made full-width."""
 
     def value(example: GenerationExample, prediction: Prediction) -> float | None:
         text = written_text(prediction)
@@ -131,7 +131,7 @@ bleu_2_full_width = _full_width(2)
 
 
 def _repeats(n: int, _example: GenerationExample, text: Sequence[str]) -> float:
-    """Return 1 if some n tokens in a row occur twice, else 0."""
+    """Return 1 if some n-gram occurs twice, else 0."""
     return float(max(Counter(ngrams(text, n)).values(), default=0) > 1)
 
 
@@ -145,7 +145,7 @@ DISTINCT = {"distinct_2_published": 2, "distinct_4": 4}
 def _new_ngrams(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, list[Features]]:
-    """Return per metric and row how many of its n-grams no row before it has, and how many it has."""
+    """Return, for each metric and row, the number of its n-grams that no earlier row has, and of all its n-grams."""
     found: dict[str, list[Features]] = {name: [] for name in names}
     seen: dict[str, set[tuple[str, ...]]] = {name: set() for name in names}
     language = settings.get("language", DEFAULT_LANGUAGE)
@@ -163,13 +163,13 @@ def _new_ngrams(
 
 
 def _checked(example: GenerationExample, _prediction: Prediction) -> Features:
-    """Check the language, which rows do not; the numbers of an example are known when all rows are."""
+    """Check the language, which `_new_ngrams` does not; an example's features are computed once all rows are known."""
     language_of(example)
     return None
 
 
 def _over_all_texts() -> Collective:
-    """Return different n-grams of all texts together over all n-grams (Li et al. 2016)."""
+    """Return the number of different n-grams in all texts together divided by that of all n-grams (Li et al. 2016)."""
     made = collective(_new_ngrams, no_interval="depends on how many texts there are", pooled=True)
     return replace(made, features=_checked, signature=_signature)
 

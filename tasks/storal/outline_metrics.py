@@ -1,8 +1,8 @@
-"""What a written story makes of its outline: which words of the phrases stand in it (coverage), and in which order.
+"""Metrics of a story written from an outline: coverage of the phrases' words, and the order of the phrases.
 
 `coverage` and `order` are computed as in the evaluation script of Guan et al. (2022), with all of its quirks;
-`coverage_corrected` and `order_corrected` are without those that change what is measured. METRICS.md beside this file
-has the formulas and the quirks by number.
+`coverage_corrected` and `order_corrected` avoid the quirks that change what is measured. METRICS.md in this folder has
+the formulas and numbers the quirks.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .metrics import language_of, written_text
 
 OUTLINE = "outline"  # the input with the phrases
 MARKS = frozenset(",.\"?';:!…-")
-SHORTEST = {"en": 4, "zh": 2}  # characters but blanks that a phrase and a story share, for the phrase to be found
-DEEPEST = 991  # nested calls that a library of the script makes before Python, up to 3.10, raises RecursionError
+SHORTEST = {"en": 4, "zh": 2}  # non-blank characters that a phrase must share with a story to count as found
+DEEPEST = 991  # nested calls of a library of the script before Python, up to 3.10, raises RecursionError
 NO_OUTLINE = "no story was written from an outline"
 
 
 def _phrases(example: GenerationExample) -> list[str]:
-    """Return the phrases of the outline, lower-cased; none where the task has no such input."""
+    """Return the phrases of the outline in lower case, or an empty list if the task has no such input."""
     given = example.inputs.get(OUTLINE, ())
     return [phrase.lower().strip() for phrase in ((given,) if isinstance(given, str) else given)]
 
 
 def _spaced(text: str) -> str:
-    """Set blanks around marks, one each; with `str.split`, make one blank of any white space."""
+    """Put a blank on each side of punctuation marks, and reduce all white space to single blanks."""
     return " ".join("".join(f" {letter} " if letter in MARKS else letter for letter in text).split())
 
 
@@ -46,18 +46,18 @@ def _sentences(text: str, language: str) -> list[list[str]]:
 
 
 class Common(NamedTuple):
-    """The different words of a longest common subsequence, and how many calls it takes to find them recursively."""
+    """The different words of a longest common subsequence, and the number of recursive calls that it takes."""
 
     words: set[str]
     calls: int
 
 
 def _common(phrase: Sequence[str], sentence: Sequence[str]) -> Common:
-    """Return the longest common subsequence that the library `rouge` finds, walking back through the table.
+    """Return the longest common subsequence that the library `rouge` finds by walking back through the table.
 
-    Where there are several, that is the one that ends last in the phrase, which other libraries need not find. The
-    rows of the table are sets of bits (Hyyrö 2004), kept for those words of the sentence alone that the phrase has:
-    at the others the walk goes on to the word before.
+    Among several, that is the one that ends last in the phrase, which other libraries need not find. The rows of the
+    table are bit sets (Hyyrö 2004), kept only for words of the sentence that occur in the phrase: at other words, the
+    walk continues with the previous word.
     """
     places = dict.fromkeys(phrase, 0)
     for place, word in enumerate(phrase):
@@ -85,9 +85,9 @@ def _common(phrase: Sequence[str], sentence: Sequence[str]) -> Common:
 
 
 def _recall(phrase: str, story: str, language: str, deepest: int | None = None) -> float | None:
-    """Return the share of the different words of a phrase that are in a longest common subsequence with some sentence.
+    """Return the share of a phrase's different words that are in a longest common subsequence with some sentence.
 
-    None where there is no word in the phrase or in the story, or `deepest` is exceeded.
+    The value is None if the phrase or the story has no words, or if `deepest` is exceeded.
     """
     parts, sentences = _sentences(phrase, language), _sentences(story, language)
     if not parts or not sentences:
@@ -103,7 +103,7 @@ def _recall(phrase: str, story: str, language: str, deepest: int | None = None) 
 
 
 def _covered(recalls: Iterable[float]) -> tuple[float, float] | None:
-    """Return the sum of the recalls and their number, None where there are none."""
+    """Return the sum and the number of the recalls, or None if there are none."""
     known = list(recalls)
     return (sum(known), float(len(known))) if known else None
 
@@ -134,13 +134,12 @@ coverage_corrected = Statistic(_coverage_corrected, ratio, absent=NO_OUTLINE)
 
 
 class Placed(NamedTuple):
-    """Where a phrase stands.
+    """Positions of a phrase.
 
     Attributes:
-        rank: of the phrase in the human story.
-        gold: where the phrase first stands in the human story, word for word; -1 where it does not.
-        story: where the longest stretch that it shares with the written story first stands there; -1 where that
-            stretch is too short.
+        rank: rank of the phrase by its position in the human story.
+        gold: first position of the phrase, verbatim, in the human story, or -1 if it does not occur.
+        story: first position in the written story of the longest common substring, or -1 if that is too short.
     """
 
     rank: int
@@ -149,7 +148,7 @@ class Placed(NamedTuple):
 
 
 def _placed(example: GenerationExample, prediction: Prediction) -> list[Placed]:
-    """Return the phrases in the order of the human story; none where there are none, or nothing was written."""
+    """Return the phrases in the order of the human story; the list is empty if nothing was written."""
     story = written_text(prediction)
     if story is None:
         return []
@@ -163,9 +162,9 @@ def _placed(example: GenerationExample, prediction: Prediction) -> list[Placed]:
 
 
 def _place(phrase: str, story: str, shortest: int) -> int:
-    """Return where the longest stretch that a phrase and a story share stands in the story; -1 if it is too short.
+    """Return the position in a story of its longest common substring with a phrase, or -1 if that is too short.
 
-    Of several such stretches, the one that comes first in the phrase counts, at its first place in the story.
+    Among several such substrings, the first in the phrase counts, at its first position in the story.
     """
     start = longest = 0
     for first in range(len(phrase)):
@@ -176,25 +175,25 @@ def _place(phrase: str, story: str, shortest: int) -> int:
 
 
 def order(example: GenerationExample, prediction: Prediction) -> float | None:
-    """Return how far the phrases stand in the order of the human story, as the script counts it.
+    """Return how well the order of the phrases agrees with the human story, as the script computes it.
 
-    Phrases that are not found come first, in reversed order, and each phrase counts as a pair with itself, so the
-    least that n phrases can get is 2 / (n + 1).
+    Phrases that are not found come first, in reversed order, and each phrase counts as a pair with itself, so that the
+    minimum for n phrases is 2 / (n + 1).
     """
     placed = _placed(example, prediction)
     if not placed:
         return None
-    backwards = placed[::-1]  # the order that phrases at one place keep, those that are not found among them
+    backwards = placed[::-1]  # the order kept by phrases at the same position or not found
     ranks = [one.rank for one in sorted(backwards, key=lambda one: one.story)]
     inversions = sum(one > other for one, other in combinations(ranks, 2))
     return 1 - inversions / (len(ranks) * (len(ranks) + 1) / 2)
 
 
 def order_corrected(example: GenerationExample, prediction: Prediction) -> float | None:
-    """Return the share of pairs of phrases that are not inverted, among the phrases that stand in both stories.
+    """Return the share of pairs of phrases that are not inverted, among the phrases found in both stories.
 
-    Equal places are no inversion. With fewer than two such phrases the value is 1, also for a story without any
-    phrase: read it beside `phrases_found` only.
+    Equal positions are not an inversion. With fewer than two such phrases, the value is 1, even for a story without any
+    phrase, so it must be read together with `phrases_found`.
     """
     placed = _placed(example, prediction)
     pairs = list(combinations((one for one in placed if min(one.gold, one.story) >= 0), 2))
@@ -203,6 +202,6 @@ def order_corrected(example: GenerationExample, prediction: Prediction) -> float
 
 
 def phrases_found(example: GenerationExample, prediction: Prediction) -> float | None:
-    """Return the share of the phrases of an outline that are found in the written story, as `order` finds them."""
+    """Return the share of an outline's phrases that are found in the written story, by the rule of `order`."""
     placed = _placed(example, prediction)
     return fmean(one.story >= 0 for one in placed) if placed else None

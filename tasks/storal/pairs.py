@@ -1,4 +1,4 @@
-"""Pairs of a story and its moral, the material of all four STORAL tasks: STORAL's English ones, and a user's."""
+"""Pairs of a story and its moral, from which all STORAL tasks are made: STORAL's English pairs and a user's pairs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ PAPER_MOPREF = {
 SPLITS = tuple(SIZES)
 SPELLINGS = {"train": "train", "valid": "valid", "test": "test", "val": "valid", "validation": "valid", "dev": "valid"}
 FIELDS = ("story", "moral", "id", "split")
-FOOTNOTES = re.compile(r"([^\W\d_][^\w\s]*)\d+")  # of the source: digits behind a word or its punctuation
-SHORTEST = 20  # characters; whether a longer story is a single word is not asked
+FOOTNOTES = re.compile(r"([^\W\d_][^\w\s]*)\d+")  # of the source: digits after a word or its punctuation
+SHORTEST = 20  # characters; longer stories are not checked for being a single word
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class Pair:
     """A story with its moral.
 
     Attributes:
-        id: `<split>-<number within the split>` in STORAL, such as `test-0`.
-        story: as in the data, blanks at the ends removed.
-        moral: the same.
-        split: `train`, `valid` or `test`; empty where a file of pairs names none.
+        id: `<split>-<number within the split>` in STORAL, e.g. `test-0`.
+        story: story as in the data, without blanks at the ends.
+        moral: moral as in the data, without blanks at the ends.
+        split: `train`, `valid` or `test`; empty if a file of pairs has no splits.
     """
 
     id: str
@@ -49,17 +49,17 @@ class Pair:
 
 
 def wording(text: str) -> str:
-    """Return what stories or morals that count as the same have in common: their letters, without digits behind words.
+    """Return a text's letters without digits after words; texts for which it is equal count as the same.
 
-    Such digits are footnotes of the source, which one of two copies of a fable may have and the other not.
+    Such digits are footnotes of the source, which may be missing in another copy of the same fable.
     """
     return letters(FOOTNOTES.sub(r"\1", text))
 
 
 def english_pairs(context: DataContext) -> Iterator[Pair]:
-    """Yield the 1779 labelled English pairs: the official splits, one after the other.
+    """Yield the 1779 labelled English pairs, one official split after the other.
 
-    The conversion that has them all concatenates the three splits, and its numbers restart at each.
+    The conversion with all pairs concatenates the three splits, and its numbering restarts with each split.
 
     Raises:
         DataError: the file does not hold the three splits.
@@ -79,8 +79,8 @@ class PairFile:
 
     Attributes:
         path: the file.
-        language: how a story is told from a single word.
-        columns: what the file calls `story`, `moral`, `id` and `split`, where it calls them otherwise.
+        language: language of the pairs, which determines how words are counted.
+        columns: names of the fields `story`, `moral`, `id` and `split` in the file, if they differ.
     """
 
     path: Path
@@ -88,7 +88,7 @@ class PairFile:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def pairs(self) -> Iterator[Pair]:
-        """Yield every pair. Without the field `id`, the id is the number of the row, counted from 1.
+        """Yield every pair. If a row has no `id`, the id is the number of the row, counted from 1.
 
         Raises:
             DataError: the file cannot be read; a row has no story, no moral, a story of one word or an unknown split.
@@ -116,11 +116,11 @@ class PairFile:
 
 
 def draw_splits(stories: Sequence[bytes], language: str, seed: int) -> list[str]:
-    """Draw a split for each pair, in the proportions of the paper's data of this language.
+    """Draw a split for each pair, in the proportions of the paper's data in this language.
 
     Args:
-        stories: anything by which equal stories are known; their pairs come into the same split.
-        language: `zh` has 80, 10 and 10 per cent, every other one 60, 20 and 20.
+        stories: keys that are equal for equal stories, whose pairs are put into the same split.
+        language: `zh` has 80, 10 and 10 per cent, every other language 60, 20 and 20.
         seed: random seed.
     """
     sizes = CHINESE_SIZES if language == "zh" else SIZES

@@ -1,9 +1,9 @@
-"""STORAL's files → rows: `storal:{mocpt,mopref,st2mo,mo2st,faithfulness,preference}_en_{train,valid,test}`.
+"""Rows of STORAL: `storal:{mocpt,mopref,st2mo,mo2st,faithfulness,preference}_en_{train,valid,test}`.
 
-English rows are the pairs with the frozen items of `items/`, which hold ids and places only. With `published_` before
-them, and `en` or `zh`, the rows are those of a user's copy of the authors' archive (`archive.py`), which has no
-`preference`; with `examples_` those of their repository, five of each split. The rows of faithfulness are made from
-those of st2mo.
+English rows combine the pairs with the frozen items of `items/`, which hold ids and places only. With the prefix
+`published_`, and `en` or `zh`, the rows are those of a user's copy of the authors' archive (`archive.py`), which has no
+`preference`; with `examples_`, they are those of the authors' repository, five of each split. The rows of faithfulness
+are made from those of st2mo.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .preference.options import options_of
 Pairs = Mapping[str, Pair]  # by id
 PUBLISHED = ("mocpt", "mopref", "st2mo", "mo2st", "faithfulness")
 MATCHED, MISMATCHED = "matched", "mismatched"  # the labels of faithfulness
-SEED = 0  # of the morals that change places
+SEED = 0  # of the permutation of morals
 CLUSTER = 16  # hex digits of the digest of a moral
-KNOWN = {  # name → whose rows, task, language, split
+KNOWN = {  # name → source, task, language, split
     f"{source}{source and '_'}{task}_{language}_{split}": (source, task, language, split)
     for source, tasks, languages in (
         ("", (*PUBLISHED, "preference"), ("en",)),
@@ -41,7 +41,7 @@ KNOWN = {  # name → whose rows, task, language, split
 
 
 def open(path: str, context: DataContext) -> Iterator[Row]:
-    """The rows called `path`. Raises `DataError` if there are none of that name."""
+    """Yield the rows called `path`. Raises `DataError` if there are no rows of that name."""
     if path not in KNOWN:
         raise DataError(f"storal has no rows {path!r}{near(path, KNOWN)}; it has {', '.join(KNOWN)}")
     source, task, language, split = KNOWN[path]
@@ -55,30 +55,30 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 
 
 def _english(task: str, split: str, context: DataContext) -> Iterator[Row]:
-    """Yield the rows of the pairs and the frozen items."""
+    """Yield the rows made from the pairs and the frozen items."""
     pairs = {pair.id: pair for pair in english_pairs(context)}
     for row in clustered({**row, "moral": pairs[row["id"]].moral} for row in MADE[task](pairs, split)):
         yield {**row, "language": "en"}
 
 
 def clustered(rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows with a name of their moral that does not tell its text: a digest of its wording.
+    """Yield the rows with a digest of their moral's wording, which does not reveal its text.
 
-    It is the same in all splits, so that what is retrieved from train for a question of test never has its moral.
+    The digest is the same in all splits, so that an example retrieved from train never has the moral of the question.
     """
     for row in rows:
         yield {**row, "same_moral": hashlib.sha256(wording(row["moral"]).encode()).hexdigest()[:CLUSTER]}
 
 
 def story_rows(pairs: Pairs, split: str) -> Iterator[Row]:
-    """Yield story and moral (st2mo)."""
+    """Yield stories with their morals (st2mo)."""
     for pair in pairs.values():
         if pair.split == split:
             yield {"id": pair.id, "story": pair.story, "moral": pair.moral}
 
 
 def concept_rows(pairs: Pairs, split: str) -> Iterator[Row]:
-    """Yield a story with five morals of the split, four of them of other topics (moCpt)."""
+    """Yield stories with five morals of the split, four of them from other topics (moCpt)."""
     for item in frozen("mocpt_en.jsonl", split):
         options = tuple(look_up(pairs, key).moral for key in item["options"])
         yield {
@@ -92,7 +92,7 @@ def concept_rows(pairs: Pairs, split: str) -> Iterator[Row]:
 
 
 def preference_rows(pairs: Pairs, split: str) -> Iterator[Row]:
-    """Yield a story with its moral and a copy in which a word is replaced by an antonym (moPref)."""
+    """Yield stories with their moral and a copy in which a word is replaced by an antonym (moPref)."""
     for item in frozen("mopref_en.jsonl", split):
         pair, (start, end) = look_up(pairs, item["id"]), item["place"]
         options = [f"{pair.moral[:start]}{item['word']}{pair.moral[end:]}"]
@@ -101,14 +101,14 @@ def preference_rows(pairs: Pairs, split: str) -> Iterator[Row]:
 
 
 def version_rows(pairs: Pairs, split: str) -> Iterator[Row]:
-    """Yield a story with its moral and two copies of it, in which a synonym and an antonym replace the same word."""
+    """Yield stories with their moral and two copies, in which a synonym and an antonym replace the same word."""
     for item in frozen("preference_en.jsonl", split):
         pair = look_up(pairs, item["id"])
         yield {"id": pair.id, "story": pair.story, **options_of(pair.moral, item)}
 
 
 def outline_rows(pairs: Pairs, split: str) -> Iterator[Row]:
-    """Yield moral, beginning, outline and the rest of the story (mo2st); not those whose beginning is all of it."""
+    """Yield moral, beginning, outline and rest of each story (mo2st), unless the beginning is the whole story."""
     for item in frozen("mo2st_en.jsonl", split):
         pair = look_up(pairs, item["id"])
         rest = pair.story[item["rest"] :]
@@ -123,17 +123,18 @@ def outline_rows(pairs: Pairs, split: str) -> Iterator[Row]:
 
 
 def matched_and_mismatched(rows: Sequence[Row]) -> Iterator[Row]:
-    """Yield every story with its own moral, and with the moral of another row.
+    """Yield every story with its own moral and with the moral of another row.
 
-    The morals of the mismatched rows are a permutation of all morals, so whoever reads the moral alone is right in half
-    of the rows. No story gets a moral of its own: neither that of its row nor, of a story that occurs several times,
-    that of another one, up to case, punctuation and footnotes.
+    The morals of the mismatched rows are a permutation of all morals, so that a model that reads only the moral is
+    right in half of the rows. No mismatched row has a moral of its own story, up to case, punctuation and footnotes,
+    even if the story occurs several times with different morals.
 
-    The permutation is a function of morals, ids and `SEED`, and nothing of it is stored: morals are put in the order of
-    a digest, equal ones side by side, and each row takes the moral so many places further that none is its own.
+    The permutation is a function of morals, ids and `SEED`, and is not stored: morals are sorted by a digest, which
+    puts equal ones side by side, and each row takes the moral k places further, where k is the smallest number for
+    which no row gets one of its own.
 
     Raises:
-        DataError: there is no such permutation, as more than half of the morals are the same.
+        DataError: no shift gives every story another moral, because too many morals are the same.
     """
     order = sorted(rows, key=lambda row: (_digest(row["same_moral"]), _digest(row["id"])))
     morals = [wording(row["moral"]) for row in order]

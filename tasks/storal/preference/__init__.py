@@ -1,1 +1,1 @@
-"""Value preference: the moral of a story against versions of it in which a synonym and an antonym replace a word."""
+"""Value preference: the moral of a story compared with versions in which a synonym or an antonym replaces a word."""

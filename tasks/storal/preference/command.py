@@ -1,4 +1,4 @@
-"""`figeval analyze preference`."""
+"""The command `figeval analyze preference`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def preference(runs: tuple[Path, ...], as_format: str) -> None:
 
 
 def cells(one: Preference) -> tuple[str, ...]:
-    """Return one line of the table."""
+    """Return the cells of one table row."""
     from figeval.report.table import interval, number
 
     score, test = one.score, one.test
@@ -73,12 +73,12 @@ def cells(one: Preference) -> tuple[str, ...]:
 
 
 def named(one: Preference) -> str:
-    """Return the metric, and what is subtracted from it."""
+    """Return the name of the metric, with the probe that is subtracted from it, if any."""
     return f"{one.metric} − {one.minus}" if one.minus else one.metric
 
 
 def notes(found: Sequence[Preference]) -> Iterator[str]:
-    """Yield what has no test and what was left out."""
+    """Yield notes on missing tests and on questions that were left out."""
     for one in found:
         where = f"{one.model}, {one.task}, {named(one)}"
         if one.why:

@@ -1,8 +1,8 @@
-"""Whether a model prefers a moral to its version with an antonym, and to the one with a synonym: win rates.
+"""Win rates of a moral against its version with an antonym, and against its version with a synonym.
 
-Options are compared in pairs: 1 where the moral has the better score, 1/2 where both have the same, 0 otherwise. An
-answer without a score for every option, such as a letter, has no such value, since it only names the best of all. Of
-options shown in several orders it is the mean over the orders that have scores.
+Options are compared in pairs: the value is 1 if the moral has the better score, 1/2 if both have the same score, and 0
+otherwise. An answer without a score for every option, e.g. a letter, has no value, since it only names the best option.
+If options are shown in several orders, the value is the mean over the orders with scores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_SCORES = "no answer with scores of the moral and of its versions"
 
 
 def _win(version: str, example: ChoiceExample, prediction: Prediction) -> float | None:
-    """Return how often the moral beats one of its versions; None where the scores of both are not known."""
+    """Return how often the moral beats one of its versions, or None if their scores are unknown."""
     kinds = [columns.get(KEY) for columns in example.option_meta]
     if kinds.count(MORAL) != 1 or kinds.count(version) != 1:
         return None
@@ -31,7 +31,7 @@ def _win(version: str, example: ChoiceExample, prediction: Prediction) -> float 
 
 
 def _difference(example: ChoiceExample, prediction: Prediction) -> float | None:
-    """Return the win over the antonym minus the win over the synonym, both of the same question."""
+    """Return the win over the antonym minus the win over the synonym, for the same question."""
     over_antonym, over_synonym = (_win(version, example, prediction) for version in (ANTONYM, SYNONYM))
     return None if over_antonym is None or over_synonym is None else over_antonym - over_synonym
 

@@ -1,4 +1,4 @@
-"""The options of an item: a moral, and its versions in which a synonym and an antonym replace the same word."""
+"""Options of an item: a moral, and its versions in which a synonym or an antonym replaces the same word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MORAL, SYNONYM, ANTONYM = KINDS = ("moral", "synonym", "antonym")
 
 
 def options_of(moral: str, item: Mapping[str, Any]) -> JSON:
-    """Return `options`, `versions` (what is known of each of them) and `gold` of an item (`building.items`)."""
+    """Return `options`, `versions` (the kind of each option) and `gold` of an item (`building.items`)."""
     texts = {MORAL: moral}
     for kind in (SYNONYM, ANTONYM):
         start, end = item[kind]["place"]

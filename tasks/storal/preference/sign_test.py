@@ -1,8 +1,8 @@
-"""The sign test of win rates, over morals instead of questions: questions with one moral are not independent.
+"""The sign test of win rates, over morals instead of questions: questions with the same moral are not independent.
 
-Of each cluster the sign of the mean of (win − 1/2) counts, of the difference that of its mean; clusters without a sign
-are left out and counted. Of the others as many would be positive as negative if there were no preference (an exact
-two-sided binomial test; Dixon and Mood 1946). The difference is also held against that without the story.
+The test uses, for each cluster, the sign of the mean of (win − 1/2), or of the mean difference; clusters without a sign
+are left out and counted. Without a preference, the other clusters would be equally often positive and negative (an
+exact two-sided binomial test; Dixon and Mood 1946). The difference is also compared with that without the story.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ NO_PREFERENCE = {"win_antonym": 0.5, "win_synonym": 0.5, DIFFERENCE: 0.0}  # met
 FLOOR = "no_query"  # the probe without the story
 NO_FLOOR = "the run has no answers without the story; run it without --no_baselines, or with --probes"
 ALL_SEEN = "the model was trained or chosen on these examples, so no valid test exists"
-EXACT = 1e-9  # a mean so near to it has no sign: shares of several orders are rounded
+EXACT = 1e-9  # a mean this close to 0 has no sign, because shares of several orders are rounded
 
 
 @dataclass(frozen=True, slots=True)
 class SignTest:
-    """In how many clusters the moral wins, ties and loses, and the two-sided p; None where no cluster has a sign."""
+    """Numbers of clusters in which the moral wins, ties and loses, and the two-sided p (None if all clusters tie)."""
 
     wins: int
     ties: int
@@ -40,11 +40,11 @@ class SignTest:
 class Preference:
     """One metric of one task of a run.
 
-    The score is that of the record, on the examples that the model has not seen. `unknown` of them have no value, and
-    `seen` others are left out. Without a test, `why` says why.
+    The score is that of the record, on the examples that the model has not seen. `unknown` of these have no value, and
+    `seen` further examples are left out. If there is no test, `why` gives the reason.
 
-    Where `minus` names a probe, the values are those of the task minus those of the probe, question by question. The
-    interval of their mean is that of `figeval compare`, and `note` says what to beware of.
+    If `minus` names a probe, the values are those of the task minus those of the probe, question by question. The
+    interval of their mean is that of `figeval compare`, and `note` has its caveats.
     """
 
     model: str
@@ -60,7 +60,7 @@ class Preference:
 
 
 def sign_test(values: Iterable[tuple[float, str | None]], no_preference: float) -> SignTest:
-    """Test values with their clusters against the value without a preference; None is a cluster of its own."""
+    """Test values with their clusters against the value without a preference; a cluster of None is a separate one."""
     clusters: dict[str | int, list[float]] = {}
     for place, (value, cluster) in enumerate(values):
         clusters.setdefault(place if cluster is None else cluster, []).append(value - no_preference)
@@ -116,7 +116,7 @@ def _of_task(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]) -> 
 
 
 def _beyond_floor(record: RunRecord, task: TaskRecord, rows: list[PredictionRow], folder: RunFolder) -> Preference:
-    """Return the difference minus that of the same questions without the story."""
+    """Return the difference with the story minus that without it, for the same questions."""
     own = [one for one in record.tasks if one.of == task.task and one.variant == FLOOR and one.status == "done"]
     without = {row["id"]: _value(row, DIFFERENCE) for floor in own for row in folder.rows(floor.task)}
     unseen = [row for row in rows if not row.get("seen")]
@@ -160,6 +160,6 @@ def _beyond_floor(record: RunRecord, task: TaskRecord, rows: list[PredictionRow]
 
 
 def _value(row: PredictionRow, metric: str) -> float | None:
-    """Return the value of a metric that is a number for each question, None where the row has none."""
+    """Return the value of a metric in a row, or None if the row has no number."""
     value = row["metrics"].get(metric)
     return float(value) if isinstance(value, float | int) else None
