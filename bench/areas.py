@@ -1,5 +1,7 @@
-"""Areas under the ROC curve and balanced accuracies for `bench/coverage.py`: examples of two kinds, in clusters of one
-kind each, in clusters with both kinds, and alone; as many of either kind, and few of one.
+"""Studies of areas under the ROC curve and of balanced accuracies for `bench/coverage.py`.
+
+The examples are of two kinds, in clusters of one kind each, in clusters with both kinds, and unclustered; there are
+equally many of either kind, or few of one.
 """
 
 from __future__ import annotations
@@ -24,28 +26,28 @@ Limits = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Design:
-    """In which clusters positive and negative examples lie: how many of either kind each cluster has, shape (G, 2)."""
+    """A design: `sizes`, of shape (G, 2), has the number of positive and of negative examples in each cluster."""
 
     sizes: np.ndarray
 
     @property
     def rows(self) -> list[np.ndarray]:
-        """The cluster of each positive and of each negative example."""
+        """Cluster of each positive and of each negative example."""
         return [np.repeat(np.arange(len(self.sizes)), own) for own in self.sizes.T]
 
     @property
     def alone(self) -> bool:
-        """No example shares a cluster."""
+        """True if no example shares a cluster."""
         return bool((self.sizes.sum(axis=1) == 1).all())
 
 
 def designs() -> dict[str, Design]:
     def own(positive: list[int], negative: list[int]) -> Design:
-        """Clusters of one kind each."""
+        """Return a design with clusters of one kind each."""
         return Design(np.array([*((size, 0) for size in positive), *((0, size) for size in negative)]))
 
     def both(clusters: int, positive: int, negative: int) -> Design:
-        """Clusters that have so many of either kind."""
+        """Return a design with the same numbers of positive and negative examples in every cluster."""
         return Design(np.full((clusters, 2), (positive, negative)))
 
     found = {f"{m} and {n}": own([1] * m, [1] * n) for m, n in ((10, 1000), (30, 300), (30, 30), (200, 200))}
@@ -59,8 +61,11 @@ def designs() -> dict[str, Design]:
 
 
 def areas() -> Iterator[Row]:
-    """Scores are the sum of normal parts of the cluster (.3) and the row (.7), and positive ones lie higher. With ties
-    they are rounded to whole numbers; with other variance positive ones vary three times as much.
+    """Yield the coverage of areas under the ROC curve.
+
+    Scores are sums of normal components of the cluster (.3) and the row (.7); those of positive examples are shifted
+    upwards. With ties, scores are rounded to whole numbers; with other variance, the standard deviation of positive
+    examples is three times as large.
     """
     for name, design in designs().items():
         for case in ("", "ties", "other variance"):
@@ -76,12 +81,15 @@ def areas() -> Iterator[Row]:
                 rules = {"figeval": over_kinds(shares, design, 2.0), "one variance": one_variance(shares, design, 1.0)}
                 check(scores, design, rules["figeval"])
                 about = described("auc", name, design, case, area)
-                for rule, limits in rules.items():  # of pairs within a cluster the expected area is another one
+                for rule, limits in rules.items():  # pairs within a cluster have another expected area
                     yield {**about, "rule": rule, **scored(*limits, float(value.mean()))}
 
 
 def accuracies() -> Iterator[Row]:
-    """Right answers by a normal copula: a cluster leans to one of the answers, or is easy for both kinds."""
+    """Yield the coverage of balanced accuracies, with right answers drawn by a normal copula.
+
+    A cluster leans towards one of the answers, or is easy for both kinds.
+    """
     for name, design in designs().items():
         for case in ("",) if design.alone else ("leaning", "easy"):
             for pair in ACCURACIES:
@@ -98,14 +106,14 @@ def accuracies() -> Iterator[Row]:
 
 
 def described(study: str, name: str, design: Design, case: str, p: float | str) -> Row:
-    """What is said of a cell; clusters are those of the kind that has fewer."""
+    """Return the columns that describe a cell; its clusters are those of the kind that has fewer."""
     kinds = [own[own > 0] for own in design.sizes.T]
     about = cell(study, name, np.concatenate(kinds), case, p, 0.0 if design.alone else CORRELATION)
     return about | {"clusters": min(map(len, kinds)), "effective": round(min(map(effective, kinds)), 1)}
 
 
 def normal_rows(generator: np.random.Generator, design: Design, correlation: float) -> list[np.ndarray]:
-    """Standard normal numbers of positive and of negative examples, shape (R, n) each."""
+    """Draw standard normal numbers for positive and for negative examples, shape (R, n) each."""
     common = np.sqrt(correlation) * generator.standard_normal((clustered.REPLICATES, len(design.sizes)))
     return [
         common[:, rows] + np.sqrt(1 - correlation) * generator.standard_normal((len(common), len(rows)))
@@ -114,7 +122,7 @@ def normal_rows(generator: np.random.Generator, design: Design, correlation: flo
 
 
 def placed(scores: list[np.ndarray]) -> list[np.ndarray]:
-    """`figeval.metrics.discrimination.placements`, by ranks of all replicates at once."""
+    """Compute `figeval.metrics.discrimination.placements` by ranks, for all replicates at once."""
     positive, negative = scores
     m, n = positive.shape[1], negative.shape[1]
     ranks = rankdata(np.concatenate(scores, axis=1), axis=1)
@@ -126,7 +134,7 @@ def placed(scores: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def over_kinds(shares: list[np.ndarray], design: Design, reach: float) -> Limits:
-    """The intervals of both kinds' means, combined as figeval does."""
+    """Combine the intervals of both kinds' means as figeval does."""
     sums = [summed(own, rows, len(design.sizes)) for own, rows in zip(shares, design.rows, strict=True)]
     means = [own.mean(axis=1) for own in shares]
     margins, alike = [], np.zeros(len(means[0]), bool)
@@ -153,7 +161,7 @@ def over_kinds(shares: list[np.ndarray], design: Design, reach: float) -> Limits
 def correlations(
     sums: list[np.ndarray], sizes: np.ndarray, means: list[np.ndarray], alike: np.ndarray, *, largest: bool
 ) -> np.ndarray:
-    """`figeval.metrics.combination.correlation` of the two kinds, all replicates at once; shape (R,)."""
+    """Compute `figeval.metrics.combination.correlation` of the two kinds for all replicates at once; shape (R,)."""
     shared = (sizes > 0).all(axis=0)
     if not shared.any():
         return np.zeros(len(alike))
@@ -169,8 +177,10 @@ def correlations(
 
 
 def one_variance(shares: list[np.ndarray], design: Design, part: float) -> Limits:
-    """Wilson on the sample size that the CR2 variance of the clusters' influences stands for, with the degrees of
-    freedom of the kind with fewer clusters: one variance for both kinds, as figeval had it before.
+    """Return Wilson's interval with one variance for both kinds, as in an earlier version of figeval.
+
+    The sample size is that implied by the CR2 variance of the clusters' influences; the degrees of freedom are at most
+    those of the kind with fewer clusters.
     """
     value = (shares[0].mean(axis=1) + shares[1].mean(axis=1)) / 2
     influence = np.zeros((len(value), len(design.sizes)))
@@ -186,12 +196,12 @@ def one_variance(shares: list[np.ndarray], design: Design, part: float) -> Limit
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.where(alike, min(map(len, kinds)), value * (1 - value) / variance)
     low, high = score_interval(value, size, np.where(alike, norm.ppf(0.975), quantile))
-    none = alike & (value > 0) & (value < 1)  # it had no interval there, which is no coverage
+    none = alike & (value > 0) & (value < 1)  # that rule gave no interval here, which does not cover
     return np.where(none, np.nan, low), np.where(none, np.nan, high)
 
 
 def summed(values: np.ndarray, rows: np.ndarray, clusters: int) -> np.ndarray:
-    """Sums over the clusters of rows that stand in their order, shape (R, n) → (R, G)."""
+    """Sum rows, which are in the order of their clusters, by cluster; shape (R, n) → (R, G)."""
     found = np.zeros((len(values), clusters))
     present, starts = np.unique(rows, return_index=True)
     found[:, present] = np.add.reduceat(values, starts, axis=1)
@@ -199,7 +209,7 @@ def summed(values: np.ndarray, rows: np.ndarray, clusters: int) -> np.ndarray:
 
 
 def check(values: list[np.ndarray], design: Design, limits: Limits) -> None:
-    """Ask figeval itself for the first replicates."""
+    """Compare the first replicates with figeval's own results."""
     metric, key = (balanced_accuracy, "right") if set(np.unique(values[0][:CHECKED])) <= {0.0, 1.0} else (auc, "score")
     for place in range(min(CHECKED, 3)):
         judged = [

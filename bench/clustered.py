@@ -1,4 +1,4 @@
-"""Sizes of clusters, rows within them, and the rules that are measured, for `bench/coverage.py`."""
+"""Cluster sizes, rows within clusters, and the interval rules to be measured, for `bench/coverage.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from figeval.metrics.intervals import interval_of_mean, spread_of, wilson
 
 SIZES = Path(__file__).resolve().parent / "cluster_sizes.json"
 REPLICATES = 4000
-CHECKED = 20  # of them
+CHECKED = 20  # replicates that are compared with figeval's own results
 UNIT = (0.0, 1.0)
 
 Row: TypeAlias = dict[str, Any]
@@ -27,13 +27,13 @@ Sizes: TypeAlias = np.ndarray
 
 
 def lognormal(g: int, draw: int = 0) -> Sizes:
-    """Cluster sizes from a lognormal distribution with σ = 1.2 and median 7."""
+    """Draw cluster sizes from a lognormal distribution with σ = 1.2 and median 7."""
     generator = np.random.default_rng((g, draw))
     return np.maximum(1, np.round(generator.lognormal(np.log(7), 1.2, g))).astype(int)
 
 
 def real() -> dict[str, Sizes]:
-    """The sizes of the benchmarks' clusters, as they were read last."""
+    """Return the sizes of the benchmarks' clusters, as last read with `--sizes`."""
     stored = json.loads(SIZES.read_text(encoding="utf-8"))
     return {name: np.repeat([int(size) for size in counts], list(counts.values())) for name, counts in stored.items()}
 
@@ -43,7 +43,7 @@ def equal() -> dict[str, Sizes]:
 
 
 def uneven() -> dict[str, Sizes]:
-    """Three draws each of 10, 50 and 200 clusters; their effective clusters differ a lot."""
+    """Return three draws each of 10, 50 and 200 clusters, whose effective numbers differ a lot."""
     return {f"lognormal {g} ({'abc'[draw]})": lognormal(g, draw) for g in (10, 50, 200) for draw in range(3)}
 
 
@@ -52,13 +52,13 @@ def effective(sizes: Sizes) -> float:
 
 
 def designs() -> dict[str, Sizes]:
-    """Equal, lognormal and real sizes with at least ten effective clusters."""
+    """Return equal, lognormal and real sizes with at least ten effective clusters."""
     found = equal() | uneven() | real()
     return {name: sizes for name, sizes in found.items() if effective(sizes) >= 10}
 
 
 def small_designs() -> dict[str, Sizes]:
-    """Fewer than ten effective clusters."""
+    """Return sizes with fewer than ten effective clusters."""
     few = {f"{g} × {m}": np.full(g, m) for g, m in ((2, 50), (3, 50), (5, 50), (7, 30))}
     one = {"200 and 40 × 1": np.array([200, *[1] * 40]), "100 and 20 × 10": np.array([100, *[10] * 20])}
     found = few | uneven() | one
@@ -69,7 +69,7 @@ def small_designs() -> dict[str, Sizes]:
 
 
 def accuracies(generator: Any, g: int, p: float, correlation: float) -> np.ndarray:
-    """Accuracies of clusters, Beta with mean p, shape (REPLICATES, g)."""
+    """Draw accuracies of clusters from a Beta distribution with mean p, shape (REPLICATES, g)."""
     if correlation == 0:
         return np.full((REPLICATES, g), p)
     total = 1 / correlation - 1
@@ -77,7 +77,7 @@ def accuracies(generator: Any, g: int, p: float, correlation: float) -> np.ndarr
 
 
 def seeded(*parts: Any) -> Any:
-    """A generator of its own for every cell, so that a study alone gives the same numbers."""
+    """Return a separate generator for every cell, so that a study run alone gives the same numbers."""
     return np.random.default_rng([crc32(str(part).encode()) for part in parts])
 
 
@@ -85,8 +85,9 @@ def seeded(*parts: Any) -> Any:
 
 
 def figeval(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> tuple[np.ndarray, ...]:
-    """`interval_of_mean` for rows in [0, 1], all replicates at once; shapes (R, G) and (R,) → (R,). The first
-    replicates are asked of figeval itself.
+    """Compute `interval_of_mean` for rows in [0, 1], for all replicates at once; shapes (R, G) and (R,) → (R,).
+
+    The first replicates are compared with figeval's own results.
     """
     g, n = len(sizes), sizes.sum()
     mean, k = sums.sum(axis=1) / n, (sizes**2).sum() / n
@@ -103,7 +104,7 @@ def figeval(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> tuple[np.ndar
 
 
 def variance_of(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> np.ndarray:
-    """`variance_of_mean` for rows in [0, 1]; shapes (R, G) and (R,) → (R,)."""
+    """Compute `variance_of_mean` for rows in [0, 1]; shapes (R, G) and (R,) → (R,)."""
     g, n = len(sizes), sizes.sum()
     mean, k = sums.sum(axis=1) / n, (sizes**2).sum() / n
     squares = np.square(sums - sizes * mean[:, None])
@@ -125,7 +126,7 @@ def variance_of(sums: np.ndarray, sizes: Sizes, within: np.ndarray) -> np.ndarra
 
 
 def score_interval(mean: np.ndarray, n: np.ndarray, quantile: np.ndarray | float) -> tuple[np.ndarray, ...]:
-    """Wilson (1927), elementwise."""
+    """Return the interval of Wilson (1927), elementwise."""
     square = np.square(quantile)
     margin = quantile * np.sqrt(mean * (1 - mean) / n + square / (4 * n * n))
     low, high = ((mean + square / (2 * n) + sign * margin) / (1 + square / n) for sign in (-1, 1))
@@ -133,7 +134,10 @@ def score_interval(mean: np.ndarray, n: np.ndarray, quantile: np.ndarray | float
 
 
 def first_edition(sums: np.ndarray, sizes: Sizes, bounds: tuple[float, float] | None = UNIT) -> tuple[np.ndarray, ...]:
-    """t(G − 1) on the clustered standard error, clipped; Wilson on clusters where none differs. Shape (R, G) → (R,)."""
+    """Return the interval of t(G − 1) and the clustered standard error, clipped to the bounds; shape (R, G) → (R,).
+
+    If no cluster differs from the mean, it is Wilson's interval with the clusters as sample.
+    """
     g, n = len(sizes), sizes.sum()
     mean = sums.sum(axis=1) / n
     stderr = np.sqrt(g / (g - 1) * np.square(sums - sizes * mean[:, None]).sum(axis=1)) / n
@@ -147,13 +151,13 @@ def first_edition(sums: np.ndarray, sizes: Sizes, bounds: tuple[float, float] | 
 
 
 def ignoring_clusters(sums: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
-    """Wilson as if all rows were independent."""
+    """Return Wilson's interval as if all rows were independent."""
     n = sizes.sum()
     return score_interval(sums.sum(axis=1) / n, np.array(n), norm.ppf(0.975))
 
 
 def percentile_bootstrap(sums: np.ndarray, sizes: Sizes, resamples: int = 999) -> tuple[np.ndarray, ...]:
-    """Percentiles of means of resampled clusters, with the same resamples for all replicates."""
+    """Return percentiles of the means of resampled clusters, with the same resamples for all replicates."""
     generator = np.random.default_rng(0)
     drawn = generator.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), size=resamples).astype(float)
     means = (sums @ drawn.T) / (drawn @ sizes)
@@ -162,13 +166,13 @@ def percentile_bootstrap(sums: np.ndarray, sizes: Sizes, resamples: int = 999) -
 
 
 def scored(low: np.ndarray, high: np.ndarray, truth: float) -> Row:
-    """Coverage and mean width."""
+    """Return the coverage and the mean width."""
     holds = (low <= truth + 1e-12) & (truth - 1e-12 <= high)
     return {"share": float(holds.mean()), "width": float((high - low).mean())}
 
 
 def of_sums(right: np.ndarray, sizes: Sizes, p: float, more: bool = False) -> Iterator[tuple[str, Row]]:
-    """The rules on 0/1 rows with so many right per cluster, shape (R, G)."""
+    """Yield the results of the rules for 0/1 rows; `right` has the number of ones per cluster, shape (R, G)."""
     yield "figeval", scored(*figeval(right, sizes, (right - right**2 / sizes).sum(axis=1)), p)
     yield "first edition", scored(*first_edition(right, sizes), p)
     if more:

@@ -62,7 +62,7 @@ STUDIES: dict[str, Callable[[], Iterator[Row]]] = {
 
 
 def read_sizes() -> None:
-    """Count the clusters of the tasks' test splits and keep the counts."""
+    """Count the cluster sizes of the tasks' test splits and store the counts."""
     from figeval import plugins
     from figeval.evaluation import Harness
 
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def run(studies: list[str]) -> None:
-    """Replace the results of these studies in the file."""
+    """Run these studies and replace their results in the file."""
     also = {"page"} if "grid" in studies else set()
     kept = stored() if RESULTS.is_file() else []
     rows = [row for row in kept if row["study"] not in {*studies, *also}]
@@ -114,7 +114,7 @@ def short(width: float | None) -> str:
 
 
 def worst(rows: list[Row]) -> None:
-    """The lowest and the highest share of each rule."""
+    """Print the lowest and the highest share of each rule."""
     for rule in dict.fromkeys(row["rule"] for row in rows):
         found = sorted((row for row in rows if row["rule"] == rule), key=lambda row: row["share"])
         low, high = found[0], found[-1]

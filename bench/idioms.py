@@ -34,7 +34,7 @@ Stems = tuple[str, ...]
 
 
 def listed(folder: Path) -> Iterator[str]:
-    """Every idiom of the three lists, as it is written there."""
+    """Yield every idiom of the three lists, as it is written there."""
     for name in ("Formal", "Static"):
         yield from (folder / "epie" / f"{name}_idioms.txt").read_text(encoding="utf-8").splitlines()
     with (folder / "mwe_pie" / "data_cleaned.csv").open(encoding="utf-8", newline="") as file:
@@ -51,23 +51,23 @@ def listed(folder: Path) -> Iterator[str]:
 
 
 def words(text: str) -> dict[int, str]:
-    """Place among the tokens → stem, of every word that counts."""
+    """Return the stem of every word that counts, by its place among the tokens."""
     tokens = enumerate(TOKEN.findall(text.lower()))
     return {place: stem(token) for place, token in tokens if token[0].isalnum() and token not in FREE}
 
 
 def key(name: str) -> Stems:
-    """The stems of a name, without what stands for anything."""
+    """Return the stems of a name, without its slots."""
     return tuple(words(SLOT.sub(" ", name.lower())).values())
 
 
 def within(part: Stems, whole: Stems) -> bool:
-    """Whether the stems stand side by side in the others."""
+    """Return whether the stems of `part` are consecutive in `whole`."""
     return any(whole[start : start + len(part)] == part for start in range(len(whole) - len(part) + 1))
 
 
 def known(premise: str, hypothesis: str, idioms: Mapping[str, list[Stems]]) -> Stems | None:
-    """The one listed idiom of a pair; None where there is none, or more than one."""
+    """Return the one listed idiom of a pair, or None if there is none or more than one."""
     start, end = changed_span(TOKEN.findall(premise.lower()), TOKEN.findall(hypothesis.lower()))
     places, stems = list(words(premise)), tuple(words(premise).values())
     found = set()
@@ -82,7 +82,7 @@ def known(premise: str, hypothesis: str, idioms: Mapping[str, list[Stems]]) -> S
 
 
 def compared(pairs: list[tuple[Stems, str]]) -> dict[str, float]:
-    """The figures of one column: pairs of listed idiom and recovered name, which is empty where it is unknown."""
+    """Return the figures of one column from its pairs of listed idiom and recovered name (empty if unknown)."""
     keys = [key(name) for _, name in pairs]
     by_listed: dict[Stems, Counter[str]] = defaultdict(Counter)
     for idiom, name in pairs:

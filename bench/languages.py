@@ -1,5 +1,6 @@
-"""Means over languages for `bench/coverage.py`: languages of different sizes and accuracies, with and without clusters
-that have rows in all of them.
+"""Study of means over languages for `bench/coverage.py`.
+
+The languages differ in size and accuracy; clusters have rows in one language or in all.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SHARED = {"no cluster shared": None, "shared, half alike": 0.5, "shared, alike":
 
 
 def designs() -> dict[str, list[Sizes]]:
-    """Sizes of the clusters of each language."""
+    """Return designs: the cluster sizes of each language."""
     same = {
         f"{name}, twice": [sizes, sizes] for name, sizes in equal().items() if name in ("10 × 25", "20 × 12", "50 × 10")
     }
@@ -34,7 +35,7 @@ def designs() -> dict[str, list[Sizes]]:
 
 
 def languages() -> Iterator[Row]:
-    """Yield the coverage of the mean over languages; where clusters are shared also as if they were not."""
+    """Yield the coverage of the mean over languages; if clusters are shared, also as if they were not."""
     for name, sizes in designs().items():
         for case, alike in SHARED.items():
             if alike is not None and len({len(own) for own in sizes}) > 1:
@@ -48,7 +49,7 @@ def languages() -> Iterator[Row]:
 def one_cell(
     name: str, sizes: list[Sizes], case: str, alike: float | None, pair: Sequence[float], correlation: float
 ) -> Iterator[Row]:
-    """Yield one cell by each rule."""
+    """Yield the results of each rule for one cell."""
     truths = [pair[place % 2] for place in range(len(sizes))]
     generator = seeded("languages", name, case, *pair, correlation)
     right = drawn(generator, sizes, truths, correlation, alike)
@@ -74,7 +75,10 @@ def drawn(
     correlation: float,
     alike: float | None,
 ) -> list[np.ndarray]:
-    """The right rows per cluster of each language, shape (R, G); accuracies of shared clusters by a normal copula."""
+    """Draw the number of right rows per cluster for each language, shape (R, G).
+
+    The accuracies of shared clusters are drawn by a normal copula.
+    """
     found = []
     common = generator.standard_normal((clustered.REPLICATES, len(sizes[0])))
     for own, p in zip(sizes, truths, strict=True):
@@ -90,7 +94,7 @@ def drawn(
 
 
 def correlations(right: list[np.ndarray], sizes: list[Sizes], means: np.ndarray) -> np.ndarray:
-    """`figeval.metrics.combination.correlation`, all replicates at once; shape (R, L, L)."""
+    """Compute `figeval.metrics.combination.correlation` for all replicates at once; shape (R, L, L)."""
     residuals = [own - each * mean[:, None] for own, each, mean in zip(right, sizes, means, strict=True)]
     rho = np.tile(np.eye(len(sizes)), (len(means[0]), 1, 1))
     for i, one in enumerate(residuals):
@@ -106,7 +110,7 @@ def correlations(right: list[np.ndarray], sizes: list[Sizes], means: np.ndarray)
 def combined(
     means: np.ndarray, limits: Sequence[tuple[np.ndarray, ...]], rho: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The limits of the mean, shape (R,)."""
+    """Return the limits of the mean, shape (R,)."""
     below = np.array([mean - low for mean, (low, _) in zip(means, limits, strict=True)])
     above = np.array([high - mean for mean, (_, high) in zip(means, limits, strict=True)])
     margins = [np.sqrt(np.einsum("kr,rkl,lr->r", one, rho, one)) / len(means) for one in (below, above)]
@@ -115,7 +119,7 @@ def combined(
 
 
 def check(right: list[np.ndarray], sizes: list[Sizes], shared: bool, low: np.ndarray, high: np.ndarray) -> None:
-    """Ask figeval itself for the first replicates."""
+    """Compare the first replicates with figeval's own results."""
     for place in range(min(CHECKED, 3)):
         parts = []
         for language, (own, each) in enumerate(zip(right, sizes, strict=True)):

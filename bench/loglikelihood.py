@@ -33,7 +33,7 @@ LAYERS, WIDTH, VOCABULARY = 12, 768, 50_257
 
 @dataclass(frozen=True)
 class Workload:
-    """Some documents with their options, and how many times faster figeval has to be."""
+    """A number of documents with their options, and how many times faster figeval has to be (`bar`)."""
 
     name: str
     task: str
@@ -60,7 +60,7 @@ def options(example: Any) -> tuple[str, ...]:
 
 
 def requests(workload: Workload) -> list[Texts]:
-    """(context, continuation) of every option of every document; all documents show the same solved examples."""
+    """Return (context, continuation) of every option of every document; all show the same solved examples."""
     from figeval.evaluation import Harness
     from figeval.prompts import load_template
 
@@ -85,7 +85,7 @@ def requests(workload: Workload) -> list[Texts]:
 
 
 def tokenizer_for(texts: Iterator[str]) -> Any:
-    """A byte-level tokenizer of GPT-2's size at most, learnt from the narratives: GPT-2's own is on no disk here."""
+    """Train a byte-level tokenizer of at most GPT-2's size on the narratives, since GPT-2's own is not available."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -122,7 +122,7 @@ def model_of_gpt2s_shape() -> Any:
 
 
 def timed(ask: Callable[[list[Any]], Any], instances: list[Any]) -> tuple[float, float, list[tuple[float, bool]]]:
-    """Seconds, MiB and answers of one call."""
+    """Return the seconds, MiB and answers of one call."""
     with Memory() as memory:
         began = time.perf_counter()
         answers = ask(instances)
@@ -140,10 +140,10 @@ def instances_of(texts: list[Texts]) -> list[Any]:
 
 @dataclass
 class Cost:
-    """Arithmetic of a way to read some requests, in multiply-adds of GPT-2's shape."""
+    """Arithmetic cost of one way to process some requests, in multiply-adds of GPT-2's shape."""
 
     tokens: int = 0
-    attended: int = 0  # pairs of a token and one that it sees
+    attended: int = 0  # pairs of a token and one that it attends to
     predicted: int = 0  # positions whose vocabulary is scored
 
     @property
@@ -153,13 +153,13 @@ class Cost:
 
 
 def cost_of_rows(texts: list[Texts], encode: Callable[[str], list[int]]) -> Cost:
-    """One row per request, every position scored, no padding."""
+    """Return the cost of one row per request, with every position scored and without padding."""
     lengths = [len(encode(context + continuation)) - 1 for context, continuation in texts]
     return Cost(sum(lengths), sum(length * (length + 1) // 2 for length in lengths), sum(lengths))
 
 
 def cost_of_forest(texts: list[Texts], lm: Any) -> Cost:
-    """Every token once, the vocabulary where something is predicted."""
+    """Return the cost of reading every token once, and of scoring the vocabulary only at predicted positions."""
     import numpy as np
 
     from figeval.builtin.plugins.causal.engine.prefix_tree import build
@@ -171,7 +171,7 @@ def cost_of_forest(texts: list[Texts], lm: Any) -> Cost:
 
 
 def best_batch(theirs: Any, instances: list[Any]) -> int:
-    """The batch size with which lm-eval is fastest on the first requests."""
+    """Return the batch size with which lm-eval is fastest on the first requests."""
     tries = {}
     for size in BATCH_SIZES:
         theirs.batch_size_per_gpu = size
@@ -182,7 +182,7 @@ def best_batch(theirs: Any, instances: list[Any]) -> int:
 
 @dataclass
 class Side:
-    """One of the two: its seconds per turn, the most memory a turn took, its answers."""
+    """One of the two implementations, with its seconds per turn, peak memory of a turn, and answers."""
 
     lm: Any
     seconds: list[float] = field(default_factory=list)
@@ -197,7 +197,7 @@ class Side:
 
 
 def compare(workload: Workload, ours: Any, theirs: Any) -> tuple[bool, dict[str, Any]]:
-    """Print the figures of one workload; whether it reaches its bar, and the figures."""
+    """Print the figures of one workload, and return whether it reaches its bar, with the figures."""
     texts = requests(workload)
     print(f"\n{workload.name}: {workload.documents} documents, {len(texts):,} requests, {workload.turns} turns")
     instances = instances_of(texts)
@@ -231,7 +231,7 @@ def compare(workload: Workload, ours: Any, theirs: Any) -> tuple[bool, dict[str,
 
 
 def judged(workload: Workload, us: Side, them: Side) -> tuple[bool, dict[str, float]]:
-    """Print how the two sides' answers and times compare; whether the bar is reached, and the figures."""
+    """Print how the two sides' answers and times compare, and return whether the bar is reached, with the figures."""
     pairs = list(zip(us.answers, them.answers, strict=True))
     apart = max(abs(a - b) for (a, _), (b, _) in pairs)
     same = sum(a == b for (_, a), (_, b) in pairs)
@@ -247,7 +247,7 @@ def judged(workload: Workload, us: Side, them: Side) -> tuple[bool, dict[str, fl
 
 
 def main() -> int:
-    """Print the figures; 1 if a bar is missed."""
+    """Print the figures and return 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="the workload of this name")
     parser.add_argument("--threads", type=int, default=2)
@@ -261,7 +261,8 @@ def main() -> int:
     torch.set_num_threads(chosen.threads)
     model, tokenizer = model_of_gpt2s_shape(), tokenizer_for(narratives())
     theirs = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=8)
-    ours = FigevalHF(pretrained=copy.deepcopy(model), tokenizer=tokenizer)  # it exchanges parts of its model
+    # It replaces parts of its model, so it gets a copy.
+    ours = FigevalHF(pretrained=copy.deepcopy(model), tokenizer=tokenizer)
     print(f"GPT-2's shape, {len(tokenizer):,} words known, {ours.engine.describe()}, {chosen.threads} threads")
     warm = instances_of(requests(Workload("", "epic_mcq", 2, 0, 0)))
     for lm in (ours, theirs):

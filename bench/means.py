@@ -1,4 +1,4 @@
-"""Studies of one mean: 0/1 rows, rows in [0, 1], and rows without bounds."""
+"""Studies of one mean for `bench/coverage.py`: 0/1 rows, rows in [0, 1], and unbounded rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def over(study: str, found: dict[str, Sizes]) -> Iterator[Row]:
 
 
 def grid() -> Iterator[Row]:
-    """The cells by which the rule was judged, and those of the page's first table."""
+    """Yield the cells by which the rule was judged, and those of the first table in the docs (`page`)."""
     yield from over("grid", designs())
     for g, m in ((10, 25), (20, 12), (40, 10), (100, 10)):
         sizes = np.full(g, m)
@@ -62,7 +62,7 @@ def harder() -> Iterator[Row]:
         g = len(sizes)
         for p in PROPORTIONS:
             generator = seeded("harder", name, p)
-            # two kinds of clusters: hopeless ones and others, with correlation .3
+            # two kinds of clusters, one without any right row, with correlation .3
             good = 0.3 * (1 - p) + p
             either = generator.random((REPLICATES, g)) < p / good
             cases = {
@@ -74,7 +74,7 @@ def harder() -> Iterator[Row]:
                 right = generator.binomial(sizes, chances).astype(float)
                 about = cell("harder", name, sizes, case.strip(), p, correlation)
                 yield from ({**about, "rule": rule, **got} for rule, got in of_sums(right, sizes, p))
-            # accuracies go with the sizes (rank correlation about .5); the truth is what these sizes have
+            # accuracies correlate with the sizes (rank correlation about .5); the truth is the mean over these sizes
             own = accuracies(generator, g, p, 0.2)
             noisy = np.argsort(np.argsort(np.log(sizes) + generator.normal(0, 1.5, (REPLICATES, g))))
             chances = np.take_along_axis(np.sort(own), noisy, axis=1)
@@ -88,12 +88,12 @@ HARDER = ("10 × 25", "20 × 12", "50 × 10", "lognormal 50 (c)", "lognormal 200
 
 
 def reciprocal(quantiles: np.ndarray, candidates: int, power: float) -> np.ndarray:
-    """Reciprocal ranks among so many candidates; a higher power puts more of them first, 1 is chance."""
+    """Return reciprocal ranks among `candidates`; a power of 1 is chance, a higher power gives better ranks."""
     return 1.0 / np.clip(np.ceil(candidates * quantiles**power), 1, candidates)
 
 
 def unit() -> Iterator[Row]:
-    """Rows in [0, 1] by a normal copula: a part of the cluster, a part of the row."""
+    """Yield cells of rows in [0, 1], drawn by a normal copula with a cluster and a row component."""
     designs_here = {f"{n} rows": np.ones(n, int) for n in (50, 200, 1000)}
     designs_here |= {name: sizes for name, sizes in (equal() | real()).items() if name in UNITS}
     designs_here |= {"lognormal 50 (c)": uneven()["lognormal 50 (c)"]}
@@ -146,7 +146,7 @@ def unbounded() -> Iterator[Row]:
 
 
 def by_cr2(sums: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
-    """`interval_by_t`, all replicates at once; shape (R, G) → (R,)."""
+    """Compute `interval_by_t` for all replicates at once; shape (R, G) → (R,)."""
     n = sizes.sum()
     mean = sums.sum(axis=1) / n
     stderr = np.sqrt((np.square(sums - sizes * mean[:, None]) / (1 - sizes / n)).sum(axis=1)) / n

@@ -30,9 +30,9 @@ from figeval.types import JSON
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "results" / "measured"
 SCRATCH = Path("results") / "runs" / "measured"
-MOST_BYTES = 10_000_000  # of results/measured in all
+MOST_BYTES = 10_000_000  # limit for all of results/measured
 KEPT = ("id", "status", "pred", "gold", "tied", "truncated", "metrics", "cluster", "group", "meta")
-LONGEST_META = 80  # characters: more would be a text of the benchmark
+LONGEST_META = 80  # characters; a longer value would be a text of the benchmark
 
 SETTINGS = {
     "": ("--tasks", "epic,epic_generation,impli"),
@@ -57,7 +57,7 @@ TRAINED: dict[str, tuple[str, ...]] = {  # by the name below --models; docs/fine
 
 
 def figeval(arguments: Sequence[str], folder: Path, *, dry: bool) -> None:
-    """Run a command of this checkout in a folder, its progress on this terminal."""
+    """Run a command of this checkout in a folder, with its progress on this terminal."""
     print(f"$ figeval {' '.join(arguments)}", flush=True)
     if not dry:
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
@@ -66,14 +66,14 @@ def figeval(arguments: Sequence[str], folder: Path, *, dry: bool) -> None:
 
 
 def measure(name: str, arguments: Sequence[str], *, dry: bool) -> None:
-    """One run that needs no training."""
+    """Make one run that needs no training."""
     figeval(["run", *arguments, "--output_path", str(SCRATCH / name)], ROOT, dry=dry)
     if not dry:
         keep(ROOT / SCRATCH / name, MEASURED / name)
 
 
 def score_anew(name: str, models: Path, *, dry: bool) -> None:
-    """A trained model on its tasks; runs of an earlier time are put aside, not continued."""
+    """Score a trained model on its tasks again; earlier runs are moved aside, not continued."""
     task, model, *others = TRAINED[name]
     begins = model.format(models=models.name)
     folder = models / name
@@ -90,7 +90,7 @@ def score_anew(name: str, models: Path, *, dry: bool) -> None:
 
 
 def pipelined(models: Path, *, dry: bool) -> None:
-    """Two trained models in turn."""
+    """Make the run of two trained models in a pipeline."""
     parts = f"ranker={models.name}/seen/seed-0,spans={models.name}/spans"
     said = ["--tasks", "epic_pipelined", "--model", "pipeline", "--model_args", parts]
     figeval(["run", *said, "--output_path", f"{models.name}/pipelined"], models.parent, dry=dry)
@@ -99,7 +99,7 @@ def pipelined(models: Path, *, dry: bool) -> None:
 
 
 def keep_trained(folder: Path, target: Path) -> None:
-    """Keep a training, or one for each of several seeds: records, and its runs without `runs.before`."""
+    """Keep the records and runs of a training, or of one training per seed; `runs.before` is left out."""
     shutil.rmtree(target, ignore_errors=True)
     for file in (*sorted(folder.rglob("seeds.json")), *sorted(folder.rglob("training/record.json"))):
         place = target / file.relative_to(folder)
@@ -110,7 +110,7 @@ def keep_trained(folder: Path, target: Path) -> None:
 
 
 def keep(run: Path, target: Path) -> None:
-    """Keep record and predictions of a run. Raises `SystemExit` if it is not complete."""
+    """Keep the record and predictions of a run. Raises `SystemExit` if it is not complete."""
     record = read_record(run / "run.json")
     if record.status != "complete":
         sys.exit(f"{run} is {record.status}; look at it, then give the same command again")
@@ -121,7 +121,7 @@ def keep(run: Path, target: Path) -> None:
         kept.replace(task.task, map(slim, source.rows(task.task)))
         kept.seal(task)
         file = kept.predictions_file(task.task)
-        # The same rows give the same bytes.
+        # No name and no time in the archive, so that the same rows give the same bytes.
         with replacing(packed(file)) as out, gzip.GzipFile("", "wb", 9, out, mtime=0) as archive:
             archive.write(file.read_bytes())
         file.unlink()
@@ -129,17 +129,17 @@ def keep(run: Path, target: Path) -> None:
 
 
 def slim(row: JSON) -> JSON:
-    """A row without scores and without what somebody wrote. Raises `SystemExit` where meta holds texts."""
+    """Return a row without scores and generated texts. Raises `SystemExit` if its meta holds long texts."""
     for name, value in row["meta"].items():
         if len(value) > LONGEST_META:
             sys.exit(f"{row['id']}: meta column {name!r} has {len(value)} characters; a text is not to be published")
     if isinstance(row["pred"], str) and len(row["pred"]) > LONGEST_META:
-        row = {**row, "pred": None}  # a written text
+        row = {**row, "pred": None}  # a generated text
     return {name: row[name] for name in KEPT}
 
 
 def main() -> int:
-    """Measure, and say how much there is."""
+    """Measure what is asked for, print the size of the results and return 1 if it exceeds the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*RUNS, *TRAINED, 'pipelined'))}")
     parser.add_argument("--models", type=Path, help="folder with trained models")

@@ -1,9 +1,9 @@
-"""Is memory flat in the size of the data? IMPLI once and ten times over, word overlap, peak memory of each process.
+"""Measure whether memory is constant in the size of the data: peak memory of word overlap on IMPLI, once and ten times.
 
     python bench/memory.py
 
-The bar: ten times the pairs (261,240) take at most 15 % more memory. Each run is a process of its own, because peak
-memory never falls within one.
+The bar: ten times the pairs (261,240) take at most 15 % more memory. Each run is a separate process, because peak
+memory never falls within a process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ metrics: [acc]
 
 
 def write_pairs(folder: Path, times: int) -> int:
-    """All IMPLI pairs, repeated with new ids; the number of rows."""
+    """Write all IMPLI pairs, repeated with new ids, and return the number of rows."""
     from figeval.evaluation import Harness
 
     harness = Harness()
@@ -45,7 +45,7 @@ def write_pairs(folder: Path, times: int) -> int:
 
 
 def measure(folder: Path) -> tuple[float, float, float]:
-    """(peak MiB, seconds, accuracy) of `figeval run` in a process of its own."""
+    """Return (peak MiB, seconds, accuracy) of `figeval run` in a separate process."""
     run = folder / "run"
     command = [sys.executable, "-m", "figeval", "run", "--tasks", "impli_repeated", "--model", "overlap"]
     options = ["--include_path", str(folder), "--output_path", str(run), "--no_baselines"]
@@ -55,7 +55,7 @@ def measure(folder: Path) -> tuple[float, float, float]:
 
 
 def main() -> int:
-    """Print the figures; 1 if the bar is missed."""
+    """Print the figures and return 1 if the bar is missed."""
     peaks = []
     for times in TIMES:
         with tempfile.TemporaryDirectory() as name:

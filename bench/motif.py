@@ -33,7 +33,7 @@ ROUNDING = 1e-7  # JSD is a root: an error of 1e-15 under it is 3e-8 of a distan
 
 
 def minilm_scores() -> Any:
-    """Cosines of narratives and proverbs, shape (1000, 250)."""
+    """Return the cosines of narratives and proverbs, shape (1000, 250)."""
     import torch
 
     from figeval.builtin.plugins.encoders.encoder import minilm
@@ -52,14 +52,14 @@ def minilm_scores() -> Any:
 
 
 def random_scores() -> Any:
-    """Seeded normal logits of the same shape and, about, the same spread."""
+    """Return seeded normal logits of the same shape and about the same spread."""
     import numpy as np
 
     return np.random.default_rng(20220522).normal(scale=0.12, size=(1000, 250))
 
 
 def sharpened(scores: Any) -> float:
-    """The temperature at which the mean top probability is `SHARP`, by bisection of its logarithm."""
+    """Return the temperature at which the mean top probability is `SHARP`, by bisection of its logarithm."""
     import numpy as np
 
     from figeval.metrics.neighbours import profiles
@@ -73,7 +73,7 @@ def sharpened(scores: Any) -> float:
 
 
 def scipys() -> dict[str, Callable[[Any, Any], float]]:
-    """The functions of the plain loop, by our names."""
+    """Return scipy's functions for the plain loop, by figeval's names."""
     from scipy.spatial import distance
 
     return {
@@ -85,19 +85,22 @@ def scipys() -> dict[str, Callable[[Any, Any], float]]:
 
 
 def clocked(work: Callable[[], Any]) -> tuple[float, Any]:
-    """(CPU seconds, result)."""
+    """Return the CPU seconds and the result of a call."""
     began = time.process_time()
     result = work()
     return time.process_time() - began, result
 
 
 def loop(points: Any, rows: list[int], function: Callable[[Any, Any], float]) -> Any:
-    """Distances of these rows from all, each pair once where all rows are asked for; shape (n, n), NaN elsewhere."""
+    """Return the distances of some rows from all rows, shape (n, n), with NaN elsewhere.
+
+    If all rows are given, each pair is computed once.
+    """
     import numpy as np
 
     n = len(points)
     square = np.full((n, n), np.nan)
-    with np.errstate(invalid="ignore"):  # of a root, see below
+    with np.errstate(invalid="ignore"):  # the root of a negative sum, see `held_against`
         for i in rows:
             for j in range(i + 1 if len(rows) == n else 0, n):
                 if i != j:
@@ -106,17 +109,21 @@ def loop(points: Any, rows: list[int], function: Callable[[Any, Any], float]) ->
 
 
 def one_pass(points: Any) -> dict[str, Any]:
-    """All four distances of all pairs, ours."""
+    """Return figeval's four distances of all pairs."""
     from figeval.metrics.neighbours import DISTANCES
 
     return {name: distance(points) for name, distance in DISTANCES.items()}
 
 
 def held_against(ours: Any, theirs: Any, rows: list[int]) -> tuple[int, float, int]:
-    """(rows with another nearest neighbour, its largest excess over scipy's smallest distance, rows with scipy's NaN).
+    """Compare figeval's nearest neighbours with scipy's.
 
     The first of equal distances is the nearest, as with the strict comparison of the authors' code. scipy's NaN, the
-    root of a sum that rounding made negative, is read as the 0 that it stands for.
+    root of a sum that rounding made negative, is read as 0.
+
+    Returns:
+        Number of rows with another nearest neighbour, its largest excess over scipy's smallest distance, and number of
+        rows for which scipy gives NaN.
     """
     import numpy as np
 
@@ -131,10 +138,10 @@ def held_against(ours: Any, theirs: Any, rows: list[int]) -> tuple[int, float, i
 
 
 def compare(points: Any, rows: list[int]) -> bool:
-    """Print the figures of one set of distributions; whether the bar is met."""
+    """Print the figures of one set of distributions and return whether the bar is met."""
     from figeval.metrics.neighbours import DISTANCES
 
-    # A row that was drawn is compared with all others, a row of all rows with those behind it.
+    # A drawn row is compared with all others; if all rows are used, each is compared with those after it.
     share = 1.0 if len(rows) == len(points) else len(points) / 2 / len(rows)
     ours, total, same = one_pass(points), 0.0, True
     for name, function in scipys().items():
@@ -151,7 +158,7 @@ def compare(points: Any, rows: list[int]) -> bool:
 
 
 def scores_of(wanted_random: bool) -> tuple[str, Any]:
-    """(what they are, scores): MiniLM's if ePiC can be had."""
+    """Return a description and the scores: MiniLM's if ePiC is available, else random ones."""
     from figeval.errors import FigevalError
 
     if wanted_random:
@@ -164,7 +171,7 @@ def scores_of(wanted_random: bool) -> tuple[str, Any]:
 
 
 def main() -> int:
-    """Print the figures; 1 if a bar is missed."""
+    """Print the figures and return 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="let the loop run over all pairs")
     parser.add_argument("--rows", type=int, default=50, help="else over those of so many random rows")

@@ -43,7 +43,7 @@ NUMBER = r"(?<![\w.,])−?(?:\d[\d,]*)?\.?\d+(?:e-?\d+)?(?: %)?"
 MARK = re.compile(rf"(?P<number>{NUMBER})<!-- (?P<kind>run|floor|paired|paper|bench|file) (?P<about>[^>]+?) -->")
 CLAIM = re.compile(r"<!-- holds: (?P<more>[^>]+?) > (?P<less>[^>]+?) -->")
 DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?![\w.]*[a-z(])(?!<!--)|\b\d+ %(?!<!--)")
-# What looks like a measured number and is none: places in papers, versions, licences, the level of all intervals.
+# Numbers that look measured but are not: places in papers, versions, licences, the level of all intervals.
 ELSE = re.compile(
     r"`[^`]*`|\[[^\]]*\]\([^)]*\)|<!--.*?-->|\b(?:sections?|tables?|python|lm-eval|licence|gpt-|squad) ?\d[\d.]*|95 %",
     re.IGNORECASE,
@@ -54,7 +54,7 @@ ELSE = re.compile(
 
 
 def epic_row(task: str, cells: list[str]) -> list[str]:
-    """Task | metric | trivial | random | tfidf | glove | minilm | paper."""
+    """Return the cells after the task: metric | trivial | random | tfidf | glove | minilm | paper."""
     metric, paper = cells[0], cells[-1]
     ending = next((ending for ending in ("-published", "-authors") if task.endswith(ending.replace("-", "_"))), "")
     runs = [f"{model}{ending}" for model in ("random", "tfidf", "glove", "minilm")]
@@ -63,7 +63,7 @@ def epic_row(task: str, cells: list[str]) -> list[str]:
 
 
 def tuned_row(task: str, cells: list[str]) -> list[str]:
-    """Task | metric | trivial | MiniLM as it is | run | fine-tuned | paper."""
+    """Return the cells after the task: metric | trivial | MiniLM as it is | run | fine-tuned | paper."""
     metric, _, _, run, _, paper = cells
     record = tasks_of(f"minilm-{run}").get(task)
     before, after = score_of("minilm", task, metric), score_of(f"minilm-{run}", task, metric)
@@ -71,7 +71,7 @@ def tuned_row(task: str, cells: list[str]) -> list[str]:
 
 
 def cost_row(name: str, cells: list[str]) -> list[str]:
-    """Training | learnt from | epochs × batch | steps | best step, on dev | wall time | tokens | memory."""
+    """Return the cells after the training: learnt from | epochs × batch | steps | best | time | tokens | memory."""
     folder = MEASURED / f"minilm-{name}"
     if not folder.is_dir():
         return cells
@@ -90,7 +90,7 @@ def cost_row(name: str, cells: list[str]) -> list[str]:
 
 
 def packed_row(name: str, cells: list[str]) -> list[str]:
-    """Workload | lm-eval | figeval | times as fast | what the arithmetic allows | largest difference."""
+    """Return the cells after the workload: lm-eval | figeval | speed-up | its bound | largest difference."""
     record = benched("loglikelihood")
     workload = name.rpartition(", ")[0]
     found = record["figures"].get(workload) if record else None
@@ -102,14 +102,14 @@ def packed_row(name: str, cells: list[str]) -> list[str]:
 
 
 def training_row(name: str, cells: list[str]) -> list[str]:
-    """Loop | examples per CPU second."""
+    """Return the cell after the loop: examples per CPU second."""
     record = benched("train")
     side = "ours" if name.startswith("`figeval") else "theirs"
     return [f"{record['figures'][f'{side}_per_cpu_second']:.2f}"] if record else ["–"] * len(cells)
 
 
 Row = Callable[[str, list[str]], list[str]]
-TABLES: dict[str, dict[str, Row]] = {  # page → how the first line of a table begins → what makes its rows
+TABLES: dict[str, dict[str, Row]] = {  # page → beginning of a table's first line → function that makes its rows
     "docs/epic.md": {"| task | metric | trivial | random |": epic_row},
     "docs/finetuned.md": {
         "| task | metric | trivial | MiniLM as it is |": tuned_row,
@@ -121,7 +121,7 @@ TABLES: dict[str, dict[str, Row]] = {  # page → how the first line of a table 
 
 
 def with_tables(page: str, text: str) -> str:
-    """The page with the cells of its measured tables anew. A row without a first cell goes on with the one above."""
+    """Return the page with its measured tables updated; a row without a first cell continues the row above."""
     make: Row | None = None
     first, lines = "", []
     for line in text.split("\n"):
@@ -140,7 +140,7 @@ DEMO = re.compile(r"(?<=ends in this table:\n\n```\n).*?(?=```)", re.DOTALL)
 
 
 def with_demo(text: str) -> str:
-    """README with the table that the stored run of `make demo` prints; as it is where none is stored."""
+    """Return README with the table that the stored run of `make demo` prints, or unchanged if no run is stored."""
     file = MEASURED / "demo" / "run.json"
     if not file.is_file():
         return text
@@ -158,7 +158,7 @@ def with_demo(text: str) -> str:
 
 
 def value_of(kind: str, about: str) -> Value | None:
-    """Look up the value that a mark is about; None where no record has it."""
+    """Return the value that a mark refers to, or None if no record has it."""
     words = about.split()
     if kind == "paper":
         wanted = (words[1], " ".join(words[2:]))
@@ -182,7 +182,7 @@ def value_of(kind: str, about: str) -> Value | None:
 
 
 def printed_like(number: str, value: float) -> str:
-    """The value with as many digits as the number in the text has, as a share or in percent."""
+    """Format a value with as many digits as the number in the text has, as a share or in percent."""
     percent = number.endswith(" %")
     digits = len(number.removesuffix(" %").partition(".")[2])
     if "e" in number:
@@ -193,7 +193,7 @@ def printed_like(number: str, value: float) -> str:
 
 
 def with_marks(text: str) -> str:
-    """The page with every marked number anew; one that no record has stays, and `--check` finds it."""
+    """Return the page with every marked number updated; a number without a record stays, and `--check` reports it."""
 
     def anew(match: re.Match[str]) -> str:
         number, kind, about = match["number"], match["kind"], match["about"]
@@ -206,7 +206,7 @@ def with_marks(text: str) -> str:
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
-    """(line number, line) outside of code blocks and tables."""
+    """Yield (line number, line) outside of code blocks and tables."""
     code = False
     for number, line in enumerate(text.split("\n"), start=1):
         code ^= line.startswith("```")
@@ -215,7 +215,7 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def problems(page: str, text: str) -> Iterator[str]:
-    """Numbers in prose without a mark, marks without a record, numbers that their file lacks, claims that fail."""
+    """Yield unmarked numbers in prose, marks without a record, numbers missing from their file, and failing claims."""
     for match in MARK.finditer(text):
         if match["kind"] == "file":
             if not stands_in(match["number"], ROOT / match["about"]):
@@ -232,7 +232,7 @@ def problems(page: str, text: str) -> Iterator[str]:
 
 
 def holds(more: str, less: str) -> bool:
-    """Test whether the first of two values is larger than the second: in pairs if possible, else by their intervals."""
+    """Return whether the first value is larger than the second: by a paired test if possible, else by intervals."""
     (kind, *first), (other, *second) = more.split(), less.split()
     if (kind, other) == ("run", "run") and first[1:] == second[1:]:
         apart = difference(first[0], second[0], first[1], first[2])
@@ -243,18 +243,18 @@ def holds(more: str, less: str) -> bool:
 
 
 def stands_in(number: str, file: Path) -> bool:
-    """Tell whether a file has a number that is this one at its precision."""
+    """Return whether a file contains this number, at its precision."""
     found = map(float, re.findall(r"-?\d*\.?\d+", file.read_text(encoding="utf-8")))
     return any(printed_like(number, one) == number for one in found)
 
 
 def rewritten(page: str, text: str) -> str:
-    """The page as the records want it."""
+    """Return the page with tables and marked numbers updated from the records."""
     return with_marks(with_tables(page, with_demo(text) if page == "README.md" else text))
 
 
 def main() -> int:
-    """Rewrite the pages, or list what is wrong with them."""
+    """Rewrite the pages, or list their problems, and return 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="rewrite nothing, list what is wrong")
     check, wrong = parser.parse_args().check, []

@@ -1,4 +1,4 @@
-"""The memory that a benchmark takes at its highest."""
+"""Measurement of a benchmark's peak memory."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import threading
 
 
 def give_back_memory() -> None:
-    """What one side has freed must not be there for the other to take unseen."""
+    """Return freed memory to the system, so that one side cannot reuse unnoticed what the other has freed."""
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # glibc's
+    with contextlib.suppress(OSError, AttributeError):  # only glibc has it
         ctypes.CDLL(None).malloc_trim(0)
 
 
 class Memory:
-    """The highest resident memory of the process while a block runs, in MiB above where it began."""
+    """Context manager that measures by how many MiB the resident memory of the process grows within a block."""
 
     def __enter__(self) -> Memory:
         import psutil

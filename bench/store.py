@@ -1,4 +1,4 @@
-"""The record of a benchmark: its figures, the machine and the versions, as JSON in `results/measured/bench`."""
+"""Storage of a benchmark's record: figures, machine and versions, as JSON in `results/measured/bench`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "results" / "measured" / "benc
 
 
 def store(name: str, figures: dict[str, Any], folder: Path = FOLDER) -> Path:
-    """Write `<folder>/<name>.json`: `figures`, the command, hardware, versions, and how busy the machine was."""
+    """Write `<folder>/<name>.json` with `figures`, command, hardware, versions and load average; return the path."""
     from figeval.records import provenance
 
     record = {

@@ -1,4 +1,4 @@
-"""Read what was measured, as README and docs show it: scores of stored runs, trivial models, records of benchmarks."""
+"""Readers of stored results, as README and docs show them: scores of runs, trivial models, records of benchmarks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEASURED = ROOT / "results" / "measured"
 
 
 class Value(NamedTuple):
-    """A number and its interval, which is the number itself where there is none."""
+    """A number and its interval; if there is no interval, both ends are the number itself."""
 
     value: float
     low: float
@@ -31,7 +31,7 @@ class Value(NamedTuple):
 
 @lru_cache(maxsize=64)
 def tasks_of(run: str) -> dict[str, TaskRecord]:
-    """The tasks of a stored run, or those that a trained model was run on: the means of its seeds, or its runs."""
+    """Return the tasks of a stored run, or those of a trained model's runs, with means over its seeds, by name."""
     folder = MEASURED / run
     if (folder / "run.json").is_file():
         return {task.task: task for task in read_record(folder / "run.json").tasks}
@@ -40,19 +40,20 @@ def tasks_of(run: str) -> dict[str, TaskRecord]:
 
 
 def runs_of(name: str, task: str) -> list[Path]:
-    """The folders of the stored runs with predictions of a task: one, or one for each seed of a training."""
+    """Return the folders of the stored runs with predictions of a task: one, or one for each seed of a training."""
     places = sorted(file.parent for file in (MEASURED / name).rglob("run.json"))
     return [place for place in places if RunFolder(place).has_predictions(task)]
 
 
 @lru_cache(maxsize=64)
 def difference(run: str, before: str, task: str, metric: str) -> Value | None:
-    """Compare two stored runs on the same examples: the difference of their means, with its interval.
+    """Return the difference of two stored runs' means on the same examples, with its interval.
 
-    Of a training with several seeds it is the mean over them, and its interval holds for other seeds, too. An interval
-    that the sign-flip test contradicts becomes one from minus infinity to infinity.
+    For a training with several seeds, it is the mean over the seeds, and the interval holds for other seeds, too. An
+    interval that the sign-flip test contradicts is replaced by one from minus infinity to infinity.
 
-    None where predictions are missing, the metric is no mean over examples, or `before` has several seeds.
+    The result is None if predictions are missing, the metric is not a mean over examples, or `before` has several
+    seeds.
     """
     ours, theirs = runs_of(run, task), runs_of(before, task)
     tables = [stored_values(RunFolder(folder), task, metric) for folder in (*ours, *theirs)]
@@ -73,7 +74,7 @@ def difference(run: str, before: str, task: str, metric: str) -> Value | None:
 
 
 def score_of(run: str, task: str, metric: str, baseline: str | None = None) -> ScoreRecord | None:
-    """One score, of the model or of a trivial one; None where there is none."""
+    """Return one score of the model or of a trivial model, or None if there is none."""
     record = tasks_of(run).get(task)
     if record is None:
         return None
@@ -83,12 +84,12 @@ def score_of(run: str, task: str, metric: str, baseline: str | None = None) -> S
 
 
 def short(number: float | None) -> str:
-    """Three digits, as in the tables."""
+    """Format a number with three digits, as in the tables."""
     return f"{number or 0:.3f}".replace("0.", ".", 1)
 
 
 def shown(score: ScoreRecord | None) -> str:
-    """A score with its interval; a mean over seeds with their standard deviation between."""
+    """Format a score with its interval, and a mean over seeds also with its standard deviation."""
     if score is None or score.value is None:
         return "–"
     spread = "" if score.sd is None else f" ± {short(score.sd)}"
@@ -97,12 +98,12 @@ def shown(score: ScoreRecord | None) -> str:
 
 
 def floors(task: TaskRecord | None, metric: str) -> str:
-    """The trivial models of a task, by name and number."""
+    """List the trivial models of a task with their scores."""
     found = [(one.baseline, s) for one in (task.baselines if task else ()) for s in one.scores if s.metric == metric]
     return ", ".join(f"{name} {shown(score).partition(' ')[0]}" for name, score in found) or "–"
 
 
 def benched(name: str) -> dict[str, Any] | None:
-    """The record of a benchmark; None where it was not stored."""
+    """Return the record of a benchmark, or None if it was not stored."""
     file = MEASURED / "bench" / f"{name}.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None

@@ -30,7 +30,7 @@ BAR, CLOSE = 2.0, 1e-3
 
 @dataclass
 class Watch:
-    """Losses and the seconds between them; an observer of `figeval train`'s loop."""
+    """Observer of `figeval train`'s loop that records losses and the seconds between them."""
 
     losses: list[float] = field(default_factory=list)
     wall: list[float] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Watch:
         self.note(loss)
 
     def evaluated(self, *_: Any) -> None:
-        """Nothing is evaluated."""
+        """Do nothing, since no evaluation takes place."""
 
 
 def config(asked: argparse.Namespace, folder: str) -> Any:
@@ -78,7 +78,7 @@ def ours(asked: argparse.Namespace) -> Watch:
 
 
 def theirs(asked: argparse.Namespace) -> Watch:
-    """The released loop in our words."""
+    """Train with a restatement of the released loop."""
     from torch.nn import functional
     from transformers import AutoModel, AutoTokenizer
 

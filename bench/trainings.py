@@ -1,4 +1,4 @@
-"""Studies of several models: the bootstrap of macro-F1, means over seeds, and tests of two runs."""
+"""Studies of macro-F1's bootstrap, means over seeds, and tests of two runs, for `bench/coverage.py`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ from figeval.metrics.seeds import FEWEST_SEEDS, interval_over_seeds
 
 
 def bootstrapped() -> Iterator[Row]:
-    """Two balanced labels, right with the cluster's accuracy of .7 on average, which is the macro-F1."""
+    """Yield the coverage of macro-F1's bootstrap, for two balanced labels and a mean accuracy of .7.
+
+    The true macro-F1 is this mean accuracy.
+    """
     combine = macro_f1.build(("a", "b")).combine
     found = {f"{g} × {m}": np.full(g, m) for g, m in ((10, 25), (20, 12), (40, 10), (100, 10))}
     found |= {name: uneven()[name] for name in ("lognormal 50 (c)", "lognormal 200 (a)", "lognormal 200 (c)")}
@@ -55,8 +58,10 @@ def bootstrapped() -> Iterator[Row]:
 
 
 def seeds() -> Iterator[Row]:
-    """A training is right on a row if the sum of normal parts of its seed, the cluster, the row and of neither is below
-    a threshold.
+    """Yield the coverage of means over seeds.
+
+    A training is right on a row if the sum of normal components of its seed, the cluster, the row and noise is below a
+    threshold.
     """
     found = {"20 × 12": np.full(20, 12), "100 × 10": np.full(100, 10)}
     found |= {"lognormal 50 (c)": uneven()["lognormal 50 (c)"]}
@@ -77,8 +82,9 @@ def seeds() -> Iterator[Row]:
 
 
 def trained(generator: Any, sizes: Sizes, count: int, part: float) -> np.ndarray:
-    """Standard normal numbers of 250 replicates, shape (250, count, n): a part of the seed, .2 of the cluster, .4 of
-    the row, and the rest of neither.
+    """Draw standard normal numbers of 250 replicates, shape (250, count, n).
+
+    The variance components are `part` for the seed, .2 for the cluster, .4 for the row, and the rest for noise.
     """
     index = np.repeat(np.arange(len(sizes)), sizes)
     common = np.sqrt(0.2) * generator.standard_normal((250, 1, len(sizes)))[..., index]
@@ -88,7 +94,7 @@ def trained(generator: Any, sizes: Sizes, count: int, part: float) -> np.ndarray
 
 
 def summed(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sums of the clusters and sums of squares within them of the means over seeds, and the means' variance."""
+    """Return cluster sums and within-cluster sums of squares of the means over seeds, and the variance due to seeds."""
     rows = values.mean(axis=1)
     sums = np.add.reduceat(rows, np.cumsum(sizes) - sizes, axis=1)
     within = np.square(rows - np.repeat(sums / sizes, sizes, axis=1)).sum(axis=1)
@@ -96,11 +102,14 @@ def summed(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, np.ndarray, np
 
 
 def over_seeds(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
-    """`interval_over_seeds`, shape (R, S, n) → (R,), also for two seeds; the first replicate is asked of figeval."""
+    """Compute `interval_over_seeds`, also for two seeds, shape (R, S, n) → (R,).
+
+    With enough seeds, the first replicate is compared with figeval's own result.
+    """
     sums, within, own = summed(values, sizes)
     n, examples = sizes.sum(), variance_of(sums, sizes, within)
     mean, variance, count = sums.sum(axis=1) / n, examples + own, values.shape[1]
-    with np.errstate(invalid="ignore"):  # no training is ever right: there is no interval
+    with np.errstate(invalid="ignore"):  # there is no interval if no training is ever right
         freedom = variance**2 / (examples**2 / max(1.0, effective(sizes) - 1) + own**2 / (count - 1))
         low, high = score_interval(mean, mean * (1 - mean) / variance, stdtrit(freedom, 0.975))
     if count >= FEWEST_SEEDS:
@@ -110,7 +119,7 @@ def over_seeds(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
 
 
 def first_over_seeds(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]:
-    """Mean ± t · √(SE² + s²/S) with G − 1 degrees of freedom for the examples, shape (R, S, n) → (R,)."""
+    """Return mean ± t · √(SE² + s²/S) with G − 1 degrees of freedom for the examples, shape (R, S, n) → (R,)."""
     sums, _, own = summed(values, sizes)
     g, n = len(sizes), sizes.sum()
     mean = sums.sum(axis=1) / n
@@ -125,7 +134,10 @@ def first_over_seeds(values: np.ndarray, sizes: Sizes) -> tuple[np.ndarray, ...]
 
 
 def paired() -> Iterator[Row]:
-    """Two models with accuracies .6 ± d / 2 and a lean that varies by cluster; without d what is found is an error."""
+    """Yield tests of two models with accuracies .6 ± d / 2 and a lean that varies by cluster.
+
+    If d is 0, every difference found is a false alarm.
+    """
     found = {f"{g} × {m}": np.full(g, m) for g, m in ((250, 10), (20, 20), (10, 25), (8, 40))}
     found |= uneven()
     found |= {name: real()[name] for name in ("impli_idioms_silver_lit", "impli_idioms_silver_adv")}
@@ -140,7 +152,7 @@ def _paired(name: str, sizes: Sizes, lean: float, shift: float) -> Iterator[Row]
     generator = seeded("paired", name, lean, shift)
     tilt = generator.uniform(-lean, lean, size=(REPLICATES, g)) / 2
     a, b = 0.6 + shift / 2 + tilt, 0.6 - shift / 2 - tilt
-    only_a = generator.binomial(sizes, a * (1 - b))  # given that not both or none: b alone
+    only_a = generator.binomial(sizes, a * (1 - b))  # among the rest: right in b alone
     only_b = generator.binomial(sizes - only_a, b * (1 - a) / (1 - a * (1 - b)))
     sums = (only_a - only_b).astype(float)
     mean = sums.sum(axis=1) / n
@@ -168,12 +180,12 @@ def _paired(name: str, sizes: Sizes, lean: float, shift: float) -> Iterator[Row]
 
 
 def mcnemars(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Exact p-values."""
+    """Return McNemar's exact p-values."""
     return np.where(a == b, 1.0, np.minimum(1.0, 2 * bdtr(np.minimum(a, b), a + b, 0.5)))
 
 
 def rows_of(only_a: np.ndarray, only_b: np.ndarray, sizes: Sizes) -> tuple[list[float], list[float], list[str]]:
-    """Values of both runs and clusters, row by row."""
+    """Return the values of both runs and the clusters, row by row."""
     a, b, names = [], [], []
     for place, (ours, theirs, size) in enumerate(zip(only_a, only_b, sizes, strict=True)):
         a += [1.0] * ours + [0.0] * (size - ours)
