@@ -39,12 +39,14 @@ class RelevantField(IndexesField):
     """
 
     def read(self, value: Any, row: RowContext) -> frozenset[int]:  # noqa: D102
+        if value is None:
+            return frozenset()  # hidden
         if isinstance(value, Mapping):
             value = list(positive_grades(value, row))
         elif isinstance(value, str) or not isinstance(value, Sequence):
             value = [value]
         if not value:
-            raise row.error("no candidate is relevant")
+            raise row.error("no candidate is relevant; leave the row out, or write null if the right ones are hidden")
         return super(RelevantField, self).read(value, row)
 
 

@@ -33,7 +33,7 @@ QUOTES = "by_quotes"
 
 def word_problem(words: Sequence[str]) -> str:
     """Return the problem with the words of a text, or "" if there is none."""
-    for place, word in enumerate(words):
+    for place, word in enumerate(words, start=1):
         if not word.strip():
             return f"word {place} is {'blank' if word else 'empty'}; leave it out together with its tag"
         if len(word.split()) > 1 or word != word.strip():
@@ -65,7 +65,7 @@ class TagsField(Field):
         if not isinstance(value, list | tuple):
             raise row.error(f"expected a list of tags, found {value!r:.80}")
         labels = row.task.labels
-        for place, tag in enumerate(value):
+        for place, tag in enumerate(value, start=1):
             if tag not in labels:
                 raise row.error(f"tag {place} is {tag!r:.80}, which is not among the labels {', '.join(labels)}")
         if len(value) != len(row.read["tokens"]):
@@ -246,7 +246,7 @@ class Labelling(TaskType[LabellingExample]):
     def oddities(self, example: LabellingExample) -> Iterator[tuple[str, str]]:
         """Yield `I-` tags that do not continue a chunk."""
         for place in strays(example.tags or ()):
-            yield "goes on with nothing and is read as B-", f"tag {place}"
+            yield "continues no span of its kind, so it is read as B-", f"tag {place + 1}"
 
     def check_training(self, task: Definition, train: Sequence[LabellingExample]) -> None:  # noqa: ARG002
         """Raise `ValueError` if the training split has only `O`."""

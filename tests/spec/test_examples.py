@@ -234,8 +234,9 @@ def of_corpus(*relevant, documents=DOCUMENTS, **changes):
         ({0: 3, 2: 0.5}, {0, 2}, {0: 3.0, 2: 0.5}),
         ({0: 2, 1: 0, 2: 1}, {0, 2}, {0: 2.0, 2: 1.0}),
         ({0: 1, 2: 1}, {0, 2}, {}),
+        (None, set(), {}),
     ],
-    ids=["an index", "indexes", "grades", "a grade of 0 is not relevant", "grades that are all 1 are none"],
+    ids=["an index", "indexes", "grades", "a grade of 0 is not relevant", "grades that are all 1 are none", "hidden"],
 )
 def test_what_is_relevant_and_to_which_degree(given, relevant, grades):
     assert ranked(given) == (frozenset(relevant), grades)
@@ -255,7 +256,7 @@ def test_a_row_of_json_grades_by_indexes_that_are_texts():
         ({0: float("inf")}, "inf is no grade of relevance"),
         ({0: 0}, "no candidate is relevant"),
         ({}, "no candidate is relevant"),
-        ([], "no candidate is relevant"),
+        ([], "no candidate is relevant; leave the row out, or write null if the right ones are hidden"),
         ({3: 1}, r"3 is out of range for 3 options \(0 to 2\)"),
         ({"first": 1}, "'first' is not an index"),
     ],

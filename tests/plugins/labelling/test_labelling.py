@@ -79,14 +79,14 @@ def test_plain_labels_are_a_scheme_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"tokens": ["He", "got cold", "feet"]}, "word 1 ('got cold') has a blank in it; split it, or strip it"),
-        ({"tokens": ["He ", "feet"]}, "word 0 ('He ') has a blank in it"),
-        ({"tokens": ["He", ""]}, "word 1 is empty; leave it out together with its tag"),
-        ({"tokens": ["He", "\t"]}, "word 1 is blank"),
+        ({"tokens": ["He", "got cold", "feet"]}, "word 2 ('got cold') has a blank in it; split it, or strip it"),
+        ({"tokens": ["He ", "feet"]}, "word 1 ('He ') has a blank in it"),
+        ({"tokens": ["He", ""]}, "word 2 is empty; leave it out together with its tag"),
+        ({"tokens": ["He", "\t"]}, "word 2 is blank"),
         ({"tokens": []}, "field 'tokens': there are no words"),
         ({"tags": ["O"]}, "field 'tags': 1 tags for 4 words; give one for each"),
-        ({"tags": ["O", "O", "B-PUN", "O"]}, "tag 2 is 'B-PUN', which is not among the labels B-FIG, I-FIG, O"),
-        ({"tags": ["O", "O", ["O"], "O"]}, "tag 2 is ['O'], which is not among the labels"),
+        ({"tags": ["O", "O", "B-PUN", "O"]}, "tag 3 is 'B-PUN', which is not among the labels B-FIG, I-FIG, O"),
+        ({"tags": ["O", "O", ["O"], "O"]}, "tag 3 is ['O'], which is not among the labels"),
         ({"tags": "O O O O"}, "expected a list of tags, found 'O O O O'"),
         ({"seen": [[2, 5]]}, "field 'seen': [2, 5] is not a stretch of 4 words"),
         ({"seen": [3]}, "field 'seen': 3 is not a stretch of 4 words"),
@@ -139,9 +139,8 @@ def test_several_kinds_cannot_be_quoted() -> None:
 def test_chunks(tags: str, expected: list[Any], stray: list[int]) -> None:
     assert chunks(tags.split()) == expected
     assert list(strays(tags.split())) == stray
-    assert [text for text, _ in Labelling().oddities(example(tags))] == [
-        "goes on with nothing and is read as B-"
-    ] * len(stray)
+    odd = "continues no span of its kind, so it is read as B-"
+    assert list(Labelling().oddities(example(tags))) == [(odd, f"tag {place + 1}") for place in stray]
 
 
 @given(TAGS)
