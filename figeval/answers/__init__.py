@@ -1,4 +1,4 @@
-"""Read what a model wrote: the answer that a reply commits itself to, if any."""
+"""Readers of model replies, which find the answer that a reply commits itself to, if any."""
 
 VERSION = "4"
-"""Of the readers in this package. Records keep it with every answer; raise it when a rule changes an outcome."""
+"""Version of these readers. Records keep it with every answer; raise it when a rule changes an outcome."""

@@ -1,4 +1,4 @@
-"""Answers in words: which option or label a reply commits itself to, if any.
+"""Extraction of the option or label that a reply in words commits itself to, if any.
 
 A reply loses its reasoning trace and its markup (`reply_text`); references to options become single characters
 (`references`); then named rules find claims, and the last firm one counts. Nothing is guessed: two answers are
@@ -56,7 +56,7 @@ from figeval.types import Reply, Status
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """The answer read from a reply: `index` into the options or labels if `status` is ok, and the rule that decided."""
+    """Answer read from a reply: `index` into the options or labels if `status` is ok, and the rule that decided."""
 
     status: Status
     index: int | None
@@ -71,21 +71,21 @@ def extract_choice(
 ) -> Extracted:
     """Return the option that a reply commits itself to.
 
-    Never raises on any reply. `status` is `error` if there is no reply (`reply.finish` is).
+    No reply makes this raise. `status` is `error` if there is no reply, i.e. if `reply.finish` is `error`.
 
     Args:
         reply: What the model wrote.
         options: The options in the order in which they were shown.
         letters: The letter of each option.
-        vocabulary: What the task calls an `option`, such as "proverb", and the `answer`, such as "moral"; the first
-            word for an option is that of the prompt.
+        vocabulary: What the task calls an `option`, e.g. "proverb", and the `answer`, e.g. "moral". The first word
+            for an option is the one that the prompt uses.
 
     Raises:
         ValueError: The options and letters differ in number.
     """
 
     def completed(content: str) -> int | None:
-        """Return the one option that begins with the text, which has to be two words at least."""
+        """Return the only option that begins with the text, which must have at least two words."""
         begun = pieces(content)
         fits = [index for index, option in enumerate(options) if " ".join(pieces(option)).startswith(" ".join(begun))]
         return fits[0] if len(fits) == 1 and len(begun) > 1 else None
@@ -98,7 +98,7 @@ def extract_choice(
 def extract_label(reply: Reply, words: Sequence[Sequence[str]]) -> Extracted:
     """Return the label that a reply commits itself to; `words[i]` are the words that express label i.
 
-    Labels that answer "does it follow?" are also found where a reply says so in other words.
+    Labels that answer "does it follow?" are also found if the reply expresses them in other words.
     """
     return _decide(reply, label_marker(tuple(map(tuple, words))), related=partial(_related, words))
 
@@ -106,8 +106,8 @@ def extract_label(reply: Reply, words: Sequence[Sequence[str]]) -> Extracted:
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
 DECLARED, IMPLIED, HINTED = 3, 2, 1
-"""How firmly a rule commits: "the answer is B" > "so B" > "B fits the story". A firmer claim stands against later ones
-that are less firm, unless the reply says that it changes its mind.
+"""Firmness of a rule's claims: "the answer is B" > "so B" > "B fits the story". A firmer claim prevails over later,
+less firm ones, unless the reply says that it changes its mind.
 """
 
 _GAP = rf"[^.!?\n{INSIDE}]"
@@ -121,7 +121,7 @@ _REVISED = re.compile(REVISION, re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ClaimRule:
-    """`pattern` finds a claim in a marked text; its group `refs` holds the options that are claimed."""
+    """Rule whose `pattern` finds a claim in a marked text; the group `refs` holds the options that are claimed."""
 
     name: str
     firmness: int
@@ -130,15 +130,15 @@ class ClaimRule:
 
 @cache
 def _rules(nouns: Nouns) -> tuple[ClaimRule, ...]:
-    """Return the rules where a task calls its options so, firmest first.
+    """Return the rules for a task that uses these nouns for its options, firmest first.
 
     To read a pattern, let REF be "an option", however it was named.
     """
     called = noun(nouns)
     fill = rf"(?:\s*{filler(nouns)}){{0,4}}{_OPEN}"
     more = rf"{_SHUT}\s*+(?:,\s*+)?\(?(?:{AND}\s*+){{1,2}}{_OPEN}(?:{ITS}|{filler(nouns)})?{_OPEN}"
-    # Each further reference is found in one way only (atomic), though "," is a comma and a word for "and"; and there
-    # are at most four, since a claim of more is no less ambiguous.
+    # The groups are atomic because "," is both a comma and a word for "and": each reference must be found in one way
+    # only. There are at most four further references, as a claim of more is no less ambiguous.
     refs = rf"(?P<refs>{REF}(?>{more}{REF}{_VERB}){{0,4}})"
     every = rf"(?P<refs>{REF}(?>{more}{REF}){{0,4}})"
     found = (
@@ -168,7 +168,7 @@ def _rules(nouns: Nouns) -> tuple[ClaimRule, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MarkedReply:
-    """A reply ready for the rules: without reasoning (`text`), without markup (`content`), marked (`marked`)."""
+    """Reply prepared for the rules: without reasoning (`text`), without markup (`content`) and marked (`marked`)."""
 
     reply: Reply
     text: str
@@ -176,13 +176,13 @@ class MarkedReply:
     marked: str
     mark: Callable[[str], str]
     nouns: Nouns
-    completed: Callable[[str], int | None]  # the only option that a cut-off text can become
+    completed: Callable[[str], int | None]  # the only option that begins with a cut-off text
     related: Callable[[str], set[int]]  # the labels that are expressed in other words
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An option that a rule found claimed, and where."""
+    """Options that a rule found claimed, and where in the text."""
 
     rule: str
     firmness: int
@@ -240,7 +240,7 @@ _HEADER = re.compile(
 
 
 def _before_next_question(reading: MarkedReply) -> Extracted | None:
-    """Accept what a base model answered before it goes on with a question of its own."""
+    """Accept what a base model answered before it went on with a question of its own."""
     header = _HEADER.search(reading.content)
     if not header:
         return None
@@ -254,7 +254,7 @@ def _claimed(reading: MarkedReply) -> Extracted | None:
 
 
 def _emphasis(reading: MarkedReply) -> Extracted | None:
-    """Accept one option in bold among others that are not."""
+    """Accept the only option that is set in bold."""
     if reading.reply.finish == "length":
         return None
     found = {_only(reading.mark(stretch)) for stretch in emphasised(reading.text)} - {None}
@@ -270,7 +270,7 @@ def _none_or_all(reading: MarkedReply) -> Extracted | None:
 
 
 def _other_words(reading: MarkedReply) -> Extracted | None:
-    """Accept the meaning of a label where none of the words that were asked for is said."""
+    """Accept a label expressed in other words if none of the requested words occurs."""
     if re.search(ANY, reading.marked):
         return None
     found = reading.related(reading.content)
@@ -278,7 +278,7 @@ def _other_words(reading: MarkedReply) -> Extracted | None:
 
 
 def _cut_off(reading: MarkedReply) -> Extracted | None:
-    """Accept the beginning of just one option in a reply that was cut off; a mention there is no commitment."""
+    """Accept the beginning of a single option in a reply that was cut off; a mention is no commitment there."""
     if reading.reply.finish != "length":
         return None
     index = reading.completed(reading.content)
@@ -286,7 +286,7 @@ def _cut_off(reading: MarkedReply) -> Extracted | None:
 
 
 def _mentioned(reading: MarkedReply) -> Extracted | None:
-    """Accept the only option that is mentioned and not denied."""
+    """Accept the only option that is mentioned without being denied."""
     found = indexes(reading.marked, ANY) - indexes(reading.marked, NEGATED)
     return _verdict(found, "only_mention" if len(found) == 1 else "several_mentions") if found else None
 
@@ -308,7 +308,7 @@ _STEPS = (
 
 
 def _settled(marked: str, nouns: Nouns) -> Claim | None:
-    """Return the last claim that overrides the ones before it; hints have to agree."""
+    """Return the last claim that overrides the ones before it, or the union of the hints if there is no other claim."""
     claims = []
     for rule in _rules(nouns):
         for found in rule.pattern.finditer(marked):
@@ -329,7 +329,7 @@ def _settled(marked: str, nouns: Nouns) -> Claim | None:
 
 
 def _overrides(later: Claim, earlier: Claim, revisions: Sequence[tuple[int, int]]) -> bool:
-    """Return whether a claim replaces an earlier one; `revisions` is where the reply changes its mind, in order."""
+    """Return whether a claim replaces an earlier one; `revisions` are the places where the reply changes its mind."""
     if later.firmness > earlier.firmness:
         return True
     if later.start < earlier.end:
@@ -357,7 +357,7 @@ NAMES = {
     **dict.fromkeys(("maybe", "neutral"), (MAYBE,)),
     **dict.fromkeys(("non entailment", "not entailment", "nonentailment"), (NO, MAYBE)),
 }
-"""Words of labels → the answers to "does it follow?" that they stand for."""
+"""Answers to "does it follow?" that the words of labels express, by word."""
 
 _CLAIM = r"(?:\bthe (?:claim|hypothesis|conclusion|second statement)|\A[\s\"'*]*(?:it|this|that|statement))"
 _NOT = r"(?:\s+not|n't)"
@@ -373,7 +373,7 @@ _UNDECIDED = phrases(r"""
     fr pas_nécessairement peut-être
     es no_necesariamente quizás? tal_vez
 """)
-_SAID = {  # the first that is found in a sentence counts
+_SAID = {  # the first one found in a sentence counts
     MAYBE: (rf"{_CLAIM}[^.!?\n]{{0,40}}?{_UNDECIDED}", r"\b(?:is|does|do)(?:\s+not|n't)\s+necessarily\b"),
     NO: (
         rf"\b(?:does|do|did){_NOT}{_HOW}\s+(?:follow|hold|entail|have to be true)\b",
@@ -404,11 +404,11 @@ _SENTENCE = re.compile(r"[^.!?\n]+[.!?\n]*")
 
 
 def _related(words: Sequence[Sequence[str]], content: str) -> set[int]:
-    """Return the labels that the sentences of a reply amount to; `words[i]` express label i.
+    """Return the labels that the sentences of a reply imply; `words[i]` are the words that express label i.
 
-    Empty where nothing is said, or where the labels are not answers to "does it follow?". Asked whether a claim
-    follows, models also write "It does not follow", "Not necessarily" or "entailment". If only the requested words were
-    read, which replies are missing would depend on the label.
+    The set is empty if no sentence implies a label, or if the labels are not answers to "does it follow?". Asked
+    whether a claim follows, models also write "It does not follow", "Not necessarily" or "entailment". If only the
+    requested words were read, the share of missing answers would depend on the label.
     """
     stands_for: dict[str, set[int]] = {}
     for index, label in enumerate(words):

@@ -1,7 +1,7 @@
-"""The words by which replies announce, praise, deny and join answers, as regular expressions.
+"""Regular expressions for the words with which replies announce, praise, deny and join answers.
 
-There is one table per role and one line per language; case does not matter. What a task calls its options ("proverb")
-is not in the tables, but comes from the task (`Nouns`).
+There is one table per role, with one line per language; case does not matter. The nouns that a task uses for its
+options ("proverb") are not in the tables: they come from the task (`Nouns`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-LETTERS = r"0-9A-Za-z_\u00c0-\u024f\u0370-\u1fff"  # of scripts that put blanks between words, for a character class
+LETTERS = r"0-9A-Za-z_\u00c0-\u024f\u0370-\u1fff"  # character class of scripts with blanks between words
 _NO_BLANKS = re.compile("[\u0900-\u0eff\u3040-\u9fff\uac00-\ud7af]")  # scripts in which \b does not find word ends
 _JOINED = re.compile("[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7af]")
 
@@ -20,14 +20,14 @@ _JOINED = re.compile("[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7af]")
 
 
 def pieces(text: str) -> list[str]:
-    """Return the casefolded words of a text; the text itself if it has none."""
+    """Return the casefolded words of a text, or the text itself if it has none."""
     return re.findall(r"[^\W_]+", text.casefold()) or [text.strip().casefold()]
 
 
 def alternatives(texts: list[str], joint: str = r"[\W_]+") -> re.Pattern[str]:
-    """Return a pattern of any of the texts, with `joint` between their words and never within a longer word.
+    """Return a pattern that matches any of the texts, with `joint` between their words, but not within a longer word.
 
-    Longer texts come first, since one may contain another. Without texts the pattern never matches.
+    Longer texts come first, because one text may contain another. Without texts, the pattern never matches.
     """
 
     def whole(text: str) -> str:
@@ -41,11 +41,13 @@ def alternatives(texts: list[str], joint: str = r"[\W_]+") -> re.Pattern[str]:
 
 
 def phrases(table: str, *marks: str, words: Sequence[str] = ()) -> str:
-    """Return a pattern of any entry of a table as a whole word, where the script shows word ends, or any mark.
+    """Return a pattern that matches any entry of a table or any mark.
+
+    Entries match as whole words only, provided that their script separates words.
 
     Args:
-        table: One language per line: its code, then the entries. An entry is a regular expression without groups, in
-            which `_` stands for a blank.
+        table: One language per line: its code, then its entries. An entry is a regular expression without groups, in
+            which `_` stands for white space.
         *marks: Regular expressions that match within words, too.
         words: Further entries as plain text.
     """
@@ -53,13 +55,13 @@ def phrases(table: str, *marks: str, words: Sequence[str] = ()) -> str:
     entries += [r"\s+".join(map(re.escape, word.split())) for word in words]
     spaced = [entry for entry in entries if not _NO_BLANKS.search(entry)]
     joined = [entry for entry in entries if _NO_BLANKS.search(entry)]
-    whole = rf"\b(?:{'|'.join(spaced)})\b" if spaced else r"(?!)"  # one look for a word's beginning, not one per entry
+    whole = rf"\b(?:{'|'.join(spaced)})\b" if spaced else r"(?!)"  # tests for a word boundary once, not once per entry
     return "(?:" + "|".join([whole, *joined, *marks]) + ")"
 
 
 # ---- words that announce or praise an answer -------------------------------------------------------------------------
 
-# What is the answer, whatever stands before it.
+# Nouns for the answer itself.
 ANSWER = phrases(r"""
     en answer ans solution label relation relationship verdict conclusion prediction classification judge?ment output
     de antwort lösung
@@ -224,7 +226,7 @@ BUT = phrases(r"""
     ja だが
 """)
 
-# What announces that the answer changes.
+# Words that announce a change of answer.
 REVISION = phrases(r"""
     en wait actually correction on_second_thoughts? (?:up)?on_reflection scratch_that my_mistake sorry i_mean or_rather
     en hmm hm let_me_re\w+ reconsidering make_that
@@ -241,7 +243,7 @@ REVISION = phrases(r"""
     ko 아니
 """)
 
-# What denies the option that follows.
+# Words that deny the option after them.
 NOT = phrases(
     r"""
     en not cannot never nor neither rather_than instead_of unlike except
@@ -258,7 +260,7 @@ NOT = phrases(
     "n't",
 )
 
-# What denies the option before it.
+# Words that deny the option before them.
 WRONG = phrases(
     r"""
     en not cannot can't won't incorrect wrong false irrelevant unrelated off out eliminated excluded too less
@@ -296,7 +298,7 @@ REASON = phrases(r"""
     ja なぜなら
 """)
 
-# What may follow a letter that is also a word ("A because …"), other than the noun of an article.
+# Words that may follow a letter that is also a word ("A because …"); after an article, a noun would follow.
 CONNECTOR = phrases(r"""
     en because since as for here if when unless is isn't was are and or but nor would does doesn't also instead over
     en fits matches captures describes seems refers talks speaks says relates reflects applies illustrates conveys
@@ -368,9 +370,9 @@ _FILLER = r"""
 
 
 class Nouns(NamedTuple):
-    """The nouns by which a task calls its options ("proverb"), and the right one beside "answer" ("moral").
+    """Nouns that a task uses for its options ("proverb") and, besides "answer", for the right one ("moral").
 
-    The first word for an option is that of the prompt.
+    The first noun for an option is the one that the prompt uses.
     """
 
     option: tuple[str, ...] = ()
@@ -382,11 +384,11 @@ NO_NOUNS = Nouns()
 
 @cache
 def noun(nouns: Nouns) -> str:
-    """Return what may be an option, or the answer if it is called the best."""
+    """Return a pattern of the nouns for an option, or for the answer if it is called the best."""
     return phrases(_NOUN, words=(*nouns.option, *nouns.answer))
 
 
 @cache
 def filler(nouns: Nouns) -> str:
-    """Return what may stand between "is" and the answer without changing it."""
+    """Return a pattern of the words that may stand between "is" and the answer without changing the meaning."""
     return phrases(_FILLER, words=nouns.option[:1])

@@ -1,4 +1,4 @@
-"""Find a quotation in a text: as it is, with other case, blanks, quotation marks and dashes, or nearly."""
+"""Search for a quotation in a text: verbatim, with other case, blanks, quotation marks and dashes, or nearly."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from figeval.types import Span
 Kind: TypeAlias = Literal["verbatim", "folded", "near", "nowhere"]
 
 CUTOFF = 0.7
-"""Least likeness of a quotation that is not verbatim (Indel ratio of folded texts).
+"""Minimum likeness of a quotation that is not verbatim (Indel ratio of folded texts).
 
-Measured on the 3274 spans of ePiC's seen-train narratives: with one word in ten left out, replaced or added 99 % are
-found again, with one in four 96 %, of these 97 % at a place that they share by more than half; with clipped endings
-all. Of spans of another narrative 0.4 % are taken for one of this (0.03 % at 0.75, 0.9 % at 0.65).
+Measured on the 3274 spans of ePiC's seen-train narratives: 99 % are found again if one word in ten is left out,
+replaced or added; 96 % if one in four is, and 97 % of these at a place that overlaps theirs by more than half; and all
+if word endings are clipped. Of spans of another narrative, 0.4 % are wrongly found (0.03 % at 0.75, 0.9 % at 0.65).
 """
-LONGEST = 1_000  # characters: what is longer is looked for letter by letter only, since a near match takes the square
-FARTHEST = 50_000  # characters of a text in which a near match is looked for
-TRIED = 1_000  # places of a quotation of which one between word ends is preferred
-SHORTEST = 8  # characters: below, chance alone makes a text like any other, so only a literal match counts
-ALMOST = 0.999  # likeness of what is not verbatim, at most
-AROUND = 3  # tokens by which a near match may be moved at either end
+LONGEST = 1_000  # characters: longer quotations are only searched literally, as a near match takes quadratic time
+FARTHEST = 50_000  # characters: no near match is searched in a longer text
+TRIED = 1_000  # occurrences of a quotation among which one at word boundaries is preferred
+SHORTEST = 8  # characters: shorter quotations resemble any text by chance, so only a literal match counts
+ALMOST = 0.999  # maximum likeness of a quotation that is not verbatim
+AROUND = 3  # tokens by which either end of a near match may be moved
 
 _SAME = str.maketrans(dict.fromkeys('“”„‟«»「」『』″"‘’‚‛ʼ´`′', "'") | dict.fromkeys("‐‑‒–—―−", "-"))
 _LETTER = re.compile(r"[^\W_]")
@@ -35,7 +35,7 @@ _LETTER = re.compile(r"[^\W_]")
 
 @dataclass(frozen=True, slots=True)
 class QuotePlace:
-    """The place of a quotation, None if it is nowhere, and its likeness to the text there: 1 only if it is verbatim."""
+    """Place of a quotation, or None if it is nowhere, and its likeness to the text there: 1 only if it is verbatim."""
 
     kind: Kind
     span: Span | None
@@ -44,20 +44,20 @@ class QuotePlace:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A text in its plainest spelling; character i of `text` stems from character `origin[i]` of the text itself."""
+    """Text in its plainest spelling; character i of `text` stems from character `origin[i]` of the original text."""
 
     text: str
     origin: Sequence[int]
 
     def span(self, start: int, end: int) -> Span:
-        """Return the stretch of the text that a stretch of the folded text was made of."""
+        """Return the span of the original text from which a stretch of the folded text was made."""
         return Span(self.origin[start], self.origin[end - 1] + 1)
 
 
 def locate(quote: str, text: str) -> QuotePlace:
-    """The first place where a quotation stands: verbatim, else folded, else nearly, at the ends of words.
+    """Return the first place of a quotation in a text: verbatim, else folded, else the most similar run of tokens.
 
-    A place between word ends is preferred, so that "he" is not found in "the".
+    A place at word boundaries is preferred, so that "he" is not found in "the".
     """
     quote = quote.strip()
     start = _first(quote, text)
@@ -72,13 +72,13 @@ def locate(quote: str, text: str) -> QuotePlace:
 
 
 def stands(quote: str, text: str) -> bool:
-    """Return whether a quotation stands in a text, but for case, blanks and marks."""
+    """Return whether a text contains a quotation, ignoring case, blanks and marks."""
     quote = quote.strip()
     return bool(quote) and (quote in text or _folded(quote, text) is not None)
 
 
 def _folded(quote: str, text: str) -> Span | None:
-    """The first place of a quotation when both are folded; the marks at its ends may be missing there."""
+    """Return the first place of a quotation when both are folded; the marks at its ends may be missing in the text."""
     if len(quote) > 2 * len(text) + LONGEST:
         return None  # folding makes a text shorter by its runs of blanks, hardly ever by half
     whole, wanted = fold(text), fold(quote).text
@@ -90,7 +90,7 @@ def _folded(quote: str, text: str) -> Span | None:
 
 
 def _bare(text: str) -> str:
-    """The text without what is no letter or digit at its ends."""
+    """Return the text without the characters at its ends that are neither letters nor digits."""
     first = _LETTER.search(text)
     last = _LETTER.search(text[::-1])
     return text[first.start() : len(text) - last.start()] if first and last else ""
@@ -98,7 +98,7 @@ def _bare(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def fold(text: str) -> Folded:
-    """Case, compatibility forms, runs of white space, quotation marks and dashes made one; invisible marks go."""
+    """Unify case, compatibility forms, runs of white space, quotation marks and dashes; remove invisible marks."""
     found: list[str] = []
     origin: list[int] = []
     for place, character in enumerate(text):
@@ -113,7 +113,7 @@ def fold(text: str) -> Folded:
 
 
 def _first(wanted: str, text: str) -> int | None:
-    """The first place of a text in another: between word ends if there is one, else anywhere; None if there is none."""
+    """Return the first place of a text in another, at word boundaries if possible, or None if there is no place."""
     if not wanted:
         return None
     places: list[int] = []
@@ -126,12 +126,12 @@ def _first(wanted: str, text: str) -> int | None:
 
 
 def _parted(text: str, place: int) -> bool:
-    """Return whether no word goes on across a place."""
+    """Return whether a place is at a word boundary."""
     return not (0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum())
 
 
 def _nearly(quote: str, text: str) -> QuotePlace:
-    """The stretch of whole tokens that is most like a quotation, if it is like enough."""
+    """Return the stretch of whole tokens that is most similar to a quotation, if it is similar enough."""
     from rapidfuzz.fuzz import partial_ratio_alignment, ratio
 
     if len(quote) > LONGEST or len(text) > FARTHEST:
@@ -151,6 +151,6 @@ def _nearly(quote: str, text: str) -> QuotePlace:
 
 
 def _around(places: Sequence[int], near: int) -> Sequence[int]:
-    """The places closest to one."""
+    """Return the places closest to the given one."""
     here = bisect_left(places, near)
     return places[max(0, here - AROUND) : here + AROUND + 1]

@@ -1,4 +1,4 @@
-"""Read what a model quotes: the one quotation of a reply that is its answer, as JSON or between quotation marks."""
+"""Extraction of the quotation that is the answer of a reply, given as JSON or between quotation marks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from figeval.answers.places import fold, stands
 from figeval.answers.reply_text import REFUSAL, answering_part, not_written, one_turn
 from figeval.types import Reply, Status
 
-KEYS = ("quote", "span", "quotation", "answer", "text", "words", "phrase")  # the first that is there counts
-BRACES = 100  # of a reply, at most: looking for the end of an object takes time that grows with what follows
-LONGEST = 2_000  # characters of a mapping as Python writes it
-NO_QUOTE = "no_quote"  # the rule behind an ok without a quotation: the reply says that there is none
+KEYS = ("quote", "span", "quotation", "answer", "text", "words", "phrase")  # the first one present counts
+BRACES = 100  # opening braces that are tried, the last ones of a reply: each search for an end may scan the rest
+LONGEST = 2_000  # characters of a mapping in Python syntax
+NO_QUOTE = "no_quote"  # rule of an ok without a quotation: the reply says that there is none
 _NONE = re.compile(r"(?:none|null|n/?a|not found)?\W*", re.IGNORECASE)
-_ABSENT = re.compile(r"(?:(?:none|null|n/?a|not found)\W*)?", re.IGNORECASE)  # not "...", which the prompt's form has
+_ABSENT = re.compile(r"(?:(?:none|null|n/?a|not found)\W*)?", re.IGNORECASE)  # not "...", a placeholder in the prompt
 _REVISED = re.compile(
     r"\b(?:wait|actually|correction|sorry|i mean|on second thoughts?|make that|rather)\b", re.IGNORECASE
 )
@@ -34,7 +34,7 @@ _CUE = re.compile(r"\A\W*(?:(?:final |my |the )?(?:answer|quote|span|json)(?: is
 
 
 class Quotable(Protocol):
-    """An example that asks for a quotation from `text`; `given` and `known` are the question's own words."""
+    """Example that asks for a quotation from `text`; `given` and `known` are the question's own words."""
 
     @property
     def text(self) -> str: ...  # noqa: D102
@@ -46,8 +46,9 @@ class Quotable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """The quotation of a reply if `status` is ok, and the rule that found it; an empty quotation says that nothing in
-    the text is right.
+    """Quotation of a reply if `status` is ok, and the rule that found it.
+
+    An empty quotation means that, according to the reply, nothing in the text is right.
     """
 
     status: Status
@@ -56,7 +57,7 @@ class Quoted:
 
 
 def quotation(reply: Reply, example: Quotable) -> Quoted:
-    """The verdict of the first step that has one. Never raises on any reply."""
+    """Return the verdict of the first step that has one. No reply makes this raise."""
     text = one_turn(answering_part(reply.text))
     verdicts = (step(text, reply, example) for step in STEPS)
     return next((verdict for verdict in verdicts if verdict), Quoted("unparseable", "", "nothing_found"))
@@ -68,7 +69,7 @@ def _not_written(text: str, reply: Reply, _example: Quotable) -> Quoted | None:
 
 
 def _json(text: str, _reply: Reply, _example: Quotable) -> Quoted | None:
-    """JSON anywhere in the reply; the last counts alone where it takes the one before back."""
+    """Accept JSON anywhere in the reply; only the last object counts if it revises the one before it."""
     found = list(_objects(text))
     if len(found) > 1 and _REVISED.search(text, found[-2].end, found[-1].start):
         found = found[-1:]
@@ -78,7 +79,7 @@ def _json(text: str, _reply: Reply, _example: Quotable) -> Quoted | None:
 
 
 def _loose(text: str, reply: Reply, _example: Quotable) -> Quoted | None:
-    """JSON with a slip: a quotation mark within, no end."""
+    """Accept malformed JSON: with a quotation mark inside a text, or without an end."""
     said = _CLOSED.findall(text)
     if said:
         return _one(said, "loose_json")
@@ -97,7 +98,7 @@ def _cut_off(_text: str, reply: Reply, _example: Quotable) -> Quoted | None:
 
 
 def _marked(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
-    """Between quotation marks; what is the question's own is no answer, and what stands in the text comes first."""
+    """Accept words between quotation marks, other than the question's own; those that occur in the text come first."""
     own = {fold(own).text.strip(" .,;:!?") for own in (example.given, example.known)}
     said = [quote for quote in _between(text) if fold(quote).text.strip(" .,;:!?") not in own]
     standing = [quote for quote in said if stands(quote, example.text)]
@@ -105,18 +106,18 @@ def _marked(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
 
 
 def _bare(text: str, _reply: Reply, example: Quotable) -> Quoted | None:
-    """Nothing but words of the text, or a last line of such."""
+    """Accept a reply, or its last line, that consists of words of the text only."""
     contents = (_CUE.sub("", part).strip() for part in (text, text.strip().rpartition("\n")[2]))
     found = next((content for content in contents if content and stands(content, example.text)), None)
     return Quoted("ok", found, "bare") if found else None
 
 
 STEPS = (_not_written, _json, _loose, _declined, _cut_off, _marked, _bare)
-"""Best first."""
+"""Steps in the order in which they are tried, the most reliable first."""
 
 
 def _one(said: Iterable[str], rule: str) -> Quoted:
-    """The one thing that was said, however often."""
+    """Return the only quotation among these, however often it is repeated; several different ones are ambiguous."""
     different = {fold(quote).text.strip(): quote for quote in said if not _NONE.fullmatch(quote.strip())}
     if len(different) > 1:
         return Quoted("ambiguous", "", rule)
@@ -124,7 +125,7 @@ def _one(said: Iterable[str], rule: str) -> Quoted:
 
 
 def _between(text: str) -> Iterator[str]:
-    """Yield the texts in quotation marks or in bold; those in apostrophes only where there are no others."""
+    """Yield the texts in quotation marks or in bold; those in apostrophes only if there are no others."""
     found = [one for pattern in _BETWEEN for one in pattern.findall(text)]
     yield from found or _SINGLE.findall(text)
 
@@ -134,7 +135,7 @@ def _between(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Object:
-    """A JSON object within a reply, and where it stands."""
+    """JSON object within a reply, and its place."""
 
     start: int
     end: int
@@ -142,7 +143,7 @@ class _Object:
 
 
 def _objects(text: str) -> Iterator[_Object]:
-    """Every outermost object among the last `BRACES` places where one may begin."""
+    """Yield every outermost object that begins at one of the last `BRACES` opening braces."""
     decoder, end = json.JSONDecoder(strict=False), 0
     for start in [found.start() for found in re.finditer("{", text)][-BRACES:]:
         if start < end:
@@ -156,7 +157,7 @@ def _objects(text: str) -> Iterator[_Object]:
 
 
 def _python(text: str, start: int) -> tuple[Any, int]:
-    """A flat mapping as Python writes it, in apostrophes; without one None and where to look on."""
+    """Return a flat mapping in Python syntax and its end, or None and the place where the search continues."""
     end = text.find("}", start, start + LONGEST) + 1
     try:
         value = ast.literal_eval(text[start:end]) if end else None
@@ -166,14 +167,14 @@ def _python(text: str, start: int) -> tuple[Any, int]:
 
 
 def _nothing(value: dict[str, Any]) -> bool:
-    """Return whether a JSON object says under the key for the quotation that there is none: "", null, [] or "none"."""
+    """Return whether a JSON object states under the quotation's key that there is none: "", null, [] or "none"."""
     named = {str(key).lower(): inner for key, inner in value.items()}
     known = [named[key] for key in KEYS if key in named][:1]
     return any(one in (None, [], {}) or (isinstance(one, str) and _ABSENT.fullmatch(one.strip())) for one in known)
 
 
 def _quotes(value: Any) -> Iterator[str]:
-    """The quotations of a JSON value: under the first known key, else the only text there is."""
+    """Yield the quotations of a JSON value: those under the first known key, else those of its only nested value."""
     match value:
         case str():
             yield value

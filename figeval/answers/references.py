@@ -1,8 +1,8 @@
-"""References to options and labels as single characters, found by letter, text, number or the words of a label.
+"""Markers that replace each reference to an option or label (by letter, text, number or word) with one character.
 
-A reply is rewritten so that each reference ("(B)", "option 2", "a patched boat …") is one character beyond Unicode's
-assigned planes, which tells how the option was referred to and which one it is. The rules of `figeval.answers.extract`
-are then plain regular expressions over such characters, whatever the options are.
+A reply is rewritten so that each reference ("(B)", "option 2", "a patched boat …") becomes one private-use character,
+which encodes the kind of the reference and the option's index. The rules of `figeval.answers.extract` are then plain
+regular expressions over such characters, whatever the options are.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ KINDS = ("letter", "text", "number", "listed", "negated")
 _FIRST, _SIZE = 0xF0000, 0x1000
 MOST = _SIZE - 2
 OUT, CLASH = MOST, MOST + 1
-"""In the place of an index: beyond the last option; the letter of one option with the text of another."""
+"""Special indexes: an option beyond the last one; the letter of one option with the text of another."""
 
 
 def mark(kind: str, index: int) -> str:
-    """Return the character that stands for a reference."""
+    """Return the character that represents a reference."""
     return chr(_FIRST + KINDS.index(kind) * _SIZE + index)
 
 
@@ -68,7 +68,7 @@ INSIDE = ANY[1:-1]  # for a character class
 
 
 def turned(marked: str, kind: str) -> str:
-    """Return a marked text with its references turned into another kind."""
+    """Return a marked text with its references changed to another kind."""
     return re.sub(ANY, lambda found: mark(kind, index_of(found[0])), marked)
 
 
@@ -80,14 +80,14 @@ def indexes(marked: str, pattern: str = REF) -> set[int]:
 # ---- references that are no claims -----------------------------------------------------------------------------------
 
 _MORE = rf"[\"')\]]*+\s*+(?:,\s*+)?(?:{AND}\s*+)?[\"'(\[]*+{REF}"
-_SEVERAL = rf"{REF}(?>{_MORE}){{0,9}}"  # atomic: "," is a comma and a word for "and"
+_SEVERAL = rf"{REF}(?>{_MORE}){{0,9}}"  # atomic, because "," matches both as a comma and as a word for "and"
 _IS = r"(?:is|are|was|were|does|do|did|would|could|can|should|seems?|fits?|passt|ist|sind|est|sont|es|son|è|é|jest)?"
 _ADVERB = r"(?:clearly|also|simply|just|both|all|really|quite|definitely|plainly|n'est|no|das|the|a|far)"
 
 
 @cache
 def _unclaimed(nouns: Nouns) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return as what kind references remain that are named without being claimed, and how they are found."""
+    """Return the patterns of references that are not claims, each with the kind that such references become."""
     found = (
         ("negated", rf"{NOT}(?:\s+{filler(nouns)}){{0,4}}[\s\"'(\[]*(?P<refs>{_SEVERAL})"),
         ("negated", rf"(?P<refs>{_SEVERAL})[\"')\]]*\s*{_IS}\s*(?:{_ADVERB}\s+)*{WRONG}"),
@@ -99,7 +99,7 @@ def _unclaimed(nouns: Nouns) -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def _set_aside(unclaimed: tuple[tuple[str, re.Pattern[str]], ...], marked: str) -> str:
-    """Turn references that are denied ("not A"), or weighed against each other ("between A and B")."""
+    """Change the kind of references that are denied ("not A") or weighed against each other ("between A and B")."""
     for kind, pattern in unclaimed:
 
         def turn(found: re.Match[str], kind: str = kind) -> str:
@@ -132,7 +132,7 @@ _ORDINALS = (
 
 @cache
 def lead(nouns: Nouns) -> str:
-    """Return what announces an answer: "the answer is", "Answer:", "Option:" at the beginning of a line."""
+    """Return a pattern of what announces an answer: "the answer is", "Answer:", or "Option:" at the start of a line."""
     announced = rf"{ANSWER}[^.!?\n{INSIDE}]{{0,60}}?{IS}(?:\s*{filler(nouns)}){{0,4}}"
     headed = rf"{ANSWER}[\"'\s]*[:=]|(?m:^)[\"'{{\s]*{noun(nouns)}[\"'\s]*[:=]"
     return rf"(?:{announced}|{headed})[\s:\"'(\[=>]*"
@@ -143,19 +143,19 @@ def option_marker(options: tuple[str, ...], letters: tuple[str, ...], nouns: Nou
     """Return a function that rewrites a plain reply so that each reference to an option is one character.
 
     Raises:
-        ValueError: options and letters differ in number, or are more than can be told apart.
+        ValueError: The options and letters differ in number, or there are more than can be distinguished.
     """
     if len(options) != len(letters) or len(options) > MOST:
         raise ValueError(f"{len(options)} options and {len(letters)} letters, at most {MOST}")
-    taken = {letter.casefold() for letter in letters}  # an option "B" among lettered ones is not known by its text
+    taken = {letter.casefold() for letter in letters}  # an option "B" among lettered ones cannot be found by its text
     texts = alternatives([option for option in options if option.strip().casefold() not in taken])
     words = [tuple(pieces(option)) for option in options]
-    counts = Counter(words)  # the same words twice cannot be told apart
+    counts = Counter(words)  # options with the same words cannot be distinguished
     of_words = {one: CLASH if counts[one] > 1 else index for index, one in enumerate(words)}
     of_letter = {letter.casefold(): index for index, letter in reversed(list(enumerate(letters)))}
 
     def letter_index(found: str) -> int | None:
-        return of_letter.get(found.casefold(), OUT if found.isupper() else None)  # a small letter may be any word
+        return of_letter.get(found.casefold(), OUT if found.isupper() else None)  # a lower-case letter may be a word
 
     steps: list[Marker] = [
         lambda text: texts.sub(lambda found: mark("text", of_words.get(tuple(pieces(found[0])), CLASH)), text),
@@ -181,7 +181,7 @@ def option_marker(options: tuple[str, ...], letters: tuple[str, ...], nouns: Nou
 
 @lru_cache(maxsize=64)
 def _letter_places(letters: tuple[str, ...], nouns: Nouns) -> tuple[re.Pattern[str], ...]:
-    """Return where a letter refers to an option: any single one there is meant, out of range or not."""
+    """Return the patterns of places where a single letter refers to an option, even one that is out of range."""
     longer = [re.escape(letter) for letter in sorted(letters, key=len, reverse=True)]
     ref = f"(?P<ref>{'|'.join([*longer, '[A-Z]'])})"
     safe = [letter for letter in letters if letter.isupper()]
@@ -207,7 +207,7 @@ def _number_places(nouns: Nouns) -> tuple[re.Pattern[str], ...]:
 
 
 def _everywhere(ref: str, nouns: Nouns) -> list[re.Pattern[str]]:
-    """Return where any reference may stand: as the whole reply, after "the answer is", after "option"."""
+    """Return the patterns of places for any reference: the whole reply, after "the answer is", after "option"."""
     return [
         re.compile(rf"\A[^\w{INSIDE}]*{ref}[^\w{INSIDE}]*\Z", re.IGNORECASE),
         re.compile(rf"{lead(nouns)}{ref}(?![{LETTERS}]|[.,]\d){_CLOSED}", re.IGNORECASE),
@@ -238,14 +238,14 @@ _COUNTED = (
 
 @cache
 def _ordinals(nouns: Nouns) -> re.Pattern[str]:
-    """Return "the second option"; the groups are the ordinals, "last" after all others."""
+    """Return a pattern of "the second option"; its groups are the ordinals, with "last" as the final one."""
     ordinals = "|".join(f"({words})" for words in _ORDINALS)
     counted = "|".join([*map(re.escape, nouns.option), _COUNTED])
     return re.compile(rf"(?:\bthe\s+)?(?<!\w)(?:{ordinals}|(last))\s*(?:{counted})", re.IGNORECASE)
 
 
 def _mark_ordinals(ordinals: re.Pattern[str], count: int, text: str) -> str:
-    """Mark "the second option"; the mark stands for the noun as well."""
+    """Mark "the second option"; the mark replaces the noun as well."""
 
     def replace(found: re.Match[str]) -> str:
         rank = count if found[found.re.groups] else next(i for i, word in enumerate(found.groups()) if word) + 1
@@ -261,7 +261,7 @@ _LETTER_AFTER = re.compile(rf"({TEXT})[\"'.]* ?[(\[]({LETTER})[)\]]")
 
 
 def _join(marked: str) -> str:
-    """Make one reference of a letter with its text; with another option's text it is a contradiction."""
+    """Merge a letter and its text into one reference, which is a contradiction if the text is another option's."""
 
     def one(found: re.Match[str]) -> str:
         agree = index_of(found[1]) == index_of(found[2])
@@ -276,7 +276,7 @@ _LETTERED_LINE = re.compile(rf"^[\"'(\[]*({LETTER})[.):][^\n]*$", re.MULTILINE)
 
 
 def _mark_listing(count: int, marked: str) -> str:
-    """Turn lines under the letters in their order into a list: they echo the question, even with another text."""
+    """Mark lines that begin with the letters in order as a list: they echo the question, even with other texts."""
     lines = list(_LETTERED_LINE.finditer(marked))
     run = [index_of(line[1]) for line in lines]
     length = next((n for n, index in enumerate(run) if index != n), len(run))
@@ -287,13 +287,13 @@ def _mark_listing(count: int, marked: str) -> str:
 
 
 def _mark_lists(count: int, marked: str) -> str:
-    """Turn options in their order, line by line or side by side, into a list: they echo the question."""
+    """Mark options in order, line by line or side by side, as a list: they echo the question."""
     marked = _SIDE_BY_SIDE.sub(lambda found: _listed(found[0], list(re.finditer(REF, found[0])), count), marked)
     return _listed(marked, list(_LINE_HEAD.finditer(marked)), count)
 
 
 def _listed(marked: str, found: list[re.Match[str]], count: int) -> str:
-    """Turn each run of first, second, third … reference into a list."""
+    """Mark each run of references to the first, second, third … option as a list."""
     places = [match.end() - 1 for match in found]
     order = [index_of(marked[place]) for place in places]
     letters = list(marked)
@@ -310,7 +310,7 @@ def _listed(marked: str, found: list[re.Match[str]], count: int) -> str:
 # ---- labels ----------------------------------------------------------------------------------------------------------
 
 _JOINT = r"[\W_]*"  # non-entailment, non entailment, nonentailment
-_SHORT = 5  # letters: a word as short as yes, no, maybe or false occurs in prose as well
+_SHORT = 5  # letters: words as short as yes, no, maybe or false also occur in prose
 _STANDS_OUT = re.compile(rf"\s*(?:[.,:;!?)\]}}\"'/&\n=-]|\Z)|\s+(?:from\b|{CONNECTOR})|[{INSIDE}]", re.IGNORECASE)
 _CHATTER = re.compile(  # an assistant's "Yes, I can help you with that", which answers no question of ours
     r"\s*[,!.]?\s*(?:of course,?\s+)?(?:I|we|you)(?:\s+can|'ll|\s+will|'d|\s+would)"
@@ -335,7 +335,7 @@ def label_marker(words: tuple[tuple[str, ...], ...]) -> Marker:
     """Return a function that rewrites a plain reply so that each word of a label is one character.
 
     Raises:
-        ValueError: there are more labels than can be told apart.
+        ValueError: There are more labels than can be distinguished.
     """
     if len(words) > MOST:
         raise ValueError(f"{len(words)} labels, at most {MOST}")
@@ -347,18 +347,18 @@ def label_marker(words: tuple[tuple[str, ...], ...]) -> Marker:
     echo = _listing(pattern.pattern, len(indexed))
 
     def run(text: str) -> str:
-        def unlisted(found: re.Match[str]) -> str:  # a list of different words; one word again and again stays
+        def unlisted(found: re.Match[str]) -> str:  # removes a list of different words, keeps one repeated word
             named = re.findall(r"[^\W\d_]+", found[0].casefold())
             return found[0] if len(set(named)) < 3 else " " * len(found[0])
 
         def replace(found: re.Match[str]) -> str:
             if len(words) > 2 and _NON.search(text, max(0, found.start() - 5), found.start()):
-                return found[0]  # "non-neutral" leaves several
+                return found[0]  # "non-neutral" leaves several labels
             index = indexed.get(_key(found[0]), CLASH)
             return mark("text", index) if _is_answer(text, found) else found[0]
 
         marked = pattern.sub(replace, echo.sub(unlisted, text))
-        if len(words) == 2:  # "not the one" is the other
+        if len(words) == 2:  # "not the one" means the other
             marked = _NOT_THIS.sub(lambda found: mark("text", 1 - index_of(found[1])), marked)
         return _set_aside(_unclaimed(NO_NOUNS), marked)
 
@@ -366,7 +366,7 @@ def label_marker(words: tuple[tuple[str, ...], ...]) -> Marker:
 
 
 def _listing(word: str, count: int) -> re.Pattern[str]:
-    """Return "Yes, No or Maybe": all words side by side echo the question. Two may be an answer that wavers."""
+    """Return a pattern of "Yes, No or Maybe": all words in a row echo the question; two may be a wavering answer."""
     if count < 3:
         return re.compile(r"(?!)")
     return re.compile(
@@ -379,7 +379,7 @@ def _key(word: str) -> str:
 
 
 def _is_answer(text: str, found: re.Match[str]) -> bool:
-    """Return whether a word is meant as the label: a long one always, a short one where it stands out."""
+    """Return whether a word is meant as the label: a long one always, a short one only if it stands out."""
     if len(found[0]) > _SHORT or not found[0].isascii():
         return True
     if _CHATTER.match(text, found.end()):

@@ -1,4 +1,4 @@
-"""Reduce a reply to the text that is read: no reasoning traces, markup and later turns; or say why there is none."""
+"""Reduction of a reply to the text that is read, without reasoning traces, markup and later turns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from figeval.answers.phrases import Nouns
 from figeval.types import Reply, Status
 
 BEGINNING, END = 4_000, 12_000
-"""Characters of a long reply that are read: an answer is given at once, or after everything else has been said."""
+"""Characters of a long reply that are read: models answer at once, or after everything else has been said."""
 
 
 # ---- reasoning traces ------------------------------------------------------------------------------------------------
@@ -34,9 +34,9 @@ TRACES = tuple(
 
 
 def answering_part(text: str) -> str:
-    """Return the text without reasoning traces, and without its middle if it is longer than `BEGINNING + END`.
+    """Return the text without reasoning traces; without its middle, too, if it is longer than `BEGINNING + END`.
 
-    It is cut between words where there are any; a blank line replaces what is left out.
+    The text is cut between words if possible; a blank line replaces the middle.
     """
     rest = strip_reasoning(text)
     if len(rest) <= BEGINNING + END:
@@ -48,7 +48,8 @@ def answering_part(text: str) -> str:
 def strip_reasoning(text: str) -> str:
     """Return the text without reasoning traces.
 
-    A trace whose opening mark was part of the prompt begins with the text; one that is never closed takes the rest.
+    A trace whose opening mark was part of the prompt starts where the text does; one that is never closed extends to
+    the end.
     """
     for opening, closing in TRACES:
         text = _without(text, opening, closing)
@@ -97,15 +98,15 @@ _MARKUP = tuple(
 
 
 def one_turn(text: str) -> str:
-    """Return the first turn in which something was written, without end marks and what a model wrote after them."""
+    """Return the first turn that is not blank, without end marks and without what the model wrote after them."""
     turns = _TURN.split(_ROLE.sub("", text))
     return next((turn for turn in turns if turn.strip()), "")
 
 
 def plain(text: str) -> str:
-    """Return the text without markup, with ordinary letters for full-width and circled ones and straight quotes.
+    """Return the text without markup, with plain letters for full-width and circled ones, and with straight quotes.
 
-    Lines are kept.
+    Line breaks are kept.
     """
     text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text.translate(_PLAIN))).translate(_PLAIN)
     for pattern, new in _MARKUP:
@@ -122,7 +123,7 @@ def emphasised(text: str) -> list[str]:
 
 
 def not_written(reply: Reply, text: str) -> tuple[Status, str] | None:
-    """Return (status, rule) of a reply that did not come or has no text but reasoning, None if there is text to read.
+    """Return (status, rule) of a reply that did not arrive or has only reasoning, or None if there is text to read.
 
     `text` is the reply without its reasoning.
     """
@@ -153,12 +154,12 @@ REFUSAL = _any(
     r"お答え(?:することは)?でき|お手伝いでき|申し訳|(?:도와|답변|대답).{0,8}(?:없습니다|수 없)|죄송",
     r"(?:मदद|सहायता|उत्तर) नहीं (?:कर|दे)|माफ़ कर",
 )
-"""What a model writes that declines, rather than errs."""
+"""Pattern of the words with which a model declines to answer."""
 
 
 @cache
 def none_or_all(nouns: Nouns) -> re.Pattern[str]:
-    """Return what says that none or all of the options fit."""
+    """Return a pattern of statements that none or all of the options fit."""
     called = "|".join(["option", "answer", *map(re.escape, nouns.option[:1]), "choice"])
     return _any(
         r"\b(?:none|all) of (?:the|these|them)\b(?! (?:other|remaining|rest))|\bneither (?:of|option)|\ball of them\b",
