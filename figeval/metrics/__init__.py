@@ -1,12 +1,13 @@
-"""Predictions → scores: per-example numbers, their mean or another statistic, and an honest interval around it.
+"""Metrics: per-example numbers, their mean or another statistic, and a valid interval around it.
 
-What the author of a metric needs:
+The author of a metric needs:
 
-* a function `(example, prediction) -> float | None` is a metric as it stands, and its mean over examples the score;
-* `Statistic` says how to combine per-example numbers where the score is no mean (macro-F1, a correlation);
-* `collective` makes a metric whose numbers depend on the other examples (a nearest neighbour);
-* `batched` makes a metric whose numbers are computed for many examples in one call, each a `Measured`;
-* `answered`, `tied_answers` and `expected_over_ties` tell what a prediction answers, and score ties by expectation.
+* a function `(example, prediction) -> float | None`, which is a metric as it stands; its mean over examples is the
+  score;
+* `Statistic`, which combines per-example numbers if the score is not a mean (macro-F1, a correlation);
+* `collective`, for a metric whose numbers depend on the other examples (a nearest neighbour);
+* `batched`, for a metric whose numbers are computed for many examples in one call, each a `Measured`;
+* `answered`, `tied_answers` and `expected_over_ties`, which read a prediction and score ties by expectation.
 
 docs/statistics.md, "What a metric needs to know", has an example of each.
 """

@@ -1,4 +1,4 @@
-"""Streaming sums of a metric and the score they end in; memory grows with the clusters, not with the rows.
+"""Streaming sums of a metric and the score made from them; memory grows with the clusters, not with the rows.
 
     statistic = mean_of(choice_accuracy)
     aggregator = MetricAggregator("acc", statistic)
@@ -8,7 +8,7 @@
             aggregator.add(example.cluster, features)
     score = aggregator.score(seed=0)
 
-`GroupAggregator` does the same for minimal pairs, of which all members have to be right.
+`GroupAggregator` does the same for minimal pairs, whose members must all be right.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from figeval.metrics.statistic import Statistic
 from figeval.types import Score
 
 Floats = NDArray[np.float64]
-ROUNDING = 1e-9  # how far beyond its bounds a value may lie and still be within them
+ROUNDING = 1e-9  # a value this far beyond its bounds still counts as within them
 
 
 @dataclass(slots=True)
 class ClusterSums:
-    """Per cluster the number of its rows and the sum of their features, in two flat arrays.
+    """Number of rows and sum of their features for each cluster, in two flat arrays.
 
-    `within` is the sum of squares of the first feature about its clusters' means (Welford 1962).
+    `within` is the sum of squares of the first feature about the cluster means (Welford 1962).
     """
 
     within: float = 0.0
@@ -66,21 +66,21 @@ class ClusterSums:
             self.sums[offset] += value
 
     def matrix(self, k: int) -> Floats:
-        """The sums, shape (G, k)."""
+        """Return the sums, shape (G, k)."""
         return np.array(self.sums, dtype=np.float64).reshape(-1, k)
 
 
 class MetricAggregator:
-    """Sums of one metric, per cluster where rows have one.
+    """Sums of one metric, by cluster for rows that have one.
 
-    A row without a cluster is independent of all others. For means such rows leave only their moments; for other
-    statistics each distinct vector of features is kept once with its count (a confusion has few). The interval of a
-    mean stays within 0 and 1, unless a row's value lies outside by more than rounding explains.
+    A row without a cluster is independent of all others. For a mean, only the moments of such rows are kept; for other
+    statistics, each distinct vector of features is kept once with its count (a confusion has few). The interval of a
+    mean stays within 0 and 1, unless a row's value lies outside by more than rounding error.
 
     Args:
-        name: of the metric, for its score and for messages.
-        statistic: whose features are added.
-        higher_is_better: goes into the score.
+        name: name of the metric, for its score and for messages.
+        statistic: statistic whose features are added.
+        higher_is_better: whether a higher score is better, as the score records.
     """
 
     def __init__(self, name: str, statistic: Statistic, higher_is_better: bool = True) -> None:
@@ -124,38 +124,38 @@ class MetricAggregator:
 
     @property
     def clusters(self) -> int:
-        """How many independent groups the rows form."""
+        """Number of independent groups that the rows form."""
         return len(self._clusters.rows) + self._moments.n + self._vectors.total()
 
     @property
     def effective_clusters(self) -> float:
-        """n² / Σ n_c² (Kish 1965), for n ≥ 1: as many groups of equal size would be as good."""
+        """Number of equally sized groups with the same precision, n² / Σ n_c² (Kish 1965), for n ≥ 1."""
         sizes = np.array(self._clusters.rows, dtype=np.float64)
         alone = self._moments.n + self._vectors.total()
         return self.n**2 / (float(sizes @ sizes) + alone)
 
     @property
     def width(self) -> int:
-        """How many features a row has."""
+        """Number of features of a row."""
         return self._k
 
     def clusters_by_name(self) -> dict[str, Floats]:
-        """The sums of features of the clusters that have a name, shape (k,) each."""
+        """Return the feature sums of the clusters that have a name, each of shape (k,)."""
         return dict(zip(self._clusters.places, self._clusters.matrix(self._k or 1), strict=True))
 
     def rows_alone(self) -> tuple[Floats, Floats]:
-        """Distinct features of rows without a cluster, shape (v, k), and how often each occurs; not for means."""
+        """Return the distinct features of rows without a cluster, shape (v, k), and their counts; not for means."""
         vectors = np.array(list(self._vectors), dtype=np.float64).reshape(-1, self._k)
         return vectors, np.array(list(self._vectors.values()), dtype=np.float64)
 
     def spread(self) -> Spread:
-        """The spread of the rows of a mean."""
+        """Return the spread of the rows; only for a mean."""
         clusters = self._clusters.matrix(self._k)
         sums, sizes = clusters[:, 0], clusters[:, 1]
         return spread_of(sums, sizes, self._clusters.within, alone=self._moments, binary=self._binary)
 
     def score(self, seed: int = 0) -> Score:
-        """The value and its 95 % interval; `seed` matters to bootstrapped statistics only."""
+        """Return the value and its 95 % interval; `seed` affects bootstrapped statistics only."""
         value, interval = self._scored(seed)
         return Score(
             metric=self.name,
@@ -171,7 +171,7 @@ class MetricAggregator:
         )
 
     def _unequal(self) -> float | None:
-        """The effective clusters, None where they are the clusters."""
+        """Return the number of effective clusters, or None if it equals the number of clusters."""
         effective = self.effective_clusters if self.n else 0.0
         return None if math.isclose(effective, self.clusters) else effective
 
@@ -201,10 +201,10 @@ class MetricAggregator:
 
 
 class GroupAggregator:
-    """Minimal pairs: the share of groups with all members right, named `<metric>_strict`.
+    """Share of groups (e.g. minimal pairs) whose members are all right, named `<metric>_strict`.
 
-    A member that is right with probability 1/t (a tie) counts with that probability, so a group has the product over
-    its members. A group with a member without an answer is left out: it is not known to be right or wrong.
+    A member that is right with probability 1/t (a tie) counts with that probability, so the value of a group is the
+    product over its members. A group with an unanswered member is left out: it is not known to be right or wrong.
     """
 
     def __init__(self, name: str, statistic: Statistic) -> None:
@@ -213,7 +213,7 @@ class GroupAggregator:
         self._groups: dict[str, tuple[str | None, float | None]] = {}
 
     def add(self, group: str, cluster: str | None, features: Sequence[float] | None) -> None:
-        """Add one member of a group; its features are None when it has no answer.
+        """Add one member of a group; its features are None if it has no answer.
 
         Raises:
             DataError: the group's members belong to several clusters.
@@ -228,11 +228,11 @@ class GroupAggregator:
         self._groups[group] = (cluster, None if value is None or product is None else value * product)
 
     def score(self, seed: int = 0) -> Score:
-        """The share of complete groups, with the interval of a mean over groups."""
+        """Return the share of complete groups that are right, with the interval of a mean over groups."""
         return self.groups().score(seed)
 
     def groups(self) -> MetricAggregator:
-        """The complete groups, a row each."""
+        """Return an aggregator of the complete groups, with one row for each."""
         aggregator = MetricAggregator(self.name, self.statistic)
         for cluster, product in self._groups.values():
             if product is not None:

@@ -1,8 +1,8 @@
-"""Metrics that are made from an argument: `--metrics faithfulness=models/f`.
+"""Metrics that are made from an argument, e.g. `--metrics faithfulness=models/f`.
 
-A metric that is registered with `argument` is a factory: it is called with a `MetricContext` for every task, and
-returns the metric. The name in records is that before the `=`. Such a metric often asks a model of its own, which the
-context opens as `--model` does, so that neither plugins nor metrics know how models are found.
+A metric that is registered with `argument` is a factory: it is called with a `MetricContext` for every task and returns
+the metric. Records contain the name before the `=`. Such a metric often asks a model of its own, which the context
+opens as `--model` does, so that neither plugins nor metrics need to know how models are found.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from figeval.types import Example, Request, Role
 
 
 class MetricModel(Protocol):
-    """A model that a metric asks. Its weights are loaded with the first question."""
+    """Model that a metric asks. Its weights are loaded with the first request."""
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What it can be asked."""
+        """Capabilities of the model, i.e. the kinds of request that it answers."""
 
     @property
     def fingerprint(self) -> str:
-        """What changes whenever an answer could."""
+        """Text that changes whenever an answer could change."""
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """How `figeval train` made it, as its figeval.json says (`task`, `held_out` …); empty for other models."""
+        """Provenance in the figeval.json of `figeval train` (`task`, `held_out` …); empty for other models."""
 
     def role(self, example: Example) -> Role | None:
-        """Return how the model has seen an example: it was trained on it, chosen on it, or neither."""
+        """Return how the model has seen an example: in training, in model selection, or not at all (None)."""
 
     def answer(self, requests: Sequence[Request]) -> Sequence[tuple[Any, bool]]:
-        """Return (output, whether the input was cut) for requests of one class; equal ones are computed once in a run.
+        """Return (output, whether the input was truncated) for requests of one class.
+
+        Equal requests are computed once in a run.
 
         Raises:
             CapabilityError: the model cannot answer such requests.
@@ -46,17 +48,17 @@ class MetricModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MetricContext:
-    """What a metric is made from.
+    """Context from which the factory of a metric makes it.
 
     Attributes:
-        name: of the metric.
-        argument: what stands behind the `=`.
-        task: the name of the task that is scored.
-        languages: of the task.
+        name: name of the metric.
+        argument: text after the `=`.
+        task: name of the task that is scored.
+        languages: languages of the task.
         model: opens a model by the name that `--model` takes, once in a run, on the device of the run. It raises
-            `ModelError` where there is none.
-        trained: returns `about` of a model, and opens it only if the name is not that of a folder: a metric that needs
-            a certain training can refuse whatever lies in a folder.
+            `ModelError` if there is none.
+        trained: returns `about` of a model, and opens the model only if the name is not that of a folder, so that a
+            metric which needs a certain training can refuse a folder without loading its weights.
     """
 
     name: str
@@ -68,13 +70,13 @@ class MetricContext:
 
 
 def split(name: str) -> tuple[str, str | None]:
-    """Return (name, argument) of what a task file or `--metrics` lists; the argument is None without a `=`."""
+    """Return (name, argument) of a metric in a task file or `--metrics`; without a `=`, the argument is None."""
     plain, sign, argument = name.partition("=")
     return plain, argument if sign else None
 
 
 def with_argument(metric: Metric, argument: str | None) -> Metric:
-    """Return the metric as it was asked for.
+    """Return the metric with the given argument.
 
     Raises:
         TaskError: an argument was given to a metric that takes none.
@@ -91,11 +93,11 @@ def check_argument(metric: Metric) -> None:
 
 
 def made(metric: Metric, labels: tuple[str, ...], context: MetricContext) -> Metric:
-    """Return a metric with what its factory makes of the argument as `target`.
+    """Return a metric whose `target` is the statistic that its factory makes from the argument.
 
     Raises:
-        FigevalError: the argument is no good; the factory says why.
-        PluginError: the factory returns a score that is no mean.
+        FigevalError: the argument is invalid; the factory says why.
+        PluginError: the factory returns a score that is not a mean.
     """
     statistic = as_statistic(loaded(metric.target)(context), labels)
     if not statistic.is_mean:  # a breakdown of stored values must not need the argument

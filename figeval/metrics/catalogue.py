@@ -1,4 +1,4 @@
-"""The metrics that task types and plugins offer, and which of them apply to a task on a route."""
+"""Catalogue of the metrics of task types and plugins, with a choice of those that apply to a task on a route."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from figeval.task_types.base import Metric, TaskTypes
 
 
 class Metrics:
-    """Metrics by name. One name may stand for one function per task type (`acc` of a choice and of a ranking).
+    """Metrics by name. One name may refer to a different function for each task type (`acc` of a choice, of a ranking).
 
-    Those of the task types themselves win over registered ones, so a type's own metric is found without the others.
+    A task type's own metrics take precedence over registered ones, so they are found without loading the others.
     """
 
     def __init__(self, manager: PluginManager, task_types: TaskTypes) -> None:
@@ -27,7 +27,7 @@ class Metrics:
 
     @cached_property
     def _named(self) -> dict[str, list[Metric]]:
-        """Name → metrics of all task types and plugins."""
+        """Metrics of all task types and plugins, by name."""
         named: dict[str, list[Metric]] = {}
         for entry, _ in self._task_types.usable(self._manager):
             for metric in self._of(entry.name):
@@ -41,14 +41,14 @@ class Metrics:
         return named
 
     def _of(self, task_type: str) -> Iterator[Metric]:
-        """Yield the metrics that a task type has itself; none for a type that nobody offers."""
+        """Yield a task type's own metrics; none for an unknown task type."""
         if task_type in self._task_types:
             entry = self._task_types.entry(task_type)
             for metric in entry.load().metrics:
                 yield replace(metric, task_types=frozenset({task_type}), owner=entry.owner)
 
     def __iter__(self) -> Iterator[Metric]:
-        """Yield one metric for each name, for all the task types that have one so called."""
+        """Yield one metric for each name, with all the task types and routes that the name has."""
         for metrics in self._named.values():
             types = frozenset(self.types_of(metrics[0].name))
             routes = frozenset().union(*(metric.routes for metric in metrics))
@@ -58,11 +58,11 @@ class Metrics:
         return name in self._named
 
     def get(self, name: str, task_type: str) -> Metric:
-        """Return the metric as it is for a task type, with the argument that `name` gives it.
+        """Return the metric of a task type, with the argument that `name` contains.
 
         Raises:
-            UnknownName: there is none of that name.
-            TaskError: it is for other task types, or takes no argument.
+            UnknownName: there is no metric of that name.
+            TaskError: the metric is for other task types, or takes no argument.
         """
         plain, argument = split(name)
         own = next((one for one in self._of(task_type) if one.name == plain), None)
@@ -76,10 +76,10 @@ class Metrics:
         return sorted(frozenset().union(*(metric.task_types for metric in self.named(name))))
 
     def named(self, name: str) -> Sequence[Metric]:
-        """Return the metrics of a name, one or several for different task types, whatever argument the name gives.
+        """Return the metrics of a name, one or more for different task types; an argument in the name is ignored.
 
         Raises:
-            UnknownName: there is none.
+            UnknownName: there is no metric of that name.
         """
         plain, _ = split(name)
         if plain not in self._named:
@@ -87,15 +87,15 @@ class Metrics:
         return self._named[plain]
 
     def applicable(self, names: Sequence[str], task_type: str, route: str) -> list[Metric]:
-        """Return the metrics of these names that mean something on this route.
+        """Return the metrics of these names that are meaningful on this route.
 
-        A metric of another route is left out (per-character log-likelihood says nothing about cosines); one of another
-        task type is a mistake of the task.
+        A metric for other routes is left out (per-character log-likelihood says nothing about cosines); one for other
+        task types is a mistake in the task.
 
         Raises:
-            UnknownName: no such metric.
-            TaskError: a metric is not for this task type, none of them applies, or an argument is missing, not wanted
-                or one of two.
+            UnknownName: there is no such metric.
+            TaskError: a metric is not for this task type, none of them applies, or an argument is missing, not accepted
+                or given twice with different values.
         """
         metrics: dict[str, Metric] = {}
         for metric in (self.get(name, task_type) for name in names):
@@ -113,7 +113,7 @@ class Metrics:
 
 
 def _add(named: dict[str, list[Metric]], metric: Metric) -> None:
-    """Add a metric. Raises `DuplicateName` if there is one of this name for the same task types."""
+    """Add a metric. Raises `DuplicateName` if the name is taken for one of its task types."""
     known = named.setdefault(metric.name, [])
     for other in known:
         if not (metric.task_types and other.task_types) or metric.task_types & other.task_types:
@@ -124,9 +124,9 @@ def _add(named: dict[str, list[Metric]], metric: Metric) -> None:
 
 
 def statistic_of(metric: Metric, labels: tuple[str, ...]) -> Statistic:
-    """Return what a metric computes for a task with these labels.
+    """Return the statistic that a metric computes for a task with these labels.
 
-    A metric that has not been made from its argument computes nothing; its stored values can be summed up all the same.
+    A metric that has not been made from its argument computes nothing, but its stored values can still be summed.
     """
     target = loaded(metric.target)
     if metric.argument and not isinstance(target, Statistic):

@@ -1,8 +1,8 @@
-"""Metrics of choice and classification: accuracy and what qualifies it, macro-F1, balanced accuracy.
+"""Metrics of choice and classification: accuracy, checks on what it is worth, macro-F1 and balanced accuracy.
 
-Accuracy is 1 or 0, and 1/t where t answers tie for the best one and the gold one is among them. Beside it stand
-accuracies by length and by prior; how often there was an answer at all; and, where the options were shown in several
-orders, whether the answer was the same one in each, and not chosen for its place.
+Accuracy is 1 or 0, or 1/t if t answers tie for the best one and the gold one is among them. The other metrics are
+accuracies that correct for length and for the prior; the share of examples with an answer; and, if the options were
+shown in several orders, how consistent the answers are across orders and how much they depend on an option's place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from figeval.task_types.pairs import PairExample
 
 Floats: TypeAlias = NDArray[np.float64]
-PLACES = 26  # as many options as there are letters
+PLACES = 26  # at most as many options as letters
 ONE_ORDER = "the options were shown in one order only (--orders)"
 
 
@@ -34,20 +34,21 @@ ONE_ORDER = "the options were shown in one order only (--orders)"
 
 
 def choice_accuracy(example: ChoiceExample, prediction: Prediction) -> float | None:
-    """Whether the chosen option is the right one; 1/t where t options tie for the best and the right one is among them.
+    """Return whether the chosen option is right, or 1/t if t options tie for the best and the right one is among them.
 
-    None without an answer or where gold is hidden. Of options shown in several orders: the mean over the orders.
+    The result is None without an answer or if gold is hidden. If options were shown in several orders, it is the mean
+    over the orders.
     """
     return share_of_gold(example.gold, prediction)
 
 
 def pair_accuracy(example: PairExample, prediction: Prediction) -> float | None:
-    """Whether the label is the right one, as `choice_accuracy`; a label counts once for each of its tied classes."""
+    """Return whether the label is right, as in `choice_accuracy`; a label counts once for each of its tied classes."""
     return share_of_gold(example.label, prediction)
 
 
 def share_of_gold(gold: int | str | None, prediction: Prediction) -> float | None:
-    """Probability that a fair draw from the given answers is gold; their mean over the orders of the options."""
+    """Return the probability that a fair draw from tied answers is gold, averaged over the orders of the options."""
     valid = [tied_answers(answer) for answer in answers(prediction) if answered(answer)]
     if gold is None or not valid:
         return None
@@ -55,7 +56,7 @@ def share_of_gold(gold: int | str | None, prediction: Prediction) -> float | Non
 
 
 def acc_norm(example: ChoiceExample, prediction: Prediction) -> float | None:
-    """Accuracy of the best log-likelihood per character of the option (lm-eval's `acc_norm`); None without scores."""
+    """Return the accuracy by log-likelihood per character of the option (lm-eval's `acc_norm`); None without scores."""
     if not prediction.scores or not answered(prediction):
         return None
     return share_of_best(
@@ -64,9 +65,10 @@ def acc_norm(example: ChoiceExample, prediction: Prediction) -> float | None:
 
 
 def acc_pmi(example: ChoiceExample, prediction: Prediction) -> float | None:
-    """Accuracy of log P(option | query) − log P(option), so that a likely sentence is not taken for a likely answer
-    (PMI_DC, Holtzman et al. 2021, section 3; lm-eval's `acc_mutual_info` with a premise of its own); None without
-    `priors`.
+    """Return the accuracy by log P(option | query) − log P(option); None without `priors`.
+
+    A likely sentence is then not taken for a likely answer (PMI_DC, Holtzman et al. 2021, section 3; lm-eval's
+    `acc_mutual_info` with a premise of its own).
     """
     if not prediction.priors or not answered(prediction):
         return None
@@ -75,24 +77,24 @@ def acc_pmi(example: ChoiceExample, prediction: Prediction) -> float | None:
 
 
 def share_of_best(gold: int | None, scores: Sequence[float]) -> float | None:
-    """Probability that a fair draw among the options with the best score is gold."""
+    """Return the probability that a fair draw among the options with the best score is gold."""
     tied = best(scores)
     return None if gold is None else (gold in tied) / len(tied)
 
 
-# ---- how far an accuracy can be trusted ------------------------------------------------------------------------------
+# ---- checks on an accuracy -------------------------------------------------------------------------------------------
 
 
 def parse_rate(_example: Example, prediction: Prediction) -> float | None:
-    """Share of the answers that could be understood; refusals and empty ones could not. None without an answer."""
+    """Return the share of answers that could be read, not e.g. refusals or empty replies; None without an answer."""
     found = answers(prediction)
     return fmean(answered(answer) for answer in found) if found else None
 
 
 def acc_of_all(accuracy: PerExample) -> PerExample:
-    """The metric that is `accuracy` where no answer counts as a wrong one: what silence cannot raise.
+    """Return a variant of `accuracy` in which a missing answer is wrong, so that abstaining cannot raise the score.
 
-    It is None where gold is hidden (`example.hidden`) and where an error kept the answer from coming.
+    It is None if gold is hidden (`example.hidden`) or if an error prevented the answer.
     """
 
     def accuracy_of_all(example: Example, prediction: Prediction) -> float | None:
@@ -108,8 +110,9 @@ pair_accuracy_of_all = acc_of_all(pair_accuracy)
 
 
 def agreement(_example: ChoiceExample, prediction: Prediction) -> float | None:
-    """Share of the pairs of orders with the same answer, whatever its place (observed agreement, Fleiss 1971); None
-    with fewer than two answers. A tie agrees with the probability that two fair draws would.
+    """Return the share of pairs of orders with the same answer, at any place (observed agreement, Fleiss 1971).
+
+    The result is None with fewer than two answers. Tied answers agree with the probability that two fair draws agree.
     """
     valid = [frozenset(tied_answers(answer)) for answer in answers(prediction) if answered(answer)]
     if len(valid) < 2:
@@ -121,8 +124,9 @@ consistency = mean_of(agreement, absent=ONE_ORDER)
 
 
 def _chosen_places(example: ChoiceExample, prediction: Prediction) -> Sequence[float] | None:
-    """Per place how much more often it was chosen than the options' number would have it; then how many answers. None
-    where the options were shown in one order only: a place cannot be told from the option that stands there.
+    """Return how much more often than by chance each place was chosen, followed by the number of answers.
+
+    The result is None if the options were shown in one order only, as a place and its option cannot be told apart then.
     """
     excess = [0.0] * PLACES
     valid = [answer for answer in answers(prediction) if answered(answer) and answer.order]
@@ -133,8 +137,9 @@ def _chosen_places(example: ChoiceExample, prediction: Prediction) -> Sequence[f
     return (*excess, float(len(valid))) if valid else None
 
 
-# Total variation distance between the places that were chosen and a fair share for each, 0 to 1 − 1/options. The cause
-# of what Zheng et al. (2024) measure as the spread of recalls. A distance is never below 0, so few answers raise it.
+# Total variation distance between the distribution of chosen places and equal shares, 0 to 1 − 1/options. It is the
+# cause of the spread of recalls in Zheng et al. (2024). A distance is never negative, so it is biased upwards for few
+# answers.
 position_bias = Statistic(
     _chosen_places,
     lambda sums: np.asarray(np.abs(sums[..., :-1] / sums[..., -1:]).sum(axis=-1) / 2),
@@ -142,14 +147,14 @@ position_bias = Statistic(
 )
 
 
-# ---- statistics of the confusion counts: no means, so they are bootstrapped -----------------------------------------
+# ---- statistics of the confusion counts: not means, so they are bootstrapped ----------------------------------------
 
 
 def confusion(labels: tuple[str, ...], example: PairExample, prediction: Prediction) -> Sequence[float] | None:
-    """Per label: true positives, times predicted, times gold; shape (3 · labels,). Tied labels share one prediction.
+    """Return true positives, predictions and golds by label, shape (3 · labels,). Tied labels share one prediction.
 
     Raises:
-        ValueError: gold or prediction is none of the labels.
+        ValueError: gold or prediction is not among the labels.
     """
     if example.label is None or not answered(prediction):
         return None
@@ -163,7 +168,7 @@ def confusion(labels: tuple[str, ...], example: PairExample, prediction: Predict
 
 
 def per_label(combine: Callable[[Floats, Floats, Floats], Floats]) -> PerLabel:
-    """A statistic of (true positives, predicted, gold), each of shape (..., labels)."""
+    """Return a statistic that combines (true positives, predicted, gold), each of shape (..., labels)."""
 
     def combine_sums(sums: Floats) -> Floats:
         true, predicted, gold = np.moveaxis(sums.reshape(*sums.shape[:-1], 3, -1), -2, 0)
@@ -173,7 +178,7 @@ def per_label(combine: Callable[[Floats, Floats, Floats], Floats]) -> PerLabel:
 
 
 def _mean_where(numerator: Floats, denominator: Floats) -> Floats:
-    """Mean over the last axis of numerator / denominator where that is defined; NaN where it nowhere is."""
+    """Return the mean of the defined quotients over the last axis, NaN if none is defined."""
     defined = denominator > 0
     quotients = np.divide(numerator, denominator, out=np.zeros_like(numerator), where=defined)
     count = defined.sum(axis=-1)

@@ -1,7 +1,7 @@
-"""The interval of a mean of several means: of languages, or of two kinds of examples.
+"""Interval of a mean of several means, e.g. over languages or over two kinds of examples.
 
-Means of different rows are independent unless these share clusters, as the translations of one story do; then they are
-correlated. docs/statistics.md derives the interval and has its simulated coverage.
+Means of different rows are independent unless the rows share clusters, as translations of one story do; then they are
+correlated. docs/statistics.md derives the interval and reports its simulated coverage.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Clustered:
-    """The rows behind one mean: (sum, size) of the clusters that have a name, and the spread of all."""
+    """Rows behind one mean: (sum, size) of each cluster that has a name, and the spread of all rows."""
 
     named: Mapping[str, Floats]
     spread: Spread
@@ -31,15 +31,15 @@ class Clustered:
 def correlation(one: Clustered, other: Clustered, *, negative: bool = False) -> float:
     """Return the estimated correlation of two means; 0 if they share no cluster.
 
-    Σ u_c v_c / √(Σ u_c² Σ v_c²), where u_c = S_c − n_c m is the residual of a cluster in the one mean and v_c in the
-    other. If all clusters of a mean are alike, nothing is known of the correlation, and the largest possible one takes
-    its place: Σ n_c k_c / √(Σ n_c² Σ k_c²) with the clusters' sizes n_c and k_c.
+    It is Σ u_c v_c / √(Σ u_c² Σ v_c²), where u_c = S_c − n_c m is the residual of a cluster in the first mean and v_c
+    in the second. If all clusters of a mean are alike, the correlation cannot be estimated, and the largest possible
+    one is used: Σ n_c k_c / √(Σ n_c² Σ k_c²) with the clusters' sizes n_c and k_c.
 
     Args:
-        one: the rows behind the one mean.
-        other: those behind the other.
-        negative: believe a negative estimate, which makes intervals shorter, where it rests on ten effective clusters K
-            or more, and draw it towards 0 by 1 / K. Otherwise it is taken for 0: few clusters make them by chance.
+        one: rows behind the first mean.
+        other: rows behind the second mean.
+        negative: accept a negative estimate, which makes intervals shorter, if it rests on K ≥ 10 effective clusters,
+            and shrink it towards 0 by 1 / K. Otherwise it is taken as 0: few clusters produce it by chance.
     """
     shared = [name for name in one.named if name in other.named]
     if not shared:
@@ -60,13 +60,13 @@ def correlation(one: Clustered, other: Clustered, *, negative: bool = False) -> 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """How the uncertainties of L means add up in the mean of them; `rho` has their correlations, shape (L, L)."""
+    """Combination of the uncertainties of L means in their mean; `rho` has their correlations, shape (L, L)."""
 
     rho: Floats
 
     @classmethod
     def of(cls, means: Sequence[Clustered]) -> Combination:
-        """Return that of the means of these rows; negative correlations are taken for 0."""
+        """Return the combination of the means of these rows; negative correlations are taken as 0."""
         rho = np.eye(len(means))
         for i, one in enumerate(means):
             for j, other in enumerate(means[:i]):
@@ -74,15 +74,15 @@ class Combination:
         return cls(rho)
 
     def margin(self, margins: Sequence[float]) -> float:
-        """Return √(Σ ρ_kl d_k d_l) / L, the margin of the mean of numbers with the margins d_l."""
+        """Return √(Σ ρ_kl d_k d_l) / L, the margin of a mean of numbers with the margins d_l."""
         own = np.array(margins)
         return math.sqrt(max(0.0, float(own @ self.rho @ own))) / len(own)
 
     def interval(self, values: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> tuple[float, float]:
-        """Return the interval of the mean of scores m_l whose intervals go from a_l to b_l.
+        """Return the interval of the mean of scores m_l with the intervals from a_l to b_l.
 
-        From m − √(Σ ρ_kl (m_k − a_k)(m_l − a_l)) / L to m + √(Σ ρ_kl (b_k − m_k)(b_l − m_l)) / L, the method of
-        variance estimates recovery (Zou and Donner 2008; Zou 2007 for ρ ≠ 0).
+        It goes from m − √(Σ ρ_kl (m_k − a_k)(m_l − a_l)) / L to m + √(Σ ρ_kl (b_k − m_k)(b_l − m_l)) / L, by the method
+        of variance estimates recovery (Zou and Donner 2008; Zou 2007 for ρ ≠ 0).
         """
         mean = math.fsum(values) / len(values)
         below = self.margin([value - low for value, low in zip(values, lows, strict=True)])
@@ -91,12 +91,13 @@ class Combination:
 
 
 def unreliable(named: Sequence[Mapping[str, Floats]], methods: Sequence[str]) -> str:
-    """Return the mark of an unreliable interval where one of the means' intervals is unreliable, or where their
-    correlation is estimated from few clusters.
+    """Return the mark of an unreliable interval, or nothing.
+
+    An interval is unreliable if that of one of the means is, or if their correlation is estimated from few clusters.
 
     Args:
         named: (sum, size) of the clusters that have a name, for each mean.
-        methods: behind the intervals of the means.
+        methods: methods of the means' intervals.
     """
     sizes: Counter[str] = Counter()
     for clusters in named:

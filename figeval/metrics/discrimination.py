@@ -1,17 +1,17 @@
-"""Discrimination: how well a model tells two kinds of examples apart, whatever its liking for one of the answers.
+"""Discrimination scores: how well a model tells two kinds of examples apart, whatever its bias towards one answer.
 
-A task whose right answer is always the same says nothing about this: who always gives that answer has all of them
-right. Over examples of both kinds there are two numbers that such a liking cannot raise:
+A task whose right answer is always the same cannot measure this: a model that always gives that answer is always
+right. Over examples of both kinds, there are two numbers that such a bias cannot raise:
 
 * `auc`, the area under the ROC curve: the probability that a positive example has a higher score than a negative one,
   ties counting one half (Hanley and McNeil 1982). No threshold enters it.
 * `balanced_acc`, the mean of the two accuracies, which depends on where the model draws the line.
 
-Both are .5 by chance. Either is a mean of two means, one over the positive and one over the negative examples: of
-*placements*, the share of the examples of the other kind that an example stands on the right side of (DeLong et al.
-1988), or of right answers. So their intervals are made of the intervals of two means, and keep what these have near 0
-and 1 and with few clusters; clusters with examples of both kinds correlate the two (Obuchowski 1997).
-docs/statistics.md derives them and has their simulated coverage.
+Both are .5 by chance. Either is a mean of two means, one over the positive and one over the negative examples, either
+of right answers or of *placements*: the share of examples of the other kind that an example stands on the right side of
+(DeLong et al. 1988). Their intervals are therefore made from the intervals of two means and inherit their coverage near
+0 and 1 and with few clusters; clusters with examples of both kinds correlate the two means (Obuchowski 1997).
+docs/statistics.md derives the intervals and reports their simulated coverage.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ EXACT = "none: an exact expectation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """Describes what a model said of one example.
+    """Judgement of a model on one example.
 
     Attributes:
         positive: whether the example is of the positive kind.
-        score: the higher, the more it speaks for that kind; None without one.
-        right: the probability that the answer is right, below 1 where answers tie; None without an answer.
-        cluster: examples that share it are not independent; None for an example of its own.
-        stratum: examples are compared with those of the same stratum only, where that is asked for.
-        fold: examples of different folds were judged by different models, as those held out in turn are; their scores
-            are never compared. None where one model judged all.
+        score: evidence for the positive kind, higher means more; None without a score.
+        right: probability that the answer is right, below 1 if answers tie; None without an answer.
+        cluster: cluster of the example, or None if it is independent.
+        stratum: group within which examples are compared, if a comparison within strata is requested.
+        fold: cross-validation fold. Different folds are judged by different models, so their scores are never compared.
+            None if one model judged all examples.
     """
 
     positive: bool
@@ -62,33 +62,33 @@ class Judged:
 
 
 def auc(judged: Iterable[Judged], *, within: bool = False) -> Score:
-    """Return the area under the ROC curve, over several folds the unweighted mean of their areas.
+    """Return the area under the ROC curve; with several folds, the unweighted mean of their areas.
 
-    Positive and negative examples of different folds are not compared, because one model may give all of its scores
-    higher than another; a fold counts as much as any other, however many examples it has. Examples of several folds may
-    share clusters. There is no value unless every fold has both kinds.
+    Positive and negative examples of different folds are not compared, because all scores of one model may be higher
+    than those of another. Every fold counts the same, however many examples it has. Examples of several folds may share
+    clusters. There is no value unless every fold has both kinds.
 
     Args:
-        judged: the examples; those without a score are left out.
-        within: compare examples of the same stratum only, and take the unweighted mean over the strata that have both
+        judged: judgements on the examples; those without a score are left out.
+        within: compare examples of the same stratum only, and return the unweighted mean over the strata that have both
             kinds. Strata are then the independent units, and `n` counts them; examples without a stratum are left out.
-            A stratum that stands in several folds has the mean of its areas there.
+            The area of a stratum in several folds is the mean of its areas there.
     """
     scored = [one for one in judged if one.score is not None]
     return _AREA.score(scored, np.array([one.score for one in scored], dtype=np.float64), within=within)
 
 
 def balanced_accuracy(judged: Iterable[Judged], *, within: bool = False) -> Score:
-    """Return the mean of the accuracies on positive and on negative examples; arguments as those of `auc`."""
+    """Return the mean of the accuracies on positive and on negative examples; the arguments are those of `auc`."""
     answered = [one for one in judged if one.right is not None]
     return _BALANCED.score(answered, np.array([one.right for one in answered], dtype=np.float64), within=within)
 
 
-NUMBERS = {"auc": auc, "balanced_acc": balanced_accuracy}  # by the names of their scores
+NUMBERS = {"auc": auc, "balanced_acc": balanced_accuracy}  # by the name of the score
 
 
 def compared(judged: Iterable[Alike]) -> list[Alike]:
-    """Return the examples that have one of the other kind in their stratum, those behind a number within strata."""
+    """Return the examples that a comparison within strata uses: those whose stratum has examples of both kinds."""
     given = list(judged)
     strata = _places((one.stratum, one.fold) for one in given)
     both = (places for places in strata.values() if len({given[place].positive for place in places}) > 1)
@@ -97,13 +97,13 @@ def compared(judged: Iterable[Alike]) -> list[Alike]:
 
 
 def placements(scores: ArrayLike, positive: ArrayLike) -> Floats:
-    """Return for each example the share of the other kind that it stands on the right side of, shape (n,).
+    """Return each example's placement, the share of the other kind that it stands on the right side of, shape (n,).
 
-    The mean over the positive examples is the area under the curve, and so is that over the negative ones.
+    The mean over the positive examples is the area under the curve, and so is the mean over the negative ones.
 
     Args:
         scores: shape (n,).
-        positive: shape (n,), booleans; there is an example of either kind.
+        positive: shape (n,), booleans; both kinds must occur.
     """
     values, is_positive = np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=bool)
     found = np.empty(len(values))
@@ -113,22 +113,23 @@ def placements(scores: ArrayLike, positive: ArrayLike) -> Floats:
 
 
 def _share_below(values: Floats, among: Floats) -> Floats:
-    """Return for each value the share of the sorted numbers that are lower, equal ones counting one half."""
+    """Return the share of the sorted numbers that are lower than each value, counting equal ones as one half."""
     lower, not_higher = np.searchsorted(among, values, "left"), np.searchsorted(among, values, "right")
     return np.asarray((lower + not_higher) / (2 * len(among)))
 
 
 @dataclass(frozen=True, slots=True)
 class _MeanOfKinds:
-    """A number that is the mean of two means, one over each kind of examples.
+    """Score that is the mean of two means, one over each kind of examples.
 
     Attributes:
-        metric: its name.
-        shares: what an example adds to the mean of its kind, between 0 and 1, from the examples' values and kinds.
-        reach: how many times the mean of both errors its error is. Balanced accuracy is a mean. The mean placement of
-            either kind is the area itself, and the error of the area is the sum of what both kinds contribute to it.
-        kinds_agree: where all examples of a kind are alike, clusters with both kinds are taken to fail on both.
-            Of an area this is not assumed: a pair in the wrong order lowers placements of both kinds anyway.
+        metric: name of the score.
+        shares: maps the examples' values and kinds to what each adds to the mean of its kind, between 0 and 1.
+        reach: ratio of the score's error to the mean of both kinds' errors. It is 1 for balanced accuracy, a mean. The
+            mean placement of either kind is the area itself, and the error of the area is the sum of both kinds'
+            contributions, so the ratio is 2.
+        kinds_agree: whether, if all examples of a kind are alike, clusters with both kinds are assumed to fail on both.
+            This is not assumed for an area: a pair in the wrong order lowers the placements of both kinds anyway.
     """
 
     metric: str
@@ -137,12 +138,12 @@ class _MeanOfKinds:
     kinds_agree: bool
 
     def score(self, judged: Sequence[Judged], values: Floats, *, within: bool) -> Score:
-        """Return the number and its interval; `values` are of the examples, shape (n,)."""
+        """Return the score with its interval; `values` has the value of each example, shape (n,)."""
         positive = np.array([one.positive for one in judged], dtype=bool)
         if within:
             return self._over_strata(judged, values, positive)
         names = [f" {place}" if one.cluster is None else one.cluster for place, one in enumerate(judged)]
-        sizes = Counter(names)  # no cluster's name begins with a blank and these numbers
+        sizes = Counter(names)  # no cluster's name begins with a blank and such a number
         effective = len(names) ** 2 / sum(size**2 for size in sizes.values()) if names else 0.0
         value, interval = self._over_folds(judged, values, positive)
         return Score(
@@ -170,14 +171,14 @@ class _MeanOfKinds:
         for places in folds.values():
             shares[places] = self.shares(values[places], positive[places])
         value = float(np.mean([_mean_of_means(shares[places], positive[places]) for places in folds.values()]))
-        if np.ptp(shares) == 0 and 0 < value < 1:  # every example ties, as all do for chance
+        if np.ptp(shares) == 0 and 0 < value < 1:  # every example ties, as for the chance baseline
             return value, Interval(EXACT)
         places_of = {kind: [[p for p in own if positive[p] == kind] for own in folds.values()] for kind in KINDS}
         kinds = {name: _Kind.of(shares, places_of[kind], judged) for kind, name in KINDS.items()}
         return value, self._interval(value, kinds)
 
     def _interval(self, value: float, kinds: Mapping[str, _Kind]) -> Interval:
-        """Return the interval, from those of both kinds."""
+        """Return the interval of the score from the intervals of both kinds."""
         lacking = {name: kind.interval.method for name, kind in kinds.items() if kind.interval.low is None}
         if lacking:
             name, reason = next(iter(lacking.items()))
@@ -195,7 +196,7 @@ class _MeanOfKinds:
         return Interval(method, max(0.0, value - below), min(1.0, value + above), stderr)
 
     def _over_strata(self, judged: Sequence[Judged], values: Floats, positive: Booleans) -> Score:
-        """Return the unweighted mean over the strata that have both kinds, in whatever folds they have them."""
+        """Return the unweighted mean over the strata that have both kinds within a fold."""
         found: dict[str, list[float]] = {}
         all_tie = True
         for (stratum, _fold), places in _places((one.stratum, one.fold) for one in judged).items():
@@ -218,16 +219,16 @@ _BALANCED = _MeanOfKinds("balanced_acc", lambda right, _positive: right, reach=1
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """The mean over the examples of one kind."""
+    """Mean over the examples of one kind, with its interval."""
 
     rows: Clustered
     interval: Interval
 
     @classmethod
     def of(cls, shares: Floats, folds: Sequence[Sequence[int]], judged: Sequence[Judged]) -> _Kind:
-        """Return the mean over folds of the means of the examples at these places in each.
+        """Return the mean over folds of the means of each fold's examples; `folds` has their places.
 
-        It is the mean of all rows if each deviates from it by its deviation from the mean of its fold, times
+        It is written as a mean of all rows: each row deviates from it by its deviation from the mean of its fold, times
         (rows of all folds) / (folds · rows of its fold).
         """
         n = sum(map(len, folds))
@@ -235,7 +236,7 @@ class _Kind:
         mean = float(np.mean([part.mean() for part in own]))
         values = np.concatenate([mean + (part - part.mean()) * (n / (len(own) * len(part))) for part in own])
         if len(own) == 1:
-            (values,) = own  # to the last digit
+            (values,) = own  # exact to the last digit
         clusters = [judged[place].cluster for places in folds for place in places]
         sums, sizes, within = by_cluster(values, clusters)
         names = dict.fromkeys(place if name is None else name for place, name in enumerate(clusters))
@@ -247,7 +248,7 @@ class _Kind:
 
     @property
     def margins(self) -> tuple[float, float]:
-        """Return how far the interval reaches below and above the mean; there is one."""
+        """Distances by which the interval reaches below and above the mean; NaN without an interval."""
         low, high = self.interval.low, self.interval.high
         mean = self.rows.spread.mean
         return (mean - low, high - mean) if low is not None and high is not None else (np.nan, np.nan)
@@ -264,12 +265,12 @@ def _mean_of_means(shares: Floats, positive: Booleans) -> float:
 
 
 def _lacking(positive: Booleans) -> str:
-    """Return what is not there where there are not both kinds."""
+    """Return a description of the missing kind of examples."""
     return "no examples" if not len(positive) else f"no {KINDS[not positive[0]]} examples"
 
 
 def _places(keys: Iterable[Key]) -> dict[Key, list[int]]:
-    """Return at which places each key stands."""
+    """Return the places of each key."""
     found: dict[Key, list[int]] = {}
     for place, key in enumerate(keys):
         found.setdefault(key, []).append(place)

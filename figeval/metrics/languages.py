@@ -1,8 +1,8 @@
-"""The unweighted mean of a score over languages, and its 95 % interval.
+"""Unweighted mean of a score over languages, with its 95 % interval.
 
-Every language counts the same, however many rows it has. Languages have rows of their own, so their scores are
-independent unless they share clusters, as the translations of one story do; then they are correlated.
-docs/statistics.md derives the interval and has its simulated coverage.
+Every language counts the same, however many rows it has. Languages have separate rows, so their scores are independent
+unless they share clusters, as translations of one story do; then they are correlated. docs/statistics.md derives the
+interval and reports its simulated coverage.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NONE = "none: "  # begins the reason why there is no interval
 
 @dataclass(frozen=True, slots=True)
 class LanguageScore:
-    """One language: its score, and the sums behind it."""
+    """Score of one language, with the sums behind it."""
 
     language: str
     score: Score
@@ -35,11 +35,11 @@ class LanguageScore:
 def mean_over_languages(parts: Sequence[LanguageScore], seed: int = 0) -> Score:
     """Return the unweighted mean of one metric over languages.
 
-    There is no value unless every language has one, and no interval unless every language has one.
+    There is a value only if every language has one, and an interval only if every language has one.
 
     Args:
-        parts: the languages, at least one.
-        seed: of the bootstrap, for a metric that is no mean.
+        parts: scores of the languages, at least one.
+        seed: seed of the bootstrap, for a metric that is not a mean.
     """
     scores = [part.score for part in parts]
     values = [score.value for score in scores if score.value is not None]
@@ -61,7 +61,7 @@ def mean_over_languages(parts: Sequence[LanguageScore], seed: int = 0) -> Score:
 
 
 def missing(intervals: Mapping[str, Interval]) -> Interval | None:
-    """Return why the mean has no interval, given those of the languages; None if all have one."""
+    """Return an interval that says why the mean has none, or None if all languages have intervals."""
     reasons = {language: interval.method for language, interval in intervals.items() if interval.low is None}
     if not reasons:
         return None
@@ -85,8 +85,9 @@ def spread(parts: Sequence[LanguageScore]) -> Interval:
 
 
 def bootstrap(parts: Sequence[LanguageScore], seed: int) -> Interval:
-    """Return the percentiles of a mean of statistics that are no means: clusters are drawn with all of their rows, in
-    whatever languages these are.
+    """Return the percentile interval of a mean of statistics that are not means.
+
+    A cluster is drawn with all of its rows, in all languages.
     """
     combine = parts[0].sums.statistic.combine
     k = parts[0].sums.width

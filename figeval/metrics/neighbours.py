@@ -1,17 +1,18 @@
-"""Is the nearest other text of the same category? Accuracy at 1, reciprocal rank and recall at 3, text by text.
+"""Nearest-neighbour metrics: whether the texts nearest to a text are of its category.
 
-Ties are scored by expectation, with the closed forms of `ranking` (docs/statistics.md): the share of a text's own
-category among its tied nearest, not the luck of the first place, which a strict "smaller than" comparison rewards.
+The measures are accuracy at 1, reciprocal rank and recall at 3. Ties are scored by expectation, with the closed forms
+of `ranking` (docs/statistics.md): accuracy is the share of a text's own category among its tied nearest texts, not the
+luck of the first place, which a strict "smaller than" comparison rewards.
 
-A metric is called `<measure>_<distance>`: `acc_cosine`, `mrr_jsd`, `recall@3_l1`, `tied_l2`. A distance is a function
+A metric is named `<measure>_<distance>`: `acc_cosine`, `mrr_jsd`, `recall@3_l1`, `tied_l2`. A distance is a function
 of points, shape (n, d), that returns all distances, shape (n, n), in float64 and with scipy's definitions. A row that
-holds NaN is at distance NaN from every other row; equal rows are at distance 0 exactly. Distributions come from
-`profiles`.
+contains NaN is at distance NaN from every other row; equal rows are at distance 0 exactly. `profiles` turns scores into
+distributions.
 
-A fast formula is right up to its rounding error, and two neighbours nearer to each other than that would be told apart
-by nothing. So wherever the nearest is in doubt, the distances in question are computed again as `cosine`,
-`jensenshannon`, `euclidean` and `cityblock` of `scipy.spatial.distance` compute them, to the last digit. Memory is that
-of a few matrices (n, n); what is made for each pair, (d,), is made in blocks.
+A fast formula is exact only up to its rounding error and cannot distinguish neighbours whose distances differ by less.
+If the nearest row is in doubt, the distances in question are therefore computed again, to the last digit, as `cosine`,
+`jensenshannon`, `euclidean` and `cityblock` of `scipy.spatial.distance` compute them. Memory is a few matrices of shape
+(n, n); the vectors of pairs, shape (d,), are computed in blocks.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from figeval.metrics.statistic import Features, collective
 
 Floats: TypeAlias = NDArray[np.float64]
 Formula: TypeAlias = Callable[[Floats, Floats], Floats]  # (d,) and (m, d) → (m,)
-BLOCK = 192  # rows compared with one row at a time: with 250 columns 0.4 MB, which stays in a core's cache
+BLOCK = 192  # rows compared with one row at a time: 0.4 MB with 250 columns, which fits a core's cache
 EPSILON = float(np.finfo(np.float64).eps)
 NEXT_TO_NOTHING = 1e-300  # adds nothing to a sum, but has a logarithm
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The neighbours of one row, nearest first: how many share the first place, and where those of its group stand."""
+    """Neighbours of one row: how many tie for the nearest, and the standing of those of its own group."""
 
     nearest: int
     own: Standing
@@ -52,15 +53,15 @@ MEASURES: dict[str, Callable[[Neighbours], float]] = {
 
 
 def neighbours(distances: Floats, groups: Sequence[str]) -> list[Neighbours | None]:
-    """The neighbours of each row; None for a row that is unknown, or whose group has no other known row.
+    """Return the neighbours of each row; None for a row that is unknown, or whose group has no other known row.
 
     Args:
-        distances: of all rows from all, shape (n, n), symmetric; NaN in the rows and columns of unknown rows, which
-            are nobody's neighbours. The diagonal does not matter.
-        groups: the category of each row, n of them.
+        distances: distances of all rows from each other, shape (n, n), symmetric; NaN in the rows and columns of
+            unknown rows, which are no row's neighbours. The diagonal is ignored.
+        groups: category of each row, length n.
 
     Raises:
-        ValueError: the shapes do not fit, or two known rows have no distance.
+        ValueError: the shapes do not match, or the distance of two known rows is NaN.
     """
     n = len(groups)
     if distances.shape != (n, n):
@@ -74,7 +75,7 @@ def neighbours(distances: Floats, groups: Sequence[str]) -> list[Neighbours | No
 
 
 def _row_by_row(apart: Floats, groups: NDArray[np.object_]) -> Iterator[Neighbours | None]:
-    """NaN compares as false, so what is unknown is neither nearer nor tied."""
+    """Yield the neighbours of each row. NaN compares as false, so unknown rows are neither nearer nor tied."""
     for row, group in zip(apart, groups, strict=True):
         own = row[(groups == group) & ~np.isnan(row), None]  # (r, 1)
         if not len(own):
@@ -87,12 +88,12 @@ def _row_by_row(apart: Floats, groups: NDArray[np.object_]) -> Iterator[Neighbou
 def measured(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], settings: Mapping[str, Any]
 ) -> dict[str, list[Features]]:
-    """The family of all these metrics; each distance is computed once.
+    """Return the values of these metrics, computing each distance once.
 
-    With a `temperature` among the settings scores become distributions, without one they are compared as vectors.
+    With a `temperature` among the settings, scores become distributions; without one, they are compared as vectors.
 
     Raises:
-        UnknownName: no such distance.
+        UnknownName: there is no such distance.
     """
     if not rows:
         return {name: [] for name in names}
@@ -113,7 +114,7 @@ def measured(
 
 
 def _points(rows: Sequence[Mapping[str, Any]]) -> Floats:
-    """The scores of all rows, shape (n, k), NaN throughout for a row without an answer or with a score that is NaN."""
+    """Return the scores of all rows, shape (n, k), all NaN for a row without an answer or with a NaN score."""
     width = max(len(row["scores"]) for row in rows) or 1
     points = np.full((len(rows), width), np.nan)
     for place, row in enumerate(rows):
@@ -129,10 +130,10 @@ nearest_neighbour = collective(measured)
 
 
 def profiles(scores: ArrayLike, temperature: float = 1.0) -> Floats:
-    """Log-probabilities of the candidates: log-softmax of scores / temperature, shape (n, k) → (n, k).
+    """Return the candidates' log-probabilities: log-softmax of scores / temperature, shape (n, k) → (n, k).
 
-    In float64 and never by way of probabilities: a float32 softmax of sharp scores is mostly zeros, and rows then tie
-    that differ. A candidate of score -inf has probability 0; a row with NaN, with +inf or with -inf only becomes NaN.
+    They are computed in float64 and not via probabilities: a float32 softmax of sharp scores is mostly zeros, so rows
+    that differ would tie. A score of -inf means probability 0; a row with NaN, with +inf or with -inf only becomes NaN.
 
     Raises:
         ValueError: the temperature is not positive.
@@ -146,7 +147,7 @@ def profiles(scores: ArrayLike, temperature: float = 1.0) -> Floats:
 
 
 def cosine(points: ArrayLike) -> Floats:
-    """1 - cos, between 0 and 2; NaN for a row of zeros, whose angle is unknown."""
+    """Return 1 - cos, between 0 and 2; NaN for a row of zeros, whose angle is undefined."""
     rows = np.asarray(points, dtype=np.float64)
     products = rows @ rows.T
     lengths = np.sqrt(products.diagonal())
@@ -156,18 +157,18 @@ def cosine(points: ArrayLike) -> Floats:
 
 
 def jensen_shannon(points: ArrayLike) -> Floats:
-    """Square root of the Jensen-Shannon divergence of distributions, natural logarithm, between 0 and √ln 2.
+    """Return the square root of the Jensen-Shannon divergence, natural logarithm, between 0 and √ln 2.
 
-    With M(p, q) = Σ (p + q) ln (p + q) the divergence is (M(p, p) + M(q, q) - 2 M(p, q)) / 4 (the difference of
-    entropies of Lin 1991, section 4): one logarithm for each candidate of a pair, and equal rows cancel exactly.
+    With M(p, q) = Σ (p + q) ln (p + q), the divergence is (M(p, p) + M(q, q) - 2 M(p, q)) / 4 (the difference of
+    entropies of Lin 1991, section 4). This takes one logarithm per candidate and pair, and equal rows cancel exactly.
 
     Raises:
-        ValueError: a row is no distribution: negative, or its sum is not 1.
+        ValueError: a row is not a distribution: it has a negative number, or its sum is not 1.
     """
     rows = np.asarray(points, dtype=np.float64)
     if (rows < 0).any() or (np.abs(rows.sum(axis=1) - 1.0) > 1e-9).any():
         raise ValueError("Jensen-Shannon distances are between distributions; some row is negative or does not add up")
-    positive = np.maximum(rows, NEXT_TO_NOTHING)  # 0 ln 0 = 0, without a case of its own
+    positive = np.maximum(rows, NEXT_TO_NOTHING)  # 0 ln 0 = 0, without a special case
     own = _mixed(positive, positive)
     quarters = own / 4
     divergences = quarters[:, None] + quarters - _square(positive, _mixed, own) / 2
@@ -177,7 +178,7 @@ def jensen_shannon(points: ArrayLike) -> Floats:
 
 
 def euclidean(points: ArrayLike) -> Floats:
-    """L2, by way of |p - q|² = |p|² + |q|² - 2 pq."""
+    """Return L2 distances, computed via |p - q|² = |p|² + |q|² - 2 pq."""
     from scipy.spatial.distance import euclidean
 
     rows = np.asarray(points, dtype=np.float64)
@@ -189,7 +190,7 @@ def euclidean(points: ArrayLike) -> Floats:
 
 
 def city_block(points: ArrayLike) -> Floats:
-    """L1, the sum of absolute differences."""
+    """Return L1 distances, the sums of absolute differences."""
     from scipy.spatial.distance import cityblock, pdist, squareform
 
     rows = np.asarray(points, dtype=np.float64)
@@ -206,20 +207,20 @@ DISTANCES: dict[str, Callable[[ArrayLike], Floats]] = {
 
 
 def distance_named(name: str) -> Callable[[ArrayLike], Floats]:
-    """The distance of this name. Raises `UnknownName` with near names."""
+    """Return the distance of this name. Raises `UnknownName` with similar names."""
     if name not in DISTANCES:
         raise UnknownName("distance", name, DISTANCES, see="figeval ls metrics")
     return DISTANCES[name]
 
 
 def _mixed(one: Floats, others: Floats) -> Floats:
-    """Σ (p + q) ln (p + q), shapes (d,) or (m, d) and (m, d) → (m,)."""
+    """Return Σ (p + q) ln (p + q), shapes (d,) or (m, d) and (m, d) → (m,)."""
     both = others + one
     return np.asarray(np.vecdot(both, np.log(both)))
 
 
 def _square(rows: Floats, between: Formula, own: Floats) -> Floats:
-    """The symmetric matrix of `between(row, others)`, each pair computed once and in blocks; `own` on the diagonal."""
+    """Return the symmetric matrix of `between(row, others)`, computed once per pair, with `own` on the diagonal."""
     n = len(rows)
     square = np.empty((n, n))
     for i in range(n):
@@ -231,26 +232,26 @@ def _square(rows: Floats, between: Formula, own: Floats) -> Floats:
 
 
 def _rounding(rows: Floats) -> float:
-    """How far rounding can move two sums over the columns against each other, relative to the sum of absolute terms.
+    """Return the rounding error of two sums over the columns, relative to the sum of absolute terms.
 
-    Twice γ of Higham 2002, Accuracy and Stability of Numerical Algorithms, section 3.1, with a little to spare.
+    It is twice the γ of Higham 2002, Accuracy and Stability of Numerical Algorithms, section 3.1, with a small margin.
     """
     return float((rows.shape[1] + 8) * EPSILON)
 
 
 def _pairwise(formula: Callable[[Floats, Floats], float]) -> Formula:
-    """A function of two rows as one of a row and several others."""
+    """Return a function of a row and several others, given a function of two rows."""
     return lambda one, others: np.array([formula(one, other) for other in others])
 
 
 def _angular(one: Floats, others: Floats) -> Floats:
-    """As scipy's `cosine`, to the last digit: `vecdot` sums as `dot` does."""
+    """Return the same as scipy's `cosine`, to the last digit: `vecdot` sums as `dot` does."""
     lengths = np.sqrt(np.vecdot(one, one) * np.vecdot(others, others))
     return np.asarray(np.clip(1.0 - np.vecdot(others, one) / lengths, 0.0, 2.0))
 
 
 def _entropic(one: Floats, others: Floats) -> Floats:
-    """As scipy's `jensenshannon`, but 0 where rounding makes its sum of relative entropies negative (scipy: NaN)."""
+    """Return the same as scipy's `jensenshannon`, but 0 if rounding makes a sum of relative entropies negative."""
     from scipy.special import rel_entr
 
     p, q = one / one.sum(), others / others.sum(axis=1, keepdims=True)
@@ -260,14 +261,14 @@ def _entropic(one: Floats, others: Floats) -> Floats:
 
 
 def _settled(distances: Floats, rows: Floats, formula: Formula, reach: Callable[[Floats], Floats]) -> Floats:
-    """The distances, after those that may be a row's smallest have been computed again.
+    """Return the distances after computing again those that may be the smallest of a row.
 
     Args:
         distances: shape (n, n), changed in place.
-        rows: the points, shape (n, d).
+        rows: points, shape (n, d).
         formula: scipy's distances of one row from others.
-        reach: how large a computed distance may be whose true value is the smallest of its row, given the computed
-            smallest ones, shape (n,).
+        reach: maps the computed smallest distances, shape (n,), to the largest computed distances whose true value may
+            be the smallest of the row.
     """
     apart = distances.copy()
     np.fill_diagonal(apart, np.inf)

@@ -1,7 +1,7 @@
-"""Two runs on the same examples: the difference, its interval, and how surprising it is.
+"""Comparison of two runs on the same examples: the difference, its interval and a p-value.
 
-Only paired tests: the two runs meet the same easy and hard examples, so an unpaired test (or a look at whether two
-intervals overlap) throws most of the evidence away.
+All tests are paired: both runs have the same easy and hard examples, so an unpaired test (or a look at whether two
+intervals overlap) would discard most of the evidence.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from figeval.metrics.intervals import (
 
 Floats = NDArray[np.float64]
 DRAWS = 10_000
-EXACT = 14  # up to this many clusters all 2^G sign patterns are tried
+EXACT = 14  # with at most this many clusters, all 2^G sign patterns are tried
 ALPHA = 0.05
 TINIEST = sys.float_info.min  # a p-value that underflows is tiny, not 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedTest:
-    """Run A minus run B over the `n` examples that both answered, in `clusters` independent groups.
+    """Difference of run A minus run B over the `n` examples that both answered, in `clusters` independent groups.
 
-    `p` is that of `test`, None where there is nothing to test. The interval of the difference is by t with `freedom`
-    degrees of freedom. `effective_clusters` is as many groups of equal size as would be as good. `a_only` and `b_only`
-    count the examples that one run alone got right, for 0/1 values. `note` says what to beware of.
+    `p` is the p-value of `test`, or None if there is nothing to test. The interval of the difference is by t with
+    `freedom` degrees of freedom. `effective_clusters` is the number of equally sized groups with the same precision.
+    `a_only` and `b_only` count the examples that only one run got right, for 0/1 values. `note` is a caveat.
     """
 
     n: int
@@ -69,18 +69,18 @@ def paired(
     bounds: Bounds = (0.0, 1.0),
     seed: int = 0,
 ) -> PairedTest:
-    """Compare per-example values of two runs, aligned by example; None where a run has no value.
+    """Compare per-example values of two runs, aligned by example, with None for a missing value.
 
-    The p value is that of a sign flip of the clusters' summed differences. For independent 0/1 rows these sums are
-    1, 0 or −1, and the exact McNemar test is the same test without draws. The interval of the difference is by t on
-    the CR2 standard error with Bell and McCaffrey's (2002) degrees of freedom.
+    The p-value comes from sign flips of the clusters' summed differences. For independent 0/1 rows, these sums are
+    1, 0 or −1, and the exact McNemar test is the same test without draws. The interval of the difference is by t with
+    the CR2 standard error and Bell and McCaffrey's (2002) degrees of freedom.
 
     Args:
-        values_a: of run A.
-        values_b: of run B, same order and length.
-        clusters: of the examples, None for one of its own.
-        bounds: of the metric, None where it has none.
-        seed: of the sign-flip draws.
+        values_a: values of run A.
+        values_b: values of run B, in the same order.
+        clusters: cluster of each example, or None if it is independent.
+        bounds: bounds of the metric, or None if it has none.
+        seed: seed of the sign-flip draws.
 
     Raises:
         ValueError: the sequences differ in length.
@@ -126,11 +126,11 @@ def paired_over_languages(
     bounds: Bounds = (0.0, 1.0),
     seed: int = 0,
 ) -> PairedTest:
-    """Compare the unweighted means of two runs over languages; arguments as those of `paired`, by language.
+    """Compare the unweighted means of two runs over languages; the arguments are those of `paired`, by language.
 
-    The p value is that of a sign flip of Σ_l D_cl / (L n_l), where D_cl sums the differences of a cluster in one of
-    the L languages, of n_l rows. The interval combines those of the languages as `figeval.metrics.combination` does.
-    Without a common example in one of the languages there is no comparison.
+    The p-value comes from sign flips of Σ_l D_cl / (L n_l), where D_cl is the sum of a cluster's differences in one of
+    the L languages, which has n_l rows. The languages' intervals are combined by `figeval.metrics.combination`. If a
+    language has no common example, there is no comparison.
     """
     parts = [paired(values_a[one], values_b[one], clusters[one], bounds, seed) for one in values_a]
     n = sum(part.n for part in parts)
@@ -141,7 +141,7 @@ def paired_over_languages(
     weighted: dict[str, float] = defaultdict(float)
     for place, name in enumerate(values_a):
         rows = [
-            (one - other, cluster or f" {place} {row}")  # no cluster's name begins with a blank and these numbers
+            (one - other, cluster or f" {place} {row}")  # no cluster's name begins with a blank and such numbers
             for row, (one, other, cluster) in enumerate(
                 zip(values_a[name], values_b[name], clusters[name], strict=True)
             )
@@ -172,14 +172,14 @@ def paired_over_languages(
 
 
 def _interval(spread: Spread, bounds: Bounds) -> Interval:
-    """The t interval of the difference; none where all clusters differ alike (two runs that never disagree)."""
+    """Return the t interval of the difference; none if it is the same in all clusters (two runs that always agree)."""
     if spread.clusters == 1:
         return Interval("none: one cluster" if spread.n > 1 else "none: one row")
     return interval_by_t(spread, None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0]))
 
 
 def _note(spread: Spread, interval: Interval) -> str:
-    """What the reader should beware of: no interval, or too few clusters for any evidence."""
+    """Return a caveat for the reader: there is no interval, or there are too few clusters for any evidence."""
     notes = [] if interval.low is not None else [f"no interval: {interval.method.removeprefix('none: ')}"]
     unit = "examples" if spread.independent else "clusters"
     if spread.effective_clusters < FEW:
@@ -191,7 +191,7 @@ def _note(spread: Spread, interval: Interval) -> str:
 
 
 def mcnemar(a_only: int, b_only: int, *, mid: bool = False) -> float:
-    """Two-sided exact McNemar (1947) p from the examples that one run alone got right; `mid` for the mid-p."""
+    """Return the two-sided exact McNemar (1947) p from the counts that only one run got right; `mid` for the mid-p."""
     from scipy.special import bdtr
 
     n, fewer = a_only + b_only, min(a_only, b_only)
@@ -205,9 +205,10 @@ def mcnemar(a_only: int, b_only: int, *, mid: bool = False) -> float:
 
 
 def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:
-    """Two-sided p of Σ D_c under random signs of the clusters' sums D_c, shape (G,): exact for few clusters.
+    """Return the two-sided p of Σ D_c under random signs of the clusters' sums D_c, shape (G,).
 
-    Otherwise (r + 1) / (draws + 1), r the draws at least as extreme (Phipson and Smyth 2010): never 0.
+    It is exact for few clusters. Otherwise it is (r + 1) / (draws + 1), where r is the number of draws that are at
+    least as extreme (Phipson and Smyth 2010), and so never 0.
     """
     sizes, repeats = np.unique(np.abs(sums[sums != 0]), return_counts=True)
     seen = abs(float(sums.sum())) - NOTHING * float(np.abs(sums).sum())  # rounding must not hide an equal pattern
@@ -224,7 +225,7 @@ def sign_flip(sums: Floats, seed: int = 0, draws: int = DRAWS) -> float:
 
 
 def holm(pvalues: Sequence[float]) -> list[float]:
-    """Holm's (1979) adjusted p-values, in the order given: valid for any dependence between the tests."""
+    """Return Holm's (1979) adjusted p-values, in the given order; valid for any dependence between the tests."""
     adjusted = [1.0] * len(pvalues)
     largest = 0.0
     for place, index in enumerate(sorted(range(len(pvalues)), key=pvalues.__getitem__)):

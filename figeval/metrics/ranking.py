@@ -1,11 +1,11 @@
-"""Ranking metrics, exact over ties: the expectation over all orders of equally scored candidates.
+"""Ranking metrics that are exact over ties, as the expectation over all orders of equally scored candidates.
 
-Ranks come from the scores themselves in float64. Softmax outputs saturate, underflow ties them at 0, and the order
-of ties is then whatever the sort returns. A candidate of a block of t equal scores behind a better ones is at each of
-the places a + 1 to a + t with probability 1/t, from which the closed forms below follow (McSherry and Najork 2008).
+Ranks come from the scores themselves, in float64: softmax outputs saturate and underflow to ties at 0, whose order is
+whatever the sort returns. A candidate in a block of t equal scores, behind `a` better candidates, is at each of the
+places a + 1 to a + t with probability 1/t, from which the closed forms below follow (McSherry and Najork 2008).
 
-The plain metrics rank among `candidates`; the `*_all` ones among candidates + background. `*_norm` and `*_pmi` rank by
-other functions of the log-likelihoods of a language model. Every metric is None without an answer, without relevant
+The plain metrics rank the `candidates`; the `*_all` ones rank candidates + background. `*_norm` and `*_pmi` rank by
+other functions of a language model's log-likelihoods. Every metric is None without an answer, without relevant
 candidates or without scores, and raises `ValueError` for scores that are NaN or not parallel to the candidates.
 """
 
@@ -29,12 +29,12 @@ RankedBy: TypeAlias = Callable[[RankingExample, Prediction], "Floats | None"]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the r relevant candidates stand.
+    """Ranks of the r relevant candidates.
 
     Attributes:
-        above: for each, how many candidates score higher, shape (r,).
-        tied: for each, how many candidates have the same score, itself included, shape (r,).
-        grades: how relevant each is, greater than 0, shape (r,). Only nDCG looks at them.
+        above: number of candidates that score higher than each, shape (r,).
+        tied: number of candidates with the same score as each, itself included, shape (r,).
+        grades: relevance of each, greater than 0, shape (r,). Only nDCG uses it.
     """
 
     above: NDArray[np.int64]
@@ -43,16 +43,18 @@ class Standing:
 
 
 def standing(scores: Floats, relevant: NDArray[np.int64], grades: Floats) -> Standing:
-    """The standing of the candidates with the indexes `relevant`, shape (r,), among `scores`, shape (n,)."""
+    """Return the standing of the candidates with the indexes `relevant`, shape (r,), among `scores`, shape (n,)."""
     own = scores[relevant, None]  # (r, 1)
     return Standing((scores > own).sum(axis=1), (scores == own).sum(axis=1), grades)
 
 
-# ---- what candidates are ranked by ----------------------------------------------------------------------------------
+# ---- the scores that rank candidates --------------------------------------------------------------------------------
 
 
 def all_scores(example: RankingExample, prediction: Prediction) -> Floats | None:
-    """The scores of candidates and background, shape (n,); None without an answer, relevant candidates or scores.
+    """Return the scores of candidates and background, shape (n,).
+
+    The result is None without an answer, without relevant candidates or without scores.
 
     Raises:
         ValueError: the scores are not parallel to candidates + background.
@@ -69,22 +71,25 @@ def all_scores(example: RankingExample, prediction: Prediction) -> Floats | None
 
 
 def candidate_scores(example: RankingExample, prediction: Prediction) -> Floats | None:
-    """The scores of the candidates alone, as `all_scores`."""
+    """Return the scores of the candidates alone, under the same conditions as `all_scores`."""
     scores = all_scores(example, prediction)
     return None if scores is None else scores[: len(example.candidates)]
 
 
 def per_character(example: RankingExample, prediction: Prediction) -> Floats | None:
-    """Log-likelihood per character of the candidate: what `acc_norm` of lm-eval divides by (`process_results` of its
-    multiple-choice tasks), so that a short candidate is not likelier for its length.
+    """Return the log-likelihood per character of each candidate, so that a short one is not favoured for its length.
+
+    lm-eval's `acc_norm` divides by the same length (`process_results` of its multiple-choice tasks).
     """
     scores = candidate_scores(example, prediction)
     return None if scores is None else scores / [max(1, len(candidate)) for candidate in example.candidates]
 
 
 def above_prior(example: RankingExample, prediction: Prediction) -> Floats | None:
-    """Log P(candidate | query) − log P(candidate), so that a likely sentence is not taken for a likely answer (PMI_DC,
-    Holtzman et al. 2021, section 3); None without `priors`, or where a candidate is impossible with and without query.
+    """Return log P(candidate | query) − log P(candidate), so that a likely sentence is not taken for a likely answer.
+
+    This is PMI_DC of Holtzman et al. 2021, section 3. The result is None without `priors`, or if a candidate is
+    impossible with and without the query.
 
     Raises:
         ValueError: the priors are not parallel to the scores, or a score or a prior is NaN.
@@ -109,16 +114,16 @@ def above_prior(example: RankingExample, prediction: Prediction) -> Floats | Non
 
 
 def top_share(where: Standing) -> float:
-    """Probability that the first candidate is relevant: the share of relevant ones among the tied best."""
+    """Return the probability that the first candidate is relevant: the share of relevant ones among the tied best."""
     best = where.tied[where.above == 0]  # r equal numbers
     return len(best) / int(best[0]) if len(best) else 0.0
 
 
 def reciprocal_rank(where: Standing) -> float:
-    """Expected 1 / rank of the first relevant candidate.
+    """Return the expected 1 / rank of the first relevant candidate.
 
-    It comes from the best block with a relevant member: t tied candidates, r of them relevant, behind a better ones.
-    P(first relevant at place j of the block) = C(t - j, r - 1) / C(t, r), reached from P(1) = r / t by ratios.
+    It follows from the best block with a relevant member: t tied candidates, r of them relevant, behind `a` better
+    ones. P(first relevant at place j of the block) = C(t - j, r - 1) / C(t, r), computed from P(1) = r / t by ratios.
     """
     a = int(where.above.min())
     leading = where.above == a
@@ -130,10 +135,10 @@ def reciprocal_rank(where: Standing) -> float:
 
 
 def expected_hits(where: Standing, k: int) -> float:
-    """Expected number of relevant candidates among the first k.
+    """Return the expected number of relevant candidates among the first k.
 
-    A block of t tied candidates with r relevant ones, of which m are among the first k, has r · m / t of them. A sum of
-    r chances m / t would round to more than r for some t.
+    A block of t tied candidates, r of them relevant, that has m of the first k places contributes r · m / t. A sum of r
+    probabilities m / t would round to more than r for some t.
     """
     total = 0.0
     for a in np.unique(where.above):
@@ -144,30 +149,31 @@ def expected_hits(where: Standing, k: int) -> float:
 
 
 def share_within(where: Standing, k: int) -> float:
-    """Expected share of the relevant candidates among the first k (recall@k)."""
+    """Return the expected share of the relevant candidates that are among the first k (recall@k)."""
     return expected_hits(where, k) / len(where.above)
 
 
 def precision_within(where: Standing, k: int) -> float:
-    """Expected share of relevant ones among the first k; of fewer than k candidates also divided by k (`P_k` of
-    trec_eval).
+    """Return the expected share of relevant candidates among the first k.
+
+    The divisor is k even if there are fewer candidates (`P_k` of trec_eval).
     """
     return expected_hits(where, k) / k
 
 
 def precision_at_relevant(where: Standing) -> float:
-    """Expected R-precision: the share of relevant ones among the first R, R the number of relevant candidates."""
+    """Return the expected R-precision: the share of relevant ones among the first R, for R relevant candidates."""
     return share_within(where, len(where.above))
 
 
 def expected_average_precision(where: Standing) -> float:
-    """Expected average precision: the precision at each relevant candidate's place, averaged over all of them.
+    """Return the expected average precision: the mean of the precisions at the relevant candidates' places.
 
-    In a block of t tied candidates with r relevant ones, behind a better candidates with q relevant ones among them, a
-    relevant one is at place j of the block with probability 1/t. Then (j − 1)(r − 1) / (t − 1) other relevant ones
-    stand before it in the block in expectation, so the block contributes
-    r/t · Σ_j (q + 1 + (j − 1)(r − 1) / (t − 1)) / (a + j) (McSherry and Najork 2008). Grades do not matter, and the sum
-    is divided by the number of relevant candidates, as `map` of trec_eval.
+    Take a block of t tied candidates, r of them relevant, behind `a` better candidates, q of them relevant. A relevant
+    one is at place j of the block with probability 1/t, and then (j − 1)(r − 1) / (t − 1) other relevant ones are
+    expected before it in the block, so the block contributes
+    r/t · Σ_j (q + 1 + (j − 1)(r − 1) / (t − 1)) / (a + j) (McSherry and Najork 2008). Grades are ignored, and the sum
+    is divided by the number of relevant candidates, as in `map` of trec_eval.
     """
     total, before = 0.0, 0
     for a in np.unique(where.above):
@@ -181,13 +187,13 @@ def expected_average_precision(where: Standing) -> float:
 
 
 def expected_ndcg(where: Standing, k: int | None = None) -> float:
-    """Expected nDCG among the first k places, all of them without k.
+    """Return the expected nDCG among the first k places, or among all places if k is None.
 
     The gain of a candidate is its grade (linear, not 2^grade − 1), the discount of place p is 1 / log2(1 + p), and the
     sum is divided by that of the best order (Järvelin and Kekäläinen 2002, in the form of trec_eval's `ndcg` and
-    `ndcg_cut`, which ir_measures' `nDCG` computes). A candidate of a block of t tied ones behind a better ones has the
-    mean discount of the places a + 1 to a + t, those after k counting 0 (McSherry and Najork 2008). The best order has
-    1 at most: differences of sums may round to a little more.
+    `ndcg_cut`, which ir_measures' `nDCG` computes). A candidate in a block of t tied ones, behind `a` better ones, has
+    the mean discount of the places a + 1 to a + t, where places after k count 0 (McSherry and Najork 2008). The result
+    is capped at 1, since differences of sums may round to a little more.
     """
     last = int((where.above + where.tied).max())
     depth = max(last, len(where.grades))
@@ -204,7 +210,7 @@ def expected_ndcg(where: Standing, k: int | None = None) -> float:
 
 
 def _metric(name: str, measure: Callable[[Standing], float], by: RankedBy = candidate_scores) -> PerExample:
-    """The metric that measures the standing of the relevant candidates when ranked by `by(example, prediction)`."""
+    """Return a metric of the relevant candidates' standing when candidates are ranked by `by(example, prediction)`."""
 
     def metric(example: RankingExample, prediction: Prediction) -> float | None:
         scores = by(example, prediction)
@@ -222,7 +228,7 @@ def _metric(name: str, measure: Callable[[Standing], float], by: RankedBy = cand
 
 
 def at_depth(k: int, name: str, measure: Callable[[Standing, int], float]) -> PerExample:
-    """Return the metric `name@k`, which looks at the first k places."""
+    """Return the metric `name@k`, which considers the first k places."""
 
     def measure_at_k(where: Standing) -> float:
         return measure(where, k)
@@ -232,7 +238,7 @@ def at_depth(k: int, name: str, measure: Callable[[Standing, int], float]) -> Pe
 
 
 def acc_near(example: RankingExample, prediction: Prediction) -> float | None:
-    """Accuracy where a candidate that says the same as a relevant one is right, too (`near`)."""
+    """Return the accuracy if candidates with the same meaning as a relevant one (`near`) also count as right."""
     return accuracy(replace(example, relevant=example.relevant | example.near), prediction)
 
 

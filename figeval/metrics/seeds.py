@@ -1,7 +1,7 @@
-"""A score over several trainings that differ in nothing but their seed.
+"""Scores over several trainings that differ in their seed only.
 
-Two things would come out otherwise another time: the seeds and the examples. The spread over seeds alone says nothing
-of other examples, the interval of one training nothing of other seeds; both are in the interval here.
+Both the seeds and the examples are samples. The spread over seeds alone says nothing about other examples, and the
+interval of one training says nothing about other seeds; the intervals here cover both.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from figeval.metrics.languages import missing
 from figeval.types import UNRELIABLE, Score
 
 Floats = NDArray[np.float64]
-FEWEST_SEEDS = 3  # with two seeds their variance has one degree of freedom (docs/statistics.md)
+FEWEST_SEEDS = 3  # the variance of two seeds has only one degree of freedom (docs/statistics.md)
 
 
 @dataclass(frozen=True, slots=True)
 class OverSeeds:
-    """The mean of the trainings' scores and their standard deviation (n − 1), None of a single one."""
+    """Mean and standard deviation (n − 1) of the trainings' scores; the latter is None for a single training."""
 
     mean: float
     sd: float | None
 
 
 def over_seeds(scores: Sequence[float]) -> OverSeeds:
-    """Mean and standard deviation of the scores of S ≥ 1 trainings."""
+    """Return the mean and standard deviation of the scores of S ≥ 1 trainings."""
     spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else None
     return OverSeeds(float(np.mean(scores)), spread)
 
 
 @dataclass(frozen=True, slots=True)
 class SeededValues:
-    """The values of S trainings on the same n examples.
+    """Values of S trainings on the same n examples.
 
     Attributes:
-        values: shape (S, n).
-        clusters: of the examples, None for one that stands alone.
-        bounds: of the metric.
+        values: value of each training on each example, shape (S, n).
+        clusters: cluster of each example, or None if it is independent.
+        bounds: bounds of the metric.
     """
 
     values: Floats
@@ -64,13 +64,13 @@ class SeededValues:
 
     @property
     def scores(self) -> Floats:
-        """The score of each training, shape (S,)."""
+        """Score of each training, shape (S,)."""
         found: Floats = self.values.mean(axis=1)
         return found
 
     @property
     def named(self) -> dict[str, Floats]:
-        """(sum, size) of the clusters that have a name, for the examples' means over seeds."""
+        """Sum and size of each cluster that has a name, for the examples' means over seeds."""
         found: dict[str, Floats] = {}
         for value, cluster in zip(self.values.mean(axis=0), self.clusters, strict=True):
             if cluster is not None:
@@ -80,28 +80,28 @@ class SeededValues:
 
     @property
     def spread(self) -> Spread:
-        """The spread of the examples' means over seeds."""
+        """Spread of the examples' means over seeds."""
         return spread_of(*by_cluster(self.values.mean(axis=0), self.clusters))
 
     def variances(self, spread: Spread) -> tuple[float, float]:
-        """Return the two parts of the variance of the mean: of other examples, and of other seeds (s² / S)."""
+        """Return the two parts of the variance of the mean: from examples and from seeds (s² / S)."""
         examples = spread.stderr**2 if self.bounds is None else variance_of_mean(spread, self.bounds)
         return examples, float(self.scores.var(ddof=1)) / len(self.values)
 
 
 def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bounds: Bounds) -> Interval:
-    """95 % interval of a mean over other seeds and other examples, from three seeds on.
+    """Return the 95 % interval of a mean over seeds and examples, for at least three seeds.
 
-    V = SE² + s² / S: the clustered variance of the examples' means over seeds, and the variance of the S trainings'
-    scores, with Satterthwaite's (1946) degrees of freedom, V² / (SE⁴ / f + (s² / S)² / (S − 1)). f is G_eff − 1 within
-    bounds, Bell and McCaffrey's without. Within bounds the interval is Wilson's on the effective sample size of V,
-    without bounds mean ± t · √V. What is neither the seed's nor the example's own is counted in both parts, so it errs
-    on the wide side.
+    The variance is V = SE² + s² / S: the clustered variance of the examples' means over seeds, plus the variance of the
+    S trainings' scores. Its degrees of freedom are Satterthwaite's (1946), V² / (SE⁴ / f + (s² / S)² / (S − 1)), where
+    f is G_eff − 1 with bounds and Bell and McCaffrey's without. With bounds, the interval is Wilson's on the effective
+    sample size of V; without bounds, it is mean ± t · √V. The interaction of seeds and examples is counted in both
+    parts, so the interval errs on the wide side.
 
     Args:
-        values: of every training on the same examples, shape (S, n).
-        clusters: of the examples, None for one that stands alone.
-        bounds: of the metric.
+        values: values of every training on the same examples, shape (S, n).
+        clusters: cluster of each example, or None if it is independent.
+        bounds: bounds of the metric.
     """
     table = SeededValues(np.asarray(values, dtype=np.float64), clusters, bounds)
     seeds_used = len(table.values)
@@ -131,17 +131,17 @@ def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bound
 def discrimination_over_seeds(
     number: Callable[..., Score], seeds: Sequence[Sequence[Judged]], *, within: bool = False
 ) -> Interval:
-    """95 % interval of a mean area or balanced accuracy over other seeds and other examples, from three seeds on.
+    """Return the 95 % interval of a mean area or balanced accuracy over seeds and examples, for at least three seeds.
 
-    Neither number is a mean over examples. Its interval over other examples is that of folds which share their clusters
-    (`Judged.fold`), each seed being one; that over other seeds is Student's. The margins of the two are added in
-    squares (MOVER: Zou and Donner 2008). What is neither the seed's nor the example's own is counted in both parts, so
-    it errs on the wide side.
+    Neither number is a mean over examples. The interval over examples treats each seed as a fold (`Judged.fold`), and
+    all folds share their clusters; the interval over seeds is Student's. Their margins are combined as the root of the
+    sum of squares (MOVER: Zou and Donner 2008). The interaction of seeds and examples is counted in both parts, so the
+    interval errs on the wide side.
 
     Args:
         number: `auc` or `balanced_accuracy`.
-        seeds: what each training says of the same examples, in the same order.
-        within: as the numbers have it.
+        seeds: judgements of each training on the same examples, in the same order.
+        within: argument `within` of `number`.
     """
     count = len(seeds)
     if count < FEWEST_SEEDS:
@@ -165,12 +165,12 @@ def discrimination_over_seeds(
 
 
 def interval_over_languages(languages: Mapping[str, SeededValues]) -> Interval:
-    """95 % interval of the unweighted mean over languages of means over seeds.
+    """Return the 95 % interval of the unweighted mean over languages of means over seeds.
 
-    The margins of the languages' own intervals over seeds and examples are combined as
-    `figeval.metrics.combination.Combination` does. The covariance of two languages has two parts, as their variances
-    have: examples vary together in clusters that the languages share, and scores because each training answers in all
-    languages. Negative estimates of either are taken for 0.
+    The margins of the languages' own intervals over seeds and examples are combined by
+    `figeval.metrics.combination.Combination`. The covariance of two languages has two parts, as their variances have:
+    examples covary in clusters that the languages share, and scores covary because each training answers in all
+    languages. Negative estimates of either part are taken as 0.
     """
     own = {name: interval_over_seeds(one.values, one.clusters, one.bounds) for name, one in languages.items()}
     if (absent := missing(own)) is not None:

@@ -1,11 +1,11 @@
-"""Metrics of found spans: token sets by narrative, SQuAD's F1 by row, exact match.
+"""Metrics of predicted spans: token sets by narrative, SQuAD's F1 by row and exact match.
 
-A prediction without an answer gets None, never 0; one that is there but has no words scores 0. Where spans tie for the
-best (`Prediction.alike`) the score is the expectation of a fair draw. That no span is right is an answer (`NO_SPAN`): 1
-where it is the gold answer, 0 where it is not; any span is 0 where it is.
+A prediction without an answer gets None, never 0; an answer without words scores 0. If spans tie for the best
+(`Prediction.alike`), the score is the expectation of a fair draw. "No span is right" is an answer, too (`NO_SPAN`): it
+scores 1 if it is the gold answer and 0 if it is not; any span scores 0 if it is.
 
-Spans of a joint example count where its candidate is right, else nothing (Ghosh and Srivastava 2022, section 5.3); the
-`*_ungated` metrics are without that condition, as in appendix E of the paper.
+The spans of a joint example count only if its candidate is right (Ghosh and Srivastava 2022, section 5.3); the
+`*_ungated` metrics drop this condition, as in appendix E of the paper.
 """
 
 from __future__ import annotations
@@ -34,43 +34,43 @@ Tokenize: TypeAlias = Callable[[str], Tokens]
 
 @lru_cache(maxsize=8192)
 def words(text: str) -> Tokens:
-    """Tokens between white space without the punctuation and symbols at their edges; those of nothing else go."""
+    """Return the tokens between white space, without punctuation and symbols at their edges and without empty ones."""
     return tuple(filter(None, map(_bare, text.split())))
 
 
-@lru_cache(maxsize=65536)  # a text's tokens come back in every window of it
+@lru_cache(maxsize=65536)  # a text's tokens recur in every window of it
 def _bare(token: str) -> str:
     inside = [place for place, character in enumerate(token) if unicodedata.category(character)[0] not in "PS"]
     return token[inside[0] : inside[-1] + 1] if inside else ""
 
 
 def found_texts(example: SpanExample, prediction: Prediction) -> list[str]:
-    """The text of the span that was found, of each one where several tie; none without an answer."""
+    """Return the text of the predicted span, or of each one if several tie; an empty list without an answer."""
     if not answered(prediction) or not isinstance(prediction.value, Span):
         return []
     return [example.text[span.start : span.end] for span in prediction.alike or (prediction.value,)]
 
 
 def known(answer: str | None, tokens: Tokenize = words) -> TypeGuard[str]:
-    """Whether a gold answer can be scored: that no span is right (the empty text), or a text with tokens."""
+    """Return whether a gold answer can be scored: "no span is right" (the empty text), or a text with tokens."""
     return answer is not None and (answer == "" or bool(tokens(answer)))
 
 
 def _none(found: str) -> tuple[float, float]:
-    """Precision and recall where no span is right."""
+    """Return precision and recall if the gold answer is that no span is right."""
     right = float(found == "")
     return right, right
 
 
 def overlap(found: str, answer: str, tokens: Tokenize = words) -> tuple[float, float]:
-    """Of the sets of different tokens: |found ∩ answer| / |found| and / |answer|; 0 where a set is empty."""
+    """Return |found ∩ answer| / |found| and |found ∩ answer| / |answer| of the token sets; 0 if a set is empty."""
     mine, gold = set(tokens(found)), set(tokens(answer))
     shared = len(mine & gold)
     return (shared / len(mine) if mine else 0.0), (shared / len(gold) if gold else 0.0)
 
 
 def harmonic(precision: Floats, recall: Floats) -> Floats:
-    """2PR / (P + R), 0 where both are 0."""
+    """Return 2PR / (P + R), or 0 if both are 0."""
     total = precision + recall
     return np.asarray(np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total != 0))
 
@@ -78,8 +78,10 @@ def harmonic(precision: Floats, recall: Floats) -> Floats:
 def precision_recall(
     example: SpanExample, prediction: Prediction, tokens: Tokenize = words
 ) -> tuple[float, float] | None:
-    """Precision and recall of one prediction, ties by expectation; None without an answer, or with a hidden or wordless
-    gold. Where no span is right, both are 1 for the answer that there is none and 0 for any span, as in SQuAD 2.0.
+    """Return precision and recall of one prediction, with ties by expectation.
+
+    The result is None without an answer, or if gold is hidden or has no words. If no span is right, both are 1 for the
+    answer that there is none and 0 for any span, as in SQuAD 2.0.
     """
     answer = example.answer
     if not known(answer, tokens):
@@ -89,7 +91,10 @@ def precision_recall(
 
 
 def weighted(tokens: Tokenize, which: int) -> Statistic:
-    """Mean precision (`which` 0) or recall (1) weighted by `example.weight`; weights of 1/k give means by narrative."""
+    """Return the mean precision (`which` 0) or recall (1) weighted by `example.weight`.
+
+    Weights of 1/k give means by narrative.
+    """
 
     def features(example: SpanExample, prediction: Prediction) -> Sequence[float] | None:
         scored = precision_recall(example, prediction, tokens)
@@ -99,7 +104,7 @@ def weighted(tokens: Tokenize, which: int) -> Statistic:
 
 
 def weighted_f1(tokens: Tokenize) -> Statistic:
-    """Harmonic mean of the two weighted means; not the mean of the rows' F1."""
+    """Return the harmonic mean of the two weighted means, which is not the mean of the rows' F1."""
 
     def features(example: SpanExample, prediction: Prediction) -> Sequence[float] | None:
         scored = precision_recall(example, prediction, tokens)
@@ -109,7 +114,7 @@ def weighted_f1(tokens: Tokenize) -> Statistic:
 
 
 def f1_of_means(sums: Floats) -> Floats:
-    """From the sums of weighted precision, weighted recall and weight, shape (..., 3)."""
+    """Return F1 from the sums of weighted precision, weighted recall and weight, shape (..., 3)."""
     precision, recall = ratio(sums[..., (0, 2)]), ratio(sums[..., (1, 2)])
     return harmonic(precision, recall)
 
@@ -120,20 +125,20 @@ span_f1 = weighted_f1(words)
 
 
 def squad_f1(example: SpanExample, prediction: Prediction) -> float | None:
-    """F1 of the two bags of tokens (Rajpurkar et al. 2016, section 6.1; articles count here), ties by expectation.
+    """Return F1 of the two bags of tokens (Rajpurkar et al. 2016, section 6.1), with ties by expectation.
 
-    Where no span is right, that answer alone gets 1 (Rajpurkar et al. 2018).
+    Unlike in SQuAD, articles count. If no span is right, only that answer gets 1 (Rajpurkar et al. 2018).
     """
     return _expected(bag_f1, example, prediction)
 
 
 def exact_match(example: SpanExample, prediction: Prediction) -> float | None:
-    """Whether the tokens are the same, in the same order; ties by expectation."""
+    """Return whether the tokens are the same, in the same order, with ties by expectation."""
     return _expected(lambda found, gold: float(found == gold), example, prediction)
 
 
 def bag_f1(found: Tokens, gold: Tokens) -> float:
-    """2 |found ∩ gold| / (|found| + |gold|) of bags; 1 where both are empty."""
+    """Return 2 |found ∩ gold| / (|found| + |gold|) of bags, or 1 if both are empty."""
     mine, wanted = Counter(found), Counter(gold)
     if not mine and not wanted:
         return 1.0
@@ -150,14 +155,14 @@ def _expected(score: Callable[[Tokens, Tokens], float], example: SpanExample, pr
 
 
 def squad_f1_of_all(example: SpanExample, prediction: Prediction) -> float | None:
-    """SQuAD's F1 where no answer scores 0; None where an error kept it from coming, or gold is hidden."""
+    """Return SQuAD's F1 with a missing answer scored 0; None if an error prevented the answer or gold is hidden."""
     if prediction.status == "error" or not known(example.answer):
         return None
     return squad_f1(example, prediction) or 0.0
 
 
 def verbatim(_example: SpanExample, prediction: Prediction) -> float | None:
-    """Share of the quotations that stand in the text word for word; None where nothing was quoted."""
+    """Return 1 if the quotation occurs verbatim in the text, else 0; None if nothing was quoted."""
     quoted = prediction.status in ("ok", "absent") and prediction.value != NO_SPAN
     return float(prediction.scores == (1.0,)) if quoted else None
 
@@ -166,11 +171,12 @@ def verbatim(_example: SpanExample, prediction: Prediction) -> float | None:
 
 
 def joint_features(example: JointExample, prediction: Prediction, *, of: Statistic) -> Sequence[float] | None:
-    """Features of a span statistic summed over the parts, times the probability that the candidate is right (1/t of t
-    that tie for the best one). The last feature is a weight, which the candidate does not change.
+    """Return a span statistic's features summed over the parts, times the probability that the candidate is right.
 
-    Where the candidate is wrong every part counts as if nothing had been found, whether it was asked for or not. None
-    without an answer to the first question, or to any part that counts.
+    The probability is 1/t if t candidates tie for the best. The last feature is a weight, which is not multiplied.
+
+    If the candidate is wrong, every part counts as if nothing had been found, whether it was requested or not. The
+    result is None without an answer to the first question, or without an answer to any of the parts that count.
     """
     right = ranking.accuracy(example, prediction)
     if right is None:
@@ -181,24 +187,24 @@ def joint_features(example: JointExample, prediction: Prediction, *, of: Statist
 
 
 def ungated_features(example: JointExample, prediction: Prediction, *, of: Statistic) -> Sequence[float] | None:
-    """Sums over the parts, whatever the candidate; None where the spans were not asked for."""
+    """Return features summed over the parts, whatever the candidate; None if the spans were not requested."""
     return summed_parts(example, prediction.parts, of) if prediction.parts else None
 
 
 def summed_parts(example: JointExample, parts: Sequence[Prediction], of: Statistic) -> Sequence[float] | None:
-    """Features summed over the parts that have an answer, so of k parts each has 1/k of the weight of the example."""
+    """Return features summed over the answered parts; of k parts, each has 1/k of the example's weight."""
     found = [of.features(part, prediction) for part, prediction in zip(example.parts, parts, strict=True)]
     columns = list(zip(*(values for values in found if values is not None), strict=True))
     return [sum(column) for column in columns] or None
 
 
 def gated(of: Statistic) -> Statistic:
-    """A span statistic over the parts of joint examples whose candidate is right."""
+    """Return a span statistic over the parts of joint examples whose candidate is right."""
     return Statistic(partial(joint_features, of=of), of.combine)
 
 
 def ungated(of: Statistic) -> Statistic:
-    """A span statistic over all parts of joint examples."""
+    """Return a span statistic over all parts of joint examples."""
     return Statistic(partial(ungated_features, of=of), of.combine)
 
 
@@ -207,6 +213,6 @@ joint_precision_ungated, joint_recall_ungated, joint_f1_ungated = map(ungated, (
 
 
 def joint_squad_f1(example: JointExample, prediction: Prediction) -> float | None:
-    """Mean over the parts of SQuAD's F1, which is 0 where the candidate is wrong."""
+    """Return the mean of SQuAD's F1 over the parts, which is 0 if the candidate is wrong."""
     found = joint_features(example, prediction, of=mean_of(squad_f1))
     return None if found is None else found[0] / found[1]

@@ -1,8 +1,8 @@
-"""What a written text is worth beside a human one, and what it owes to its inputs. All on lower-cased texts.
+"""Metrics that compare a generated text with human references and with its inputs, all on lower-cased texts.
 
-Whatever was not answered (a refusal, nothing at all) counts in none of these; `parse_rate` tells how much that was.
-BLEU (Papineni et al. 2002) is here twice: as the papers on figurative texts print it (`bleu4`), and as the field does
-(`corpus_bleu`). Both are fractions, 0 to 1; papers and sacrebleu print hundredfold.
+Examples without an answer (a refusal, an empty reply) are left out; `parse_rate` reports their share. There are two
+forms of BLEU (Papineni et al. 2002): the one in the papers on figurative texts (`bleu4`), and the one that is standard
+in the field (`corpus_bleu`). Both are fractions between 0 and 1; papers and sacrebleu report them times 100.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ ORDERS = 4  # of n-grams in BLEU
 
 # ---- words -----------------------------------------------------------------------------------------------------------
 
-# Letters and digits of any script; an apostrophe inside a word belongs to it ("don't", "o'clock").
+# Letters and digits of any script, with apostrophes inside a word ("don't", "o'clock").
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-PART = re.compile(r"[^\W_]+?(?=n't\b)|n't\b|'?[^\W_]+")  # of a contraction, as taggers have them: did + n't, he + 's
+PART = re.compile(r"[^\W_]+?(?=n't\b)|n't\b|'?[^\W_]+")  # parts of contractions, as in taggers: did + n't, he + 's
 
 # Words of the closed classes, with contractions: articles, pronouns, prepositions, conjunctions, auxiliaries, "not".
 CLOSED_CLASSES = """
@@ -50,31 +50,32 @@ FUNCTION_WORDS = frozenset(CLOSED_CLASSES.split())
 
 
 def words(text: str) -> list[str]:
-    """The lower-cased words of a text, in order, without punctuation; typographic apostrophes count as plain ones."""
+    """Return the lower-cased words of a text, in order, without punctuation; typographic apostrophes become plain."""
     return WORD.findall(text.lower().replace("’", "'"))
 
 
 def parts(text: str) -> list[str]:
-    """The same with contractions taken apart, and other compounds too."""
+    """Return the same as `words`, but with contractions and other compounds split."""
     return PART.findall(text.lower().replace("’", "'"))
 
 
 def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
-    """All runs of n tokens."""
+    """Return all runs of n tokens."""
     return zip(*(tokens[start:] for start in range(n)), strict=False)
 
 
-# ---- texts beside references and inputs ------------------------------------------------------------------------------
+# ---- comparison with references and inputs ---------------------------------------------------------------------------
 
 
 def written(prediction: Prediction) -> str | None:
-    """The text, lower-cased; None where there is no answer."""
+    """Return the lower-cased text, or None if there is no answer."""
     return prediction.value.lower() if answered(prediction) and isinstance(prediction.value, str) else None
 
 
 def rouge_l(example: GenerationExample, prediction: Prediction) -> float | None:
-    """ROUGE-L, the F1 of the longest common subsequence (Lin 2004), by rouge_score without stemming; the best of
-    several references.
+    """Return ROUGE-L, the F1 of the longest common subsequence (Lin 2004), for the best of the references.
+
+    It is computed by rouge_score without stemming.
     """
     text = written(prediction)
     if text is None:
@@ -91,8 +92,10 @@ def _rouge_scorer() -> Any:
 
 
 def leakage(example: GenerationExample, prediction: Prediction) -> float | None:
-    """Share of the different content words of the input texts (the proverb; lists are keywords and not counted) that
-    stand in the text. Function words stand in every text and are left out. None where there are no others.
+    """Return the share of the input's different content words that occur in the text.
+
+    The input is its texts (the proverb); lists are keywords and are not counted. Function words, which occur in every
+    text, are left out. The result is None if there are no content words.
     """
     text = written(prediction)
     given = {word for value in example.inputs.values() if isinstance(value, str) for word in words(value)}
@@ -101,7 +104,7 @@ def leakage(example: GenerationExample, prediction: Prediction) -> float | None:
 
 
 def repetition_4(_example: GenerationExample, prediction: Prediction) -> float | None:
-    """Share of the texts in which some four words in a row occur twice (Shao et al. 2019)."""
+    """Return 1 if some run of four words occurs twice in the text, else 0 (Shao et al. 2019)."""
     text = written(prediction)
     if text is None:
         return None
@@ -110,20 +113,23 @@ def repetition_4(_example: GenerationExample, prediction: Prediction) -> float |
 
 
 def length(_example: GenerationExample, prediction: Prediction) -> float | None:
-    """Mean number of words; neither more nor fewer is better."""
+    """Return the number of words; neither more nor fewer is better."""
     text = written(prediction)
     return None if text is None else float(len(words(text)))
 
 
 def cut_off(_example: GenerationExample, prediction: Prediction) -> float | None:
-    """Share of the texts that ended because no further token was allowed."""
+    """Return 1 if the text ended because no further token was allowed, else 0."""
     return float(prediction.finish == "length") if answered(prediction) else None
 
 
 def _distinct(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], _settings: Mapping[str, Any]
 ) -> Mapping[str, Sequence[Features]]:
-    """Per row how many of its n-grams no row before it has, and how many it has; n is the end of the metric's name."""
+    """Return for each row the numbers of its new n-grams and of all its n-grams; the metric's name ends in n.
+
+    An n-gram is new if no earlier row has it.
+    """
     return {name: list(_new(rows, int(name.rpartition("_")[2]))) for name in names}
 
 
@@ -140,8 +146,8 @@ def _new(rows: Sequence[Mapping[str, Any]], n: int) -> Iterator[Features]:
 
 
 _over_all_texts = partial(collective, _distinct, no_interval="depends on how many texts there are", pooled=True)
-# Different n-grams of all texts together over all n-grams (Li et al. 2016). Falls with the number of texts: compare
-# only what was computed on the same examples.
+# Different n-grams of all texts together over all n-grams (Li et al. 2016). The score falls with the number of texts,
+# so only scores on the same examples are comparable.
 distinct_1 = _over_all_texts()
 distinct_2 = _over_all_texts()
 
@@ -150,10 +156,11 @@ distinct_2 = _over_all_texts()
 
 
 def bleu4(example: GenerationExample, prediction: Prediction) -> float | None:
-    """BLEU-4 of a single text, unsmoothed, on lower-cased tokens between white space; scores are the mean over texts.
+    """Return the unsmoothed BLEU-4 of a single text, on lower-cased tokens between white space.
 
-    As torchtext's `bleu_score`: the geometric mean of clipped precisions of one to four tokens, exactly 0 if one of
-    them is, times exp(min(0, 1 - r/c)) (Ghosh and Srivastava 2022, their code). Most texts of a few sentences get 0.
+    The score is the mean over texts. As in torchtext's `bleu_score`, it is the geometric mean of the clipped precisions
+    of one to four tokens, exactly 0 if one of them is 0, times exp(min(0, 1 - r/c)) (code of Ghosh and Srivastava
+    2022). Most texts of a few sentences get 0.
     """
     text = written(prediction)
     if text is None:
@@ -178,7 +185,7 @@ def _sacrebleu() -> Any:
 
 
 def _counts(example: GenerationExample, prediction: Prediction) -> Sequence[float] | None:
-    """Matches and n-grams of each order, then the lengths of text and reference, by sacrebleu."""
+    """Return sacrebleu's matches and n-gram totals of each order, followed by the lengths of text and reference."""
     text = written(prediction)
     if text is None:
         return None
@@ -187,8 +194,10 @@ def _counts(example: GenerationExample, prediction: Prediction) -> Sequence[floa
 
 
 def _bleu(sums: Floats) -> Floats:
-    """BLEU of summed counts, shape (..., 10) → (...), with sacrebleu's "exp" smoothing: where an order has no match it
-    counts 1/2, the next such order 1/4, and so on; 0 without any match.
+    """Return BLEU from summed counts, shape (..., 10) → (...), with sacrebleu's "exp" smoothing.
+
+    The first order without a match counts as 1/2 match, the next such order as 1/4, and so on; BLEU is 0 without any
+    match.
     """
     import numpy as np
 
@@ -204,9 +213,9 @@ def _bleu(sums: Floats) -> Floats:
 
 
 def _signature() -> str:
-    """Sacrebleu's own words for how it counts."""
+    """Return sacrebleu's signature, its own description of its settings."""
     bleu = _sacrebleu()
-    bleu.corpus_score([""], [[""]])  # it knows the number of references once it has seen some
+    bleu.corpus_score([""], [[""]])  # the signature needs the number of references of a call
     return str(bleu.get_signature())
 
 

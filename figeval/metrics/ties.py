@@ -1,8 +1,8 @@
-"""What a prediction answers, and what it is worth where several answers share the best score.
+"""Answers of predictions, and their expected score if several answers share the best score.
 
-A tie is scored by expectation, as if it were broken by a fair draw: a model that gives 250 candidates one score gets
-1/250, not the luck of the first place. Trivial models tie everywhere, so a metric that does otherwise prints a wrong
-value for chance. `tied_answers` is for metrics of one answer, `expected_over_ties` for metrics of a whole ranking.
+A tie is scored by expectation, as if it were broken by a fair draw: a model that gives 250 candidates the same score
+gets 1/250, not the luck of the first place. Trivial models tie everywhere, so a metric without this rule reports a
+wrong value for chance. `tied_answers` is for metrics of one answer, `expected_over_ties` for those of a whole ranking.
 """
 
 from __future__ import annotations
@@ -14,30 +14,31 @@ from random import Random
 
 from figeval.types import Prediction, Value
 
-ENUMERATED = 10_000  # orders of tied candidates up to which all of them are tried
-DRAWS = 10_000  # random orders where there are more: a standard error of at most .005 for a number between 0 and 1
+ENUMERATED = 10_000  # with at most this many orders of tied candidates, all of them are tried
+DRAWS = 10_000  # random orders if there are more: the standard error is at most .005 for values between 0 and 1
 
 
 # ---- answers --------------------------------------------------------------------------------------------------------
 
 
 def answered(prediction: Prediction) -> bool:
-    """Whether the prediction can be right or wrong; what could not be parsed, was cut off or NaN is neither."""
+    """Return whether the prediction can be right or wrong, unlike one that is unparseable, cut off or NaN."""
     return prediction.status == "ok"
 
 
 def answers(prediction: Prediction) -> Sequence[Prediction]:
-    """One answer for each order of the options in which the question was put; none where an error kept an answer
-    from coming: that is the network's fault, and the example is asked again.
+    """Return one answer for each order of the options in which the question was asked.
+
+    There is none if an error prevented the answer: the network failed, and the example is asked again.
     """
     return () if prediction.status == "error" else prediction.answers or (prediction,)
 
 
 def best(scores: Sequence[float]) -> list[int]:
-    """The indexes that share the highest score, compared exactly.
+    """Return the indexes that share the highest score, compared exactly.
 
     Raises:
-        ValueError: a score is NaN; such a prediction has the status `nan` and should not get here.
+        ValueError: a score is NaN; such a prediction has the status `nan` and should not be passed.
     """
     _refuse_nan(scores)
     top = max(scores)
@@ -45,10 +46,10 @@ def best(scores: Sequence[float]) -> list[int]:
 
 
 def tied_answers(prediction: Prediction) -> Sequence[Value]:
-    """The answers among which the model did not decide: one, or several with the same best score, to be drawn from
-    fairly. A label is in it once for each of its classes that ties.
+    """Return the model's answers: one, or several with the same best score, for a fair draw.
 
-    Labels where the prediction names them (pairs), option indexes otherwise.
+    A label occurs once for each of its tied classes. Answers are labels if the prediction names them (pairs), and
+    option indexes otherwise.
 
     Raises:
         ValueError: the prediction claims a tie without the scores that show it.
@@ -79,23 +80,23 @@ def expected_over_ties(
     seed: int | str = 0,
     draws: int = DRAWS,
 ) -> float:
-    """Expected value of a function of a ranking, over a uniformly random order within each block of equal scores.
+    """Return the expectation of a function of a ranking, over a uniformly random order within each block of ties.
 
-    The value is exact where ties allow at most `ENUMERATED` orders, since all of them are tried. Otherwise it is the
-    mean over `draws` independent random orders. That mean is unbiased, and its standard error is at most
+    The value is exact if the ties allow at most `ENUMERATED` orders, since all of them are tried. Otherwise it is the
+    mean over `draws` independent random orders. This mean is unbiased, and its standard error is at most
     (b − a) / (2 √draws) for a function with values between a and b: with the default, .005 for values between 0 and 1.
-    The mean of such values over n examples with seeds of their own has a standard error of at most .005 / √n.
+    The mean of such values over n examples with separate seeds has a standard error of at most .005 / √n.
 
-    Where a function has a closed form, that form is exact for any number of ties, and faster: `figeval.metrics.ranking`
-    has those of the usual measures (McSherry and Najork 2008).
+    A closed form, if there is one, is exact for any number of ties, and faster: `figeval.metrics.ranking` has those of
+    the usual measures (McSherry and Najork 2008).
 
     Args:
-        scores: of the candidates, the highest is the best, shape (n,).
+        scores: scores of the candidates, the highest is the best, shape (n,).
         function: maps the indexes of the candidates, best first, to a number.
-        top: how many places the function looks at, all by default. It is given the first `top` indexes only, and what
-            ties behind them is not reordered, so that more cases are exact.
-        seed: of the random orders; the same seed gives the same value. Pass the example's id, so that the errors of
-            different examples are independent.
+        top: number of places that the function considers, all by default. It gets the first `top` indexes only, and
+            ties behind them are not reordered, so that more cases are exact.
+        seed: seed of the random orders; the same seed gives the same value. Pass the example's id, so that the errors
+            of different examples are independent.
         draws: number of random orders.
 
     Returns:
@@ -119,7 +120,7 @@ def expected_over_ties(
 
 
 def _blocks(scores: Sequence[float], top: int) -> Iterator[tuple[list[int], int]]:
-    """The indexes that share a score, best first, and how many of the first `top` places they take."""
+    """Yield the indexes that share a score, best first, and the number of the first `top` places that they take."""
     order = sorted(range(len(scores)), key=lambda index: -scores[index])
     for _, members in groupby(order, key=lambda index: scores[index]):
         block = list(members)
